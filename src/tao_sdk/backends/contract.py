@@ -1,0 +1,145 @@
+"""The contract between the engine and a backend: one place that can run jobs, behind a dozen verbs.
+
+The engine knows these verbs and the declared Capabilities, never a backend's name. `plan` and `check` are pure; every
+other verb may be called again after a crash or a lost reply and then finishes what the first call began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Protocol
+
+from tao_sdk.model.diagnosis import Diagnosis, Evidence
+from tao_sdk.model.finding import Finding
+from tao_sdk.model.observation import Observation, Outcome
+from tao_sdk.model.plan import Attempt, Plan, Ref
+from tao_sdk.model.spec import JobSpec
+
+KiB = 1024
+MiB = 1024 * KiB
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a backend can do, declared; asked instead of its name."""
+
+    multi_node: bool = False
+    shared_filesystem: bool = False  # the job sees this machine's paths
+    streams_apart: bool = False  # stdout and stderr can be read separately
+    needs_image: bool = True
+    keeps_logs: bool = True  # the log can still be read after the attempt has ended
+    max_command: int = 96 * KiB  # a longer command is delivered as a file
+    max_payload: int = 64 * MiB  # a longer one is refused, with its size
+    retries: int = 0  # infrastructure failures tried again unless the caller says otherwise
+    poll_seconds: float = 5.0  # how often looking is polite while nothing changes
+
+
+@dataclass(frozen=True)
+class FileStat:
+    """What is at a path, as the backend sees it."""
+
+    path: str
+    is_dir: bool
+    size: int = 0  # bytes; 0 for a directory
+    mtime: float = 0.0  # seconds since the epoch
+
+
+@dataclass(frozen=True)
+class LogChunk:
+    """Some bytes of a log, and the cursor from which the next call goes on without loss or repeat."""
+
+    data: bytes
+    cursor: str
+
+
+@dataclass(frozen=True)
+class LogRequest:
+    """Which part of which log. `cursor` and `tail` (lines) exclude each other; neither means from the start."""
+
+    rank: int = 0
+    stream: str = ""  # "", "stdout" or "stderr"
+    cursor: str = ""
+    tail: int | None = None
+    follow: bool = False  # keep waiting for more until the attempt has ended
+
+
+class Files(Protocol):
+    """Paths as the backend sees them. Raises PathNotFound when it looked, Unreachable when it could not."""
+
+    def stat(self, path: str) -> FileStat: ...
+
+    def list(self, path: str) -> list[FileStat]: ...
+
+    def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes: ...
+
+
+class Backend(Protocol):
+    """One place that can run jobs. Every verb may raise Unreachable; only `submit` may raise Refused."""
+
+    platform: str
+    endpoint: str
+    capabilities: Capabilities
+    Options: type[Any]
+
+    def survey(self, spec: JobSpec, options: Any) -> Any:
+        """Facts for this job: capacity free now, limits, images, paths as the backend sees them; dated."""
+        ...
+
+    def plan(self, spec: JobSpec, options: Any, facts: Any, attempt: Attempt) -> Plan:
+        """Everything that submit will do. Pure: no I/O, clock, randomness or environment."""
+        ...
+
+    def check(self, plan: Plan, facts: Any) -> list[Finding]:
+        """Would it run? Pure. A full machine is a warning, a missing path an error."""
+        ...
+
+    def submit(self, plan: Plan, secrets: Mapping[str, str]) -> Ref:
+        """Start the attempt, or adopt the one that is there; short.
+
+        Idempotent on the attempt. A Ref that is not `ready` is completed by calling again. Raises Refused in the
+        backend's words when nothing was started, Unreachable when that is not known.
+        """
+        ...
+
+    def find(self, attempt: Attempt) -> Ref | None:
+        """The attempt's Ref, or None only when every place that could know has answered that it is not there."""
+        ...
+
+    def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
+        """What the backend says about each, in a constant number of queries however many there are.
+
+        Never raises for one of them: what could not be seen is Phase.UNREACHABLE, what is not there Phase.ABSENT.
+        """
+        ...
+
+    def outcome(self, ref: Ref) -> Outcome | None:
+        """How the attempt ended by the record that outlives it, asked for once `observe` has found nothing."""
+        ...
+
+    def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
+        """The log's bytes in order, unchanged, with flat memory."""
+        ...
+
+    def files(self, endpoint: str = "") -> Files: ...
+
+    def cancel(self, ref: Ref, grace: timedelta) -> bool:
+        """End the attempt: True once it is seen to be over (gone is done), False when that was not seen in time."""
+        ...
+
+    def evidence(self, ref: Ref) -> Evidence:
+        """What is known about a pending or failed attempt; the engine adds the log's end."""
+        ...
+
+    def diagnose(self, evidence: Evidence) -> Diagnosis | None:
+        """The backend's own rules, asked before the general ones. Pure."""
+        ...
+
+    def release(self, ref: Ref) -> None:
+        """Remove what is left: container, staged files, secrets. Idempotent."""
+        ...
+
+    def doctor(self) -> list[Finding]:
+        """What a new user would trip over here, each with the command that mends it."""
+        ...

@@ -1,0 +1,20 @@
+"""Time as we write it: UTC, aware, ISO 8601."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+
+def utc_now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+def to_iso(moment: datetime | None) -> str | None:
+    """`2026-11-21T05:04:00.123Z`: milliseconds are enough for people and sort as text."""
+    if moment is None:
+        return None
+    return moment.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def from_iso(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text.replace("Z", "+00:00")) if text else None

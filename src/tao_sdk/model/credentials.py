@@ -1,0 +1,35 @@
+"""The catalogue of credentials: what the caller's environment calls them, and what a job's does.
+
+Source: the platform document's table of environment variables. The caller's env_vars win over what is taken from here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+# the caller's name -> the names in the job
+IN_THE_JOB: Mapping[str, tuple[str, ...]] = {
+    "ACCESS_KEY": ("AWS_ACCESS_KEY_ID",),
+    "SECRET_KEY": ("AWS_SECRET_ACCESS_KEY",),
+    "S3_ENDPOINT_URL": ("AWS_ENDPOINT_URL",),
+    "CLOUD_REGION": ("AWS_REGION", "AWS_DEFAULT_REGION"),
+    "S3_BUCKET_NAME": ("S3_BUCKET_NAME",),
+    "NGC_KEY": ("NGC_KEY",),
+    "HF_TOKEN": ("HF_TOKEN",),
+}
+
+# Control-plane values: they steer this SDK and must not steer what runs inside the job.
+NEVER_IN_THE_JOB = frozenset({"BACKEND", "HOST_PLATFORM", "MONGOSECRET", "DOCKER_HOST", "DOCKER_NETWORK"})
+
+KNOWN_NAMES = frozenset(IN_THE_JOB) | {
+    "BREV_API_TOKEN", "LEPTON_WORKSPACE_ID", "LEPTON_AUTH_TOKEN", "DOCKER_USERNAME",
+    "SLURM_USER", "SLURM_HOSTNAME", "SLURM_PARTITION", "SLURM_ACCOUNT", "SLURM_BASE_RESULTS_DIR",
+    "SLURM_CONTAINER_MOUNTS", "SSH_KEY_PATH", "TAO_K8S_CONTEXT", "TAO_K8S_NAMESPACE",
+}  # fmt: skip
+
+
+def job_credentials(lookup: Callable[[str], str | None]) -> dict[str, str]:
+    """The credentials that are set, under the names that a job knows them by."""
+    return {
+        inside: value for name, inner in IN_THE_JOB.items() if (value := lookup(name)) for inside in inner
+    }

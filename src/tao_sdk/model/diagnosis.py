@@ -1,0 +1,63 @@
+"""Evidence and Diagnosis: what was seen about a pending or failed job, and what follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+
+class ErrClass(str, Enum):
+    """Whose fault it is: the program's, the infrastructure's, or the way the job was asked for."""
+
+    PROGRAM = "ERR_PROGRAM"
+    INFRA = "ERR_INFRA"
+    USER = "ERR_USER"
+
+
+@dataclass(frozen=True)
+class NodeEvent:
+    """Something a node or a container reported, under the backend's own name for it."""
+
+    node_event_name: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was seen: the backend's words, the exit code, the runner's own events, the log's end."""
+
+    phase: str = ""
+    raw: str = ""
+    exit_code: int | None = None
+    reason: str = ""
+    events: tuple[NodeEvent, ...] = ()
+    runner: tuple[dict[str, Any], ...] = ()  # the runner's "failed", "warning" and "ended" events
+    log_tail: str = ""  # at most the last 64 KiB, decoded with replacement
+    waited_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Why, whether trying again can help, and what to do. The dictionary form is the documents'."""
+
+    cause: str
+    err_class: ErrClass
+    suggestion: str
+    retryable: bool = False
+    evidence: str = ""
+    rule: str = ""
+    events: tuple[NodeEvent, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "err_class": self.err_class.value,
+            "cause": self.cause,
+            "suggestion": self.suggestion,
+            "retryable": self.retryable,
+            "evidence": self.evidence,
+            "rule": self.rule,
+            "job_failure_by_node_event": [
+                {"node_event_name": event.node_event_name, "message": event.message} for event in self.events
+            ],
+        }

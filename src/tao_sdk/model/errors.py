@@ -1,0 +1,96 @@
+"""Errors a person can act on: what happened, why, and what to do next; a program tests the code.
+
+Here: the classes shared by all parts. Not here: a backend's own errors, which subclass these in its folder.
+"""
+
+from __future__ import annotations
+
+
+class TaoError(Exception):
+    """The base of every error this package raises on purpose.
+
+    `what` is one sentence; `why` and `next` may be empty. `code` is stable and names the kind of failure.
+    """
+
+    code = "error"
+
+    def __init__(self, what: str, why: str = "", next: str = "") -> None:  # noqa: A002  the word people read
+        super().__init__(what, why, next)
+        self.what = what
+        self.why = why
+        self.next = next
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.what, self.why, self.next) if part)
+
+    def to_json(self) -> dict[str, str]:
+        """The error object of `--json`: code, message, cause, next."""
+        return {"code": self.code, "message": self.what, "cause": self.why, "next": self.next}
+
+
+class SpecError(TaoError, ValueError):
+    """A job that cannot be submitted as it is written: names the field, the value, and what is allowed."""
+
+    code = "spec.invalid"
+
+
+class UsageError(TaoError, ValueError):
+    """A command or a call that cannot be understood."""
+
+    code = "usage"
+
+
+class CredentialError(TaoError):
+    """A credential that is needed now is missing; the text names the variable."""
+
+    code = "credential.missing"
+
+
+class JobNotFound(TaoError, KeyError):
+    """No job of that id in the store."""
+
+    code = "job.not_found"
+
+    __str__ = TaoError.__str__
+
+
+class PathNotFound(TaoError, FileNotFoundError):
+    """The backend looked and there is nothing at that path."""
+
+    code = "path.not_found"
+
+    __str__ = TaoError.__str__
+
+
+class Refused(TaoError):
+    """The checks before submit, or the backend itself, refused the job; nothing was started."""
+
+    code = "job.refused"
+
+
+class Unreachable(TaoError):
+    """The backend could not be asked. Nothing is known about what it has; retrying is safe."""
+
+    code = "backend.unreachable"
+
+
+class MissingExtra(TaoError, ImportError):
+    """A library that this backend needs is not installed; the text is the command that installs it."""
+
+    code = "extra.missing"
+
+    __str__ = TaoError.__str__
+
+
+class WaitTimeout(TaoError, TimeoutError):
+    """Waiting was given up after the time asked for; the job goes on."""
+
+    code = "wait.timeout"
+
+    __str__ = TaoError.__str__
+
+
+class StoreError(TaoError):
+    """The job store could not be opened or trusted."""
+
+    code = "store.unusable"

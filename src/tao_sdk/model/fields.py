@@ -1,0 +1,217 @@
+"""Fields of JobSpec and Options: each is declared once, and that serves the job file, keyword arguments, the command's
+flags and the JSON Schema alike.
+
+A field's Kind says how a value is read, what is allowed, and how JSON Schema puts it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar, cast
+
+from tao_sdk.model.errors import SpecError
+from tao_sdk.model.units import format_duration, parse_duration, parse_size
+
+T = TypeVar("T")
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a value of a field is read. `read` raises ValueError or TypeError for what it does not allow."""
+
+    allowed: str  # ends the sentence "`gpu_count` must be ..."
+    read: Callable[[Any], Any]
+    schema: Json
+    multiple: bool = False  # as a flag it may be given several times
+    pairs: bool = False  # as a flag it is given as NAME=VALUE
+    flag: bool = True  # False: too rich for the command line
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, (str, int, float)) and not isinstance(value, bool):
+        return str(value)
+    return str(_enum_or_path(value))
+
+
+def _enum_or_path(value: Any) -> str:
+    if hasattr(value, "__fspath__"):
+        return value.__fspath__()
+    raise TypeError
+
+
+def _integer(least: int) -> Callable[[Any], int]:
+    def read(value: Any) -> int:
+        if isinstance(value, bool) or int(value) != float(value) or int(value) < least:
+            raise ValueError
+        return int(value)
+
+    return read
+
+
+def _number(value: Any) -> float:
+    number = float(value)
+    if isinstance(value, bool) or not 0 < number < float("inf"):
+        raise ValueError
+    return number
+
+
+def _yes_or_no(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    return {"true": True, "yes": True, "false": False, "no": False}[str(value).lower()]
+
+
+def _duration(value: Any) -> timedelta:
+    duration = value if isinstance(value, timedelta) else parse_duration(str(value))
+    if duration <= timedelta(0):
+        raise ValueError
+    return duration
+
+
+def _size(value: Any) -> str:
+    if isinstance(value, bool) or parse_size(str(value)) <= 0:
+        raise ValueError
+    return str(value)
+
+
+def _list_of(read: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
+    def read_all(value: Any) -> tuple[Any, ...]:
+        if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+            raise TypeError
+        return tuple(read(item) for item in cast(Iterable[Any], value))
+
+    return read_all
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in cast(Mapping[Any, Any], value)):
+        raise TypeError
+    return dict(cast(Mapping[str, Any], value))
+
+
+def _map_of_text(value: Any) -> dict[str, Any]:
+    from tao_sdk.model.secrets import Secret, SecretRef
+
+    def text(item: Any) -> Any:
+        if isinstance(item, bool):
+            return str(item).lower()
+        return item if isinstance(item, (Secret, SecretRef)) else _text(item)
+
+    return {key: text(item) for key, item in _mapping(value).items() if item is not None}
+
+
+TEXT = Kind("a text", _text, {"type": ["string", "number"]})
+NUMBER = Kind("a number above 0", _number, {"type": "number", "exclusiveMinimum": 0})
+YES_OR_NO = Kind("true or false", _yes_or_no, {"type": "boolean"})
+DURATION = Kind("a duration such as 30m, 4h or 1-12:00:00", _duration, {"type": "string"})
+SIZE = Kind("a size such as 512m, 8g or 1.5T", _size, {"type": ["string", "integer"]})
+TEXTS = Kind("a list of texts", _list_of(_text), {"type": "array", "items": {"type": "string"}}, multiple=True)
+MAP_OF_TEXT = Kind(
+    "a mapping of names to texts",
+    _map_of_text,
+    {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}},
+    multiple=True,
+    pairs=True,
+)
+MAPPING = Kind("a mapping", _mapping, {"type": "object"}, flag=False)
+ANYTHING = Kind("anything", lambda value: value, {}, flag=False)
+
+
+def integer(least: int) -> Kind:
+    return Kind(f"a whole number of {least} or more", _integer(least), {"type": "integer", "minimum": least})
+
+
+def integers(least: int) -> Kind:
+    return Kind(
+        f"a list of whole numbers of {least} or more",
+        _list_of(_integer(least)),
+        {"type": "array", "items": {"type": "integer", "minimum": least}},
+        multiple=True,
+    )
+
+
+def choice(*names: str) -> Kind:
+    def read(value: Any) -> str:
+        if value not in names:
+            raise ValueError
+        return str(value)
+
+    return Kind("one of " + ", ".join(names), read, {"enum": list(names)})
+
+
+def setting(kind: Kind, default: Any = None, help: str = "", flags: tuple[str, ...] = ()) -> Any:  # noqa: A002
+    """A dataclass field: its kind, its default (None: not given), its help, and further names of its flag."""
+    metadata = {"kind": kind, "help": help, "flags": flags}
+    if isinstance(default, (dict, list)):
+        return dataclasses.field(default_factory=cast(Any, default).copy, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def settings_of(record: Any) -> dict[str, dataclasses.Field[Any]]:
+    """The declared fields of a dataclass, by name."""
+    return {field.name: field for field in dataclasses.fields(record) if "kind" in field.metadata}
+
+
+def read_settings(record: type[T], values: Mapping[str, Any], where: str = "") -> T:
+    """A `record` from plain values, each read by its kind.
+
+    Raises SpecError that names the field, the value, and what is allowed; an unknown field with what was meant.
+    """
+    known = settings_of(record)
+    for name in values:
+        if name not in known:
+            raise unknown_field(name, known, where)
+    given = {name: _read(known[name], value, where) for name, value in values.items() if value is not None}
+    return record(**given)
+
+
+def unknown_field(name: str, known: Iterable[str], where: str = "") -> SpecError:
+    near = difflib.get_close_matches(name, list(known), n=1)
+    hint = f"Did you mean {near[0]}?" if near else "Known are: " + ", ".join(sorted(known)) + "."
+    return FieldError(name, f"{where}unknown key {name!r}.", "", hint)
+
+
+class FieldError(SpecError):
+    """A SpecError that knows which field it speaks of, so that a reader of files can add the line."""
+
+    def __init__(self, field: str, what: str, why: str = "", next: str = "") -> None:  # noqa: A002
+        super().__init__(what, why, next)
+        self.field = field
+
+
+def _read(field: dataclasses.Field[Any], value: Any, where: str) -> Any:
+    kind: Kind = field.metadata["kind"]
+    try:
+        return kind.read(value)
+    except (ValueError, TypeError, KeyError, OverflowError):
+        shown = repr(value)
+        shown = shown if len(shown) <= 80 else shown[:77] + "..."
+        raise FieldError(field.name, f"{where}{field.name} is {shown}; it must be {kind.allowed}.") from None
+
+
+def plain(value: Any) -> Any:
+    """A field's value as JSON has it."""
+    from tao_sdk.model.secrets import Secret, SecretRef
+
+    if isinstance(value, (Secret, SecretRef)):
+        return {"secret": value.name if isinstance(value, SecretRef) else ""}
+    if isinstance(value, timedelta):
+        return format_duration(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in cast(Mapping[Any, Any], value).items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in cast(Iterable[Any], value)]
+    return value
+
+
+def schema_of(record: type[Any]) -> dict[str, Any]:
+    """The JSON Schema properties of a dataclass' fields."""
+    return {
+        name: {**field.metadata["kind"].schema, "description": field.metadata["help"]}
+        for name, field in settings_of(record).items()
+    }

@@ -1,0 +1,45 @@
+"""Findings: what a check saw before submit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from tao_sdk.model.errors import Refused
+
+
+class Severity(str, Enum):
+    """ERROR stops the submit; WARNING is shown and the job goes on; OK is a doctor's good news."""
+
+    OK = "ok"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing a check saw: how bad, what, by what evidence, and the command that mends it."""
+
+    severity: Severity
+    code: str
+    what: str
+    evidence: str = ""
+    fix: str = ""
+
+    def to_json(self) -> dict[str, str]:
+        return {
+            "severity": self.severity.value, "code": self.code, "what": self.what,
+            "evidence": self.evidence, "fix": self.fix,
+        }  # fmt: skip
+
+
+def refuse_errors(findings: Iterable[Finding]) -> None:
+    """Raises Refused with the first error among the findings, and how many more there are."""
+    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+    if errors:
+        first = errors[0]
+        more = f" ({len(errors) - 1} more: {'; '.join(e.what for e in errors[1:])})" if len(errors) > 1 else ""
+        refused = Refused(first.what + more, first.evidence, first.fix)
+        refused.code = first.code
+        raise refused

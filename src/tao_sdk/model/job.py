@@ -1,0 +1,117 @@
+"""Job, Event, AttemptRow: what we remember of a job; the records that the store keeps and the API returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from tao_sdk.model.clock import to_iso, utc_now
+from tao_sdk.model.plan import Attempt, Ref
+from tao_sdk.model.status import Standing, Status
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job as it was when it was looked up; `client.get_job(id)` looks again.
+
+    `status` is what was known at `seen_at`; `results_dir` is where the outputs are, as the backend sees it.
+    """
+
+    id: str
+    name: str
+    platform: str
+    status: Status = Status.PENDING
+    message: str = ""
+    attempt: int = 1
+    exit_code: int | None = None
+    image: str = ""
+    gpu_count: int = 0
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    parent: str | None = None
+    progress: Mapping[str, Any] = field(default_factory=dict[str, Any])  # model/progress.py: Progress.to_json
+    created: datetime = field(default_factory=utc_now)
+    started: datetime | None = None
+    ended: datetime | None = None
+    seen_at: datetime | None = None
+    results_dir: str = ""
+    backend_details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    spec: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)  # JobSpec.to_json
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    cancel_asked: bool = False
+    absent_looks: int = 0
+    revision: int = 0  # grows with every change; acting on a job is a compare-and-set on it
+
+    @property
+    def standing(self) -> Standing:
+        """What `advance` needs to judge the next look."""
+        return Standing(self.status, self.message, self.exit_code, self.cancel_asked, self.absent_looks)
+
+    def to_json(self) -> dict[str, Any]:
+        """The job object of `--json`, schema 1: fields may be added, never removed."""
+        return {
+            "schema": 1,
+            "id": self.id,
+            "name": self.name,
+            "platform": self.platform,
+            "status": self.status.value,
+            "message": self.message,
+            "attempt": self.attempt,
+            "exit_code": self.exit_code,
+            "image": self.image,
+            "gpu_count": self.gpu_count,
+            "labels": dict(self.labels),
+            "parent": self.parent,
+            "progress": dict(self.progress),
+            "created": to_iso(self.created),
+            "started": to_iso(self.started),
+            "ended": to_iso(self.ended),
+            "seen_at": to_iso(self.seen_at),
+            "results_dir": self.results_dir,
+            "backend_details": dict(self.backend_details),
+        }
+
+
+@dataclass(frozen=True)
+class JobStatus:
+    """What get_job_status answers: the status, the backend's words, and when that was seen."""
+
+    job_id: str
+    status: Status
+    message: str = ""
+    updated_at: str = ""  # ISO 8601, UTC
+
+
+@dataclass(frozen=True)
+class AttemptRow:
+    """One attempt as the store keeps it: its key, its plan (Plan.to_json), and where it lives once that is known."""
+
+    attempt: Attempt
+    plan: Mapping[str, Any] = field(repr=False)
+    ref: Ref | None = None  # None: submit has not been confirmed; find and adopt, or submit again
+    log_cursor: str = ""  # up to where the kept copy of the log goes
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to a job. `seq` grows through the whole store, so a reader can ask for what is new."""
+
+    seq: int
+    job_id: str
+    time: datetime
+    kind: str  # "status", "note", "progress", "hook", "retry", "cancel"
+    status: Status | None = None
+    raw: str = ""  # the backend's own words
+    data: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "seq": self.seq,
+            "job": self.job_id,
+            "time": to_iso(self.time),
+            "kind": self.kind,
+            "status": self.status.value if self.status else None,
+            "raw": self.raw,
+            "data": dict(self.data),
+        }

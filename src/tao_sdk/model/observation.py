@@ -1,0 +1,52 @@
+"""Observations: what a backend says about attempts, as it says it.
+
+Here: the records. Not here: what follows from one (model/status.py) or how a backend's words become one
+(backends/*/parse.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+
+from tao_sdk.model.clock import utc_now
+
+
+class Phase(str, Enum):
+    """Where an attempt is in its life. ABSENT: looked, it is not there. UNREACHABLE: could not look."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    PAUSED = "paused"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELED = "canceled"
+    UNKNOWN = "unknown"  # looked, and the backend used a word we do not know; it is in `raw`
+    ABSENT = "absent"
+    UNREACHABLE = "unreachable"
+
+    @property
+    def ended(self) -> bool:
+        return self in (Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELED)
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a backend says about one attempt now."""
+
+    phase: Phase
+    raw: str  # the backend's own words, shown to people, never interpreted again
+    exit_code: int | None = None  # of the command; 128 + n when signal n ended it
+    reason: str = ""  # why it waits or failed, if the backend says so
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    seen_at: datetime = field(default_factory=utc_now)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How an attempt ended by its own record: the manifest, or an exit-code file, that outlives the container."""
+
+    whole: bool  # the record is of this attempt and was written after the command had ended
+    exit_code: int | None

@@ -1,0 +1,71 @@
+"""Secrets: which environment variables are secret, the reference that stands for one, and the redactor of every sink."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
+_NOT_SECRET = frozenset({"SSH_KEY_PATH"})  # a path to a key is no key
+SHORTEST_REDACTED = 6  # shorter values occur in ordinary text; hiding them would hide the text
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A value that the caller marks as secret: `env_vars={"WANDB": Secret("...")}`. Its repr never shows it."""
+
+    value: str = field(repr=False)
+
+    def __str__(self) -> str:
+        return "***"
+
+
+@dataclass(frozen=True, slots=True)
+class SecretRef:
+    """Stands for a secret's value in every plan, row and text: the value is looked up at submit, by name."""
+
+    name: str
+
+
+def is_secret_name(name: str) -> bool:
+    """True for names with KEY, TOKEN, SECRET or PASSWORD in them."""
+    return name not in _NOT_SECRET and bool(_SECRET_NAME.search(name))
+
+
+def split_secrets(
+    env_vars: Mapping[str, str | Secret | SecretRef], marked: Iterable[str] = ()
+) -> tuple[dict[str, str | SecretRef], dict[str, str]]:
+    """(the environment with references in place of secrets, the secrets' values by name)."""
+    names = set(marked)
+    plain: dict[str, str | SecretRef] = {}
+    values: dict[str, str] = {}
+    for name, value in env_vars.items():
+        if isinstance(value, SecretRef):
+            plain[name] = value
+        elif isinstance(value, Secret) or name in names or is_secret_name(name):
+            plain[name] = SecretRef(name)
+            values[name] = value.value if isinstance(value, Secret) else value
+        else:
+            plain[name] = value
+    return plain, values
+
+
+@dataclass(frozen=True)
+class Redactor:
+    """Replaces known secret values in text. The longest first, so that one inside another leaves no rest."""
+
+    values: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, values: Iterable[str]) -> Redactor:
+        long_enough = {value for value in values if len(value) >= SHORTEST_REDACTED}
+        return cls(tuple(sorted(long_enough, key=len, reverse=True)))
+
+    def __call__(self, text: str) -> str:
+        for value in self.values:
+            text = text.replace(value, "***")
+        return text
+
+    def finds_in(self, text: str) -> bool:
+        return any(value in text for value in self.values)

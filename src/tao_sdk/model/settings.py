@@ -1,0 +1,90 @@
+"""Settings: the only reader of the environment.
+
+Order: explicit argument, environment variable, `~/.config/tao/.env` (0600, known names only), the config profile
+(`~/.config/tao/config.yaml`, the profile named by TAO_PROFILE, else `default`). Nothing is read from the current directory.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tao_sdk.model.credentials import KNOWN_NAMES
+from tao_sdk.model.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the caller's surroundings say. Made once per client; `environ` is a copy, later changes do not count."""
+
+    environ: Mapping[str, str]
+    explicit: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @classmethod
+    def load(cls, explicit: Mapping[str, str] | None = None) -> Settings:
+        return cls(dict(os.environ), dict(explicit or {}))
+
+    def get(self, name: str) -> str | None:
+        """The value of `name`, or None; an empty variable counts as not set."""
+        sources: tuple[Mapping[str, str], ...] = (self.explicit, self.environ, self.env_file, self.profile)
+        return next((source[name] for source in sources if source.get(name)), None)
+
+    @property
+    def home(self) -> Path:
+        return Path(self.environ.get("HOME") or Path.home())
+
+    @property
+    def config_dir(self) -> Path:
+        return Path(self.environ.get("XDG_CONFIG_HOME") or self.home / ".config") / "tao"
+
+    @property
+    def state_dir(self) -> Path:
+        """$TAO_SDK_STATE_DIR (absolute), else $XDG_STATE_HOME/tao, else ~/.local/state/tao."""
+        if named := self.environ.get("TAO_SDK_STATE_DIR"):
+            if not Path(named).is_absolute():
+                raise UsageError(
+                    f"TAO_SDK_STATE_DIR is {named!r}, which is not absolute.",
+                    "Jobs started from another directory could not be found again.",
+                    "Set it to a path that starts with /.",
+                )
+            return Path(named)
+        return Path(self.environ.get("XDG_STATE_HOME") or self.home / ".local" / "state") / "tao"
+
+    @cached_property
+    def env_file(self) -> Mapping[str, str]:
+        """The known names in ~/.config/tao/.env. Refused when others can read it: it holds credentials."""
+        path = self.config_dir / ".env"
+        try:
+            if stat.S_IMODE(path.stat().st_mode) & 0o077:
+                raise UsageError(
+                    f"{path} can be read by other users.", "It holds credentials.", f"Run: chmod 600 {path}"
+                )
+            return parse_env_file(path.read_text())
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+
+    @cached_property
+    def profile(self) -> Mapping[str, str]:
+        path = self.config_dir / "config.yaml"
+        if not path.is_file():
+            return {}
+        import yaml
+
+        profiles: Any = (yaml.safe_load(path.read_text()) or {}).get("profiles", {})
+        chosen: Mapping[str, Any] = profiles.get(self.environ.get("TAO_PROFILE") or "default") or {}
+        return {name: str(value) for name, value in chosen.items()}
+
+
+def parse_env_file(text: str) -> dict[str, str]:
+    """`NAME=value` and `export NAME="value"` lines; comments and unknown names are left out."""
+    values: dict[str, str] = {}
+    for line in text.splitlines():
+        name, equals, value = line.strip().removeprefix("export ").partition("=")
+        if equals and name.strip() in KNOWN_NAMES:
+            values[name.strip()] = value.strip().strip("\"'")
+    return values

@@ -1,0 +1,110 @@
+"""JobSpec: what to run. Frozen, the same for every backend, and checked field by field.
+
+Not here: how to run it on one backend (its options.py), and how a job file is read (client/job_file.py).
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import timedelta
+from typing import Any
+
+from tao_sdk.model import fields as f
+from tao_sdk.model.fields import setting
+from tao_sdk.model.secrets import Secret, SecretRef
+
+MODES = ("config", "args", "passthrough")
+CONFIG_FORMATS = ("json", "yaml", "toml")
+ID_LENGTH = 10  # 36**10: a chance of 1e-8 of a clash after 9 million jobs of one name
+NAME_LENGTH = 28 - ID_LENGTH - 1  # a DNS label of at most 28 characters fits every backend's names
+_ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
+
+EnvValue = str | Secret | SecretRef
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """What to run.
+
+    `specs` and `args` are the two ways a command takes its configuration; `inputs` and `outputs` are keyed by spec path
+    (modes config and args) or by path in the job (passthrough). `files` maps a path in the job to its content.
+    """
+
+    image: str = setting(f.TEXT, "", "Container image; recorded, not used, by the local platform.")
+    command: str = setting(f.TEXT, "", "Shell text that is run in the job.")
+    name: str = setting(f.TEXT, "", "Start of the job's id; a lower-case word. Default: from the job file or the image.")
+    mode: str | None = setting(f.choice(*MODES), None, "How the command takes its configuration. Default: by what is given.")
+    specs: Mapping[str, Any] | None = setting(f.MAPPING, None, "The nested spec that {config_path} will hold.")
+    args: Mapping[str, Any] | None = setting(f.MAPPING, None, "Command-line arguments by name.")
+    config_format: str | None = setting(f.choice(*CONFIG_FORMATS), None, "Format of the file at {config_path}.")
+    inputs: Any = setting(f.ANYTHING, None, "What is read: by spec path, or path in the job -> URI (passthrough).")
+    outputs: Any = setting(f.ANYTHING, None, "What is written: by spec path, or a list of paths in the job.")
+    upload_excludes: tuple[str, ...] = setting(f.TEXTS, (), "Prefixes below the results that are not kept.")
+    files: Mapping[str, Any] = setting(f.MAPPING, {}, "Path in the job -> content that travels with the job.")
+    gpu_count: int = setting(f.integer(-1), 1, "GPUs per node; 0 for none, -1 for all.", flags=("--gpus",))
+    num_nodes: int | None = setting(f.integer(1), None, "Nodes. Default: as many as gpu_count needs.", flags=("--nodes",))
+    cpus: float | None = setting(f.NUMBER, None, "CPU cores per node.")
+    memory: str | None = setting(f.SIZE, None, "Memory per node, such as 32g.")
+    shm_size: str | None = setting(f.SIZE, None, "Size of /dev/shm, such as 8g.")
+    time_limit: timedelta | None = setting(f.DURATION, None, "Wall time after which the job is ended, such as 4h.")
+    env_vars: Mapping[str, EnvValue] = setting(f.MAP_OF_TEXT, {}, "Environment of the command.", flags=("--env",))
+    secrets: tuple[str, ...] = setting(f.TEXTS, (), "Names in the environment whose values are secret.", flags=("--secret",))
+    mounts: Any = setting(f.ANYTHING, None, "Host paths in the job: src:dst[:ro], or mappings.")
+    labels: Mapping[str, str] = setting(f.MAP_OF_TEXT, {}, "Labels to find the job by.", flags=("--label",))
+    retries: int | None = setting(f.integer(0), None, "How often an infrastructure failure is tried again.")
+    hooks: Mapping[str, Any] = setting(f.MAPPING, {}, "on_complete, on_error, on_epoch_milestone: a command or webhook.")
+    native: Mapping[str, Any] = setting(f.MAPPING, {}, "A patch of the rendered request, shown by `tao plan`.")
+
+    def to_json(self) -> dict[str, Any]:
+        """The spec as it is stored: secrets as references, what has its default left out, files by name only."""
+        default = JobSpec()
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        stored = {name: f.plain(value) for name, value in given.items() if value != getattr(default, name)}
+        if self.files:
+            stored["files"] = sorted(self.files)
+        return stored
+
+
+def read_spec(values: Mapping[str, Any], where: str = "") -> JobSpec:
+    """A JobSpec from plain values. Raises SpecError naming the field, the value, the reason and what is allowed."""
+    spec = f.read_settings(JobSpec, values, where)
+    check_spec(spec, where)
+    return spec
+
+
+def check_spec(spec: JobSpec, where: str = "") -> None:
+    """What no kind of a single field can see."""
+    if not spec.command.strip():
+        raise f.FieldError("command", f"{where}command is missing.", "", "Say what the job runs, e.g. command: python train.py")
+    if "\0" in spec.command:
+        raise f.FieldError("command", f"{where}command contains a NUL byte.", "No shell can take one.")
+    if spec.specs is not None and spec.args is not None:
+        raise f.FieldError("args", f"{where}both specs and args are given.", "A command takes one of them.", "Leave one out.")
+    for name in spec.env_vars:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise f.FieldError("env_vars", f"{where}env_vars has the name {name!r}; letters, digits and _ are allowed.")
+    for name, value in spec.env_vars.items():
+        if isinstance(value, str) and "\0" in value:
+            raise f.FieldError("env_vars", f"{where}env_vars[{name!r}] contains a NUL byte.")
+    for hook in spec.hooks:
+        if hook not in HOOKS:
+            raise f.unknown_field(hook, HOOKS, f"{where}hooks: ")
+
+
+HOOKS = ("on_complete", "on_error", "on_epoch_milestone")
+
+
+def mint_id(name: str) -> str:
+    """`<name>-<10 random letters and digits>`: a DNS label of at most 28 characters."""
+    tail = "".join(secrets.choice(_ALPHABET) for _ in range(ID_LENGTH))
+    return f"{dns_label(name)}-{tail}"
+
+
+def dns_label(text: str) -> str:
+    """The part of an id that people read: lower-case letters, digits and inner hyphens; starts with a letter."""
+    label = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    label = label if label[:1].isalpha() else f"job-{label}".strip("-")
+    return label[:NAME_LENGTH].strip("-")

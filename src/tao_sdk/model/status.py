@@ -1,0 +1,95 @@
+"""Statuses: what we say about a job, and the one rule by which it changes.
+
+Here: Status, and `advance`, which turns what a backend said into what follows. Not here: how a backend's words become
+an Observation (backends/*/parse.py), and who writes the result down (engine/watch.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from tao_sdk.model.observation import Observation, Outcome, Phase
+
+
+class Status(str, Enum):
+    """A job's status. Complete, Error and Canceled are terminal and never change."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    PAUSED = "Paused"
+    COMPLETE = "Complete"
+    ERROR = "Error"
+    CANCELED = "Canceled"
+    UNKNOWN = "Unknown"
+
+    __str__ = str.__str__
+
+    @property
+    def terminal(self) -> bool:
+        return self in TERMINAL
+
+
+TERMINAL = frozenset({Status.COMPLETE, Status.ERROR, Status.CANCELED})
+
+# The phases that say directly what the job's status is. ABSENT and UNREACHABLE say nothing by themselves.
+STATUS_OF = {
+    Phase.PENDING: Status.PENDING,
+    Phase.RUNNING: Status.RUNNING,
+    Phase.PAUSED: Status.PAUSED,
+    Phase.SUCCEEDED: Status.COMPLETE,
+    Phase.FAILED: Status.ERROR,
+    Phase.CANCELED: Status.CANCELED,
+    Phase.UNKNOWN: Status.UNKNOWN,
+}
+
+LOOKS_BEFORE_GONE = 2  # absent in two looks after having been seen: the backend has forgotten it
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a job stands: its status, the words beside it, and what is needed to judge the next look."""
+
+    status: Status
+    message: str = ""
+    exit_code: int | None = None
+    cancel_asked: bool = False
+    absent_looks: int = 0
+
+
+def advance(standing: Standing, seen: Observation, outcome: Outcome | None = None) -> Standing:
+    """What follows from one observation. Pure; the only place where a status changes.
+
+    `outcome` is the attempt's record that outlives the backend's own (its manifest or exit-code file), asked for
+    only when the backend looked and found nothing.
+    """
+    if standing.status.terminal:
+        return standing
+    if seen.phase is Phase.UNREACHABLE:
+        return replace(standing, message=f"not seen since: {seen.reason or seen.raw}")
+    if seen.phase is Phase.ABSENT:
+        return _absent(standing, outcome)
+    return _seen(standing, seen)
+
+
+def _seen(standing: Standing, seen: Observation) -> Standing:
+    status = STATUS_OF[seen.phase]
+    if status is Status.ERROR and standing.cancel_asked:
+        status = Status.CANCELED
+    return replace(standing, status=status, message=seen.reason or seen.raw, exit_code=seen.exit_code, absent_looks=0)
+
+
+def _absent(standing: Standing, outcome: Outcome | None) -> Standing:
+    looks = standing.absent_looks + 1
+    if looks < LOOKS_BEFORE_GONE:
+        return replace(standing, absent_looks=looks, message="not found at the last look; looking once more")
+    if outcome is not None and outcome.whole:
+        return replace(
+            standing,
+            status=Status.COMPLETE if outcome.exit_code == 0 else Status.ERROR,
+            exit_code=outcome.exit_code,
+            message="ended; the backend no longer has it, its outcome record does",
+            absent_looks=looks,
+        )
+    gone = Status.CANCELED if standing.cancel_asked else Status.ERROR
+    return replace(standing, status=gone, message="removed outside", absent_looks=looks)
