@@ -1,0 +1,186 @@
+"""`build_entrypoint`: a job's command, spec, inputs, outputs and files as one shell command.
+
+Everything that can be known before submit is decided and refused here; the runner is only told what to do.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Mapping, Sequence
+from typing import Literal, TypedDict, cast
+
+from tao_sdk.model.errors import SpecError
+from tao_sdk.payload import commands, declared, formats, pack
+from tao_sdk.payload.values import Tree, plain_mapping, refuse_flat_keys
+from tao_sdk.runner.document import Document, Template
+
+Mode = Literal["config", "args", "passthrough"]
+FORMATS = ("toml", "yaml", "json")
+DEFAULT_FORMAT = "toml"  # the documented default of this function; a skill's action names its own, mostly yaml
+
+
+class Entrypoint(TypedDict):
+    """What build_entrypoint returns; `command` is for `/bin/bash -c` or any POSIX shell, also as a file."""
+
+    command: str
+    args_template: str
+
+
+def build_entrypoint(
+    *,
+    command: str,
+    specs: Mapping[str, object] | None = None,
+    args: Mapping[str, object] | None = None,
+    inputs: declared.Declared = None,
+    outputs: declared.Declared = None,
+    config_format: str | None = None,
+    upload_excludes: Sequence[str] | None = None,
+    mount_path: str | os.PathLike[str] | None = None,
+    flags: Sequence[str] | None = None,
+    mode: str | None = None,
+    files: Mapping[str, bytes | str] | None = None,
+    job_id: str | None = None,
+) -> Entrypoint:
+    """Wrap a command so that, inside the job, its inputs are in place, its spec is written and its outputs are kept.
+
+    specs: nested mapping, written as `config_format` (toml when not given) where the command says {config_path}.
+    args: {name} in the command is replaced; an argument that is not named there is appended as --name value.
+    inputs: keys of specs or args (`a.b[0].c`) with {type, optional, container_path}; without specs and args {job path: address}.
+    outputs: keys likewise; without specs and args a list of paths in the job.
+    upload_excludes: prefixes below the results that are not kept account of, such as "inputs/".
+    files: path in the job -> content; relative paths lie in the job's work folder, where the command then starts.
+    Raises SpecError (a ValueError) naming the field, the value and what is allowed.
+    """
+    chosen = chosen_mode(mode, specs, args, flags)
+    document = empty_document(text("command", command), job_id, mount_path)
+    document["excludes"] = [prefix(each) for each in upload_excludes or ()]
+    contents = carried(document, files or {})
+    if chosen == "config":
+        config(document, specs or {}, inputs, outputs, checked_format(config_format))
+    elif chosen == "args":
+        arguments(document, args or {}, inputs, outputs, [text("flags", each) for each in flags or ()])
+    else:
+        document["inputs"] = declared.path_inputs(inputs)
+        document["copies"] = declared.path_outputs(outputs)
+    return {"command": pack.shell_text(document, contents), "args_template": ""}
+
+
+def chosen_mode(mode: str | None, specs: object, args: object, flags: object) -> Mode:
+    """The mode that what was passed means; a mode that was named has to agree with it."""
+    if specs is not None and args is not None:
+        raise SpecError("specs and args are both given.", "A command gets a config file or arguments.", "Pass one of them.")
+    if specs is not None and flags:
+        raise SpecError("specs and flags are both given.", "Flags are arguments.", "Write them into the command.")
+    meant: Mode = "config" if specs is not None else "args" if args is not None or flags else "passthrough"
+    if mode is not None and mode != meant:
+        needs = {"config": "specs=", "args": "args=", "passthrough": "neither specs= nor args="}
+        if mode not in needs:
+            raise SpecError(f"mode is {mode!r}.", "It can be config, args or passthrough.")
+        raise SpecError(f"mode is {mode!r}, but what is passed means {meant!r}.", next=f"mode={mode!r} goes with {needs[mode]}")
+    return meant
+
+
+def empty_document(command: str, job_id: str | None, mount_path: str | os.PathLike[str] | None) -> Document:
+    mount = os.fspath(mount_path) if mount_path is not None else ""
+    if mount and not posixpath.isabs(mount):
+        raise SpecError(f"mount_path is {mount!r}.", "It is a path in the job, so it has to be absolute.")
+    return Document(
+        command=Template(parts=[command], holes=[]),
+        spec=None,
+        format="",
+        inputs=[],
+        outputs=[],
+        copies=[],
+        excludes=[],
+        files=[],
+        resume="",
+        job_id=job_id or "",
+        mount_path=mount,
+    )
+
+
+def text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise SpecError(f"{name} is a {type(value).__name__}.", "It has to be a string.")
+    if "\0" in value:
+        raise SpecError(f"{name} holds a NUL character.", "No shell command can.")
+    return value
+
+
+def prefix(value: object) -> str:
+    """`inputs/` and `inputs` both mean everything below inputs."""
+    return posixpath.normpath(text("upload_excludes", value).strip().lstrip("/")).rstrip("/*")
+
+
+def checked_format(config_format: object) -> str:
+    name = DEFAULT_FORMAT if config_format is None else config_format
+    if name not in FORMATS:
+        raise SpecError(f"config_format is {config_format!r}.", f"It can be {', '.join(FORMATS)}.")
+    return cast("str", name)
+
+
+def carried(document: Document, files: Mapping[str, bytes | str]) -> list[bytes]:
+    """The contents of the files that travel; their paths go into the document."""
+    contents: list[bytes] = []
+    for path, content in files.items():
+        document["files"].append(file_path(path))
+        contents.append(content.encode("utf-8", "surrogateescape") if isinstance(content, str) else file_bytes(path, content))
+    return contents
+
+
+def file_path(path: object) -> str:
+    name = text("files", path)
+    normal = posixpath.normpath(name)
+    if not name or name.endswith("/") or normal in (".", "..") or normal.startswith("../"):
+        raise SpecError(
+            f"files has the path {name!r}.", "A relative path is a file inside the job's work folder.", "Write an absolute path to leave it."
+        )
+    return normal
+
+
+def file_bytes(path: str, content: object) -> bytes:
+    if isinstance(content, bytes | bytearray | memoryview):
+        return bytes(content)
+    raise SpecError(f"files[{path!r}] is a {type(content).__name__}.", "The content of a file is bytes or text.")
+
+
+def config(
+    document: Document,
+    specs: Mapping[str, object],
+    inputs: declared.Declared,
+    outputs: declared.Declared,
+    config_format: str,
+) -> None:
+    """Config mode: the spec is written where the command says {config_path}."""
+    tree = plain_mapping(specs, "specs")
+    refuse_flat_keys(tree)
+    keys = declared.SpecKeys(tree, "specs")
+    document["inputs"] = keys.inputs(inputs)
+    document["outputs"] = keys.outputs(outputs)
+    declared.refuse_unreadable(tree, "specs")
+    document["resume"] = keys.resume()
+    if config_format == "toml":
+        keys.drop_absent()
+    document["spec"] = formats.template(tree, config_format)
+    document["format"] = config_format
+    document["command"] = commands.with_config_path(document["command"]["parts"][0])
+
+
+def arguments(
+    document: Document,
+    args: Mapping[str, object],
+    inputs: declared.Declared,
+    outputs: declared.Declared,
+    flags: Sequence[str],
+) -> None:
+    """Args mode: arguments stand in the command or behind it."""
+    tree: dict[str, Tree] = plain_mapping(args, "args")
+    command = document["command"]["parts"][0]
+    if commands.CONFIG_PATH in command and "config_path" not in tree:
+        raise SpecError("The command names {config_path}, but args write no config file.", next="Pass specs=, or args with a config_path.")
+    keys = declared.ArgumentKeys(tree, "args")
+    document["inputs"] = keys.inputs(inputs)
+    document["outputs"] = keys.outputs(outputs)
+    declared.refuse_unreadable(tree, "args")
+    document["command"] = commands.with_arguments(command, tree, flags)

@@ -1,0 +1,82 @@
+"""Packing: the runner's modules, the document and the job's files as one text for a shell.
+
+The text starts python3 in place of the shell and hands the payload over as a here-document on a descriptor of its own, so
+that nothing of it is an argument or a file with a guessable name, and standard input stays what it was.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+import zlib
+from collections.abc import Iterable, Sequence
+
+from tao_sdk.payload.source import source
+from tao_sdk.runner.document import Document
+from tao_sdk.runner.scheme import MODULES, scheme
+
+ALWAYS = ("boot", "main", "report", "place", "process", "signals", "quote", "template", "outputs", "local", "scheme", "atomic")
+WIDTH = 1000
+
+# Runs under any Python 3. The payload waits on descriptor 9; one that is too old hands over to the next that is there.
+BOOTSTRAP = """\
+import sys, os
+if sys.version_info < (3, 8):
+    for n in range(int(sys.argv[2]), 30):
+        try: os.execvp("python3.%d" % n, ["python3.%d" % n, "-ISXutf8", "-c", sys.argv[1], sys.argv[1], str(n + 1), sys.argv[3]])
+        except OSError: pass
+    sys.stderr.write("tao: this job needs python3 3.8 or later, the image has %d.%d.\\n" % sys.version_info[:2])
+    sys.exit(127)
+import zlib, binascii
+with open(9, "rb") as f: d = zlib.decompress(binascii.a2b_base64(f.read()))
+n = int(d[:8])
+exec(compile(d[8:8 + n], "<runner/boot.py>", "exec"))
+boot(d, 8 + n, sys.argv[3])"""
+
+SHELL = """\
+b='{bootstrap}'
+for p in python3 /usr/bin/python3 /usr/local/bin/python3 /opt/conda/bin/python3 ''; do
+command -v "$p" >/dev/null 2>&1 && break
+done
+if [ -z "$p" ]; then
+echo 'tao: this job needs python3 (3.8 or later) in its image, and there is none.' >&2
+exit 127
+fi
+exec "$p" -ISXutf8 -c "$b" "$b" 8 "${{LC_CTYPE+x}}" 9<<'TAO_PAYLOAD'
+{payload}
+TAO_PAYLOAD
+"""
+
+
+def shell_text(document: Document, files: Sequence[bytes]) -> str:
+    """The job's command. The same document and files give the same text."""
+    boot, *others = modules(document)
+    blobs = [(name, source(name)) for name in others]
+    blobs.append(("document", json.dumps(document, separators=(",", ":")).encode()))
+    blobs += [(str(number), content) for number, content in enumerate(files)]
+    data = b"%8d" % len(source(boot)) + source(boot) + joined(blobs)
+    payload = binascii.b2a_base64(zlib.compress(data, 9), newline=False).decode()
+    lines = (payload[at : at + WIDTH] for at in range(0, len(payload), WIDTH))
+    return SHELL.format(bootstrap=BOOTSTRAP.replace("'", "'\\''"), payload="\n".join(lines))
+
+
+def joined(blobs: Sequence[tuple[str, bytes]]) -> bytes:
+    """An index of names and sizes, an empty line, the blobs."""
+    index = "\n".join(f"{name} {len(blob)}" for name, blob in blobs)
+    return index.encode() + b"\n\n" + b"".join(blob for _, blob in blobs)
+
+
+def modules(document: Document) -> list[str]:
+    """The runner's modules that this job can need, and no others; the first to run is the first."""
+    wanted = list(ALWAYS)
+    if document["inputs"]:
+        wanted += ["inputs", *fetchers(each["uri"] for each in document["inputs"])]
+    if document["spec"]:
+        wanted.append("spec")
+    if document["files"]:
+        wanted.append("files")
+    return list(dict.fromkeys(wanted))
+
+
+def fetchers(uris: Iterable[str]) -> list[str]:
+    return sorted({MODULES[scheme(uri)] for uri in uris})

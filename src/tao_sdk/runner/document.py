@@ -1,0 +1,57 @@
+"""The document that the packer hands to the runner: what to do in the job, decided and checked before submit.
+
+Only types live here; nothing of it travels into the job. Paths in the document are as the job sees them.
+"""
+
+from __future__ import annotations
+
+from typing import List, Optional, Tuple, TypedDict
+
+Hole = Tuple[str, str, str]  # the key whose value goes here, how it is quoted there (quote.py), the value when nobody set it
+
+
+class Template(TypedDict):
+    """Text with holes: parts[0], hole 0, parts[1], hole 1, ... One part more than there are holes."""
+
+    parts: List[str]
+    holes: List[Hole]
+
+
+class Input(TypedDict):
+    """One thing to have in place before the command starts; its path becomes the value of `key`."""
+
+    key: str
+    uri: str
+    kind: str  # file, folder or "": what was declared; a hint, looking decides
+    target: str  # where it must lie in the job (container_path, or a passthrough path); "" = wherever it is
+
+
+class Output(TypedDict):
+    """One output key of the spec or the arguments; its place becomes the value of `key`."""
+
+    key: str
+    value: str  # what the spec says; an absolute path is kept
+    file: bool  # a file is wanted, not a folder
+
+
+class Copy(TypedDict):
+    """A path of a passthrough job whose content is kept as `name` below the job's results."""
+
+    path: str
+    name: str
+
+
+class Document(TypedDict):
+    """Everything the runner is told. `files` are the paths of the blobs that travel beside it, in their order."""
+
+    command: Template
+    spec: Optional[Template]
+    format: str
+    inputs: List[Input]
+    outputs: List[Output]
+    copies: List[Copy]
+    excludes: List[str]
+    files: List[str]
+    resume: str
+    job_id: str
+    mount_path: str

@@ -1,0 +1,115 @@
+"""Events as the client reads them: the runner's lines taken out of a job's output, the command's bytes given back exactly.
+
+A line `@tao {json}` on stderr is an event; report.py writes them and tells how one stands behind an unfinished line.
+Each has `event` and `time` (unix seconds), and by its name:
+
+    stage    stage: files, inputs, spec, command, outputs, done
+    fetched  what, bytes, seconds, rate (bytes a second)
+    warning  code, what, why, next
+    failed   code, what, why, next: the runner could not do its part; this decides, not the exit code
+    ended    exit_code (128 + n for signal n), signal (0 for none), seconds: how the command ended
+
+Only the client uses this module; it does not travel into the job.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Optional, Tuple, cast
+
+from .report import LONGEST, PREFIX, SEAM
+
+STAGES = ("files", "inputs", "spec", "command", "outputs", "done")
+START = PREFIX + b"{"
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing the runner told. `facts` is the rest of the line."""
+
+    name: str
+    time: float
+    facts: Dict[str, Any] = field(default_factory=dict)
+    joined: bool = False  # it stood behind a line that the command had not finished
+
+
+def parse(line: bytes) -> Optional[Event]:
+    """The event of a line (with or without its newline); None for a line that only looks like one."""
+    if not line.startswith(START) or len(line) > LONGEST:
+        return None
+    try:
+        facts = json.loads(line[len(PREFIX) :])
+    except ValueError:
+        return None
+    return event(cast("Dict[str, Any]", facts)) if isinstance(facts, dict) else None
+
+
+def event(facts: Dict[str, Any]) -> Optional[Event]:
+    name, time = facts.pop("event", None), facts.pop("time", None)
+    if not isinstance(name, str) or not isinstance(time, (int, float)):
+        return None
+    joined = facts.pop("joined", False) is True
+    return Event(name, float(time), facts, joined)
+
+
+class EventFilter:
+    """Divides a stream, fed in chunks of any size, into the command's bytes and the runner's events.
+
+    Nothing but what may still become an event is held back, at most 16 KB, so a follower sees every byte at once.
+    """
+
+    def __init__(self) -> None:
+        self.held = b""
+        self.fresh = True  # the stream is at the start of a line where `held` begins
+
+    def feed(self, chunk: bytes) -> Tuple[bytes, List[Event]]:
+        """The command's bytes and the events that this chunk completes."""
+        data = self.held + chunk
+        out: List[bytes] = []
+        events: List[Event] = []
+        done = 0  # everything before it has been dealt with
+        at = self.next_start(data, 0)
+        while at >= 0:
+            end = data.find(b"\n", at) + 1
+            if not end and len(data) - at <= LONGEST:
+                break
+            found = parse(data[at:end]) if end else None
+            if found:
+                seam = found.joined and data.endswith(SEAM, done, at)
+                out.append(data[done : at - len(SEAM) if seam else at])
+                events.append(found)
+                done = end
+            at = self.next_start(data, end or at + 1)
+        keep = self.keep_from(data, done, at)
+        out.append(data[done:keep])
+        if keep:
+            self.fresh = data[keep - 1 : keep] == b"\n"
+        self.held = data[keep:]
+        return b"".join(out), events
+
+    def close(self) -> bytes:
+        """What was held back and became no event."""
+        rest, self.held = self.held, b""
+        return rest
+
+    def next_start(self, data: bytes, at: int) -> int:
+        """Where the next line starts that begins like an event; -1 for nowhere."""
+        at = data.find(START, at)
+        while at > 0 and data[at - 1 : at] != b"\n":
+            at = data.find(START, at + 1)
+        return at if at != 0 or self.fresh else self.next_start(data, 1)
+
+    def keep_from(self, data: bytes, done: int, at: int) -> int:
+        """From where the data has to be held: an event that is not complete, or an end that may be the start of one."""
+        if at >= 0:
+            return at - len(SEAM) if data.endswith(SEAM, done, at) else at
+        opening = SEAM + START
+        for length in range(min(len(opening) - 1, len(data) - done), 0, -1):
+            if data.endswith(opening[:length], done):
+                return len(data) - length
+        for length in range(min(len(START) - 1, len(data) - done), 0, -1):
+            first = len(data) - length
+            if data.endswith(START[:length]) and (data[first - 1 : first] == b"\n" if first else self.fresh):
+                return first
+        return len(data)

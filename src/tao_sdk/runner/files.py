@@ -1,0 +1,28 @@
+"""The files that travel with the job: a trainer, a config. They lie where the job file says before anything starts."""
+
+from __future__ import annotations
+
+import os
+
+from . import atomic
+from .report import Failure
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import List
+
+
+def unpack(paths: List[str], blobs: List[bytes]) -> int:
+    """Write each file, relative ones below the current folder; a script (#!) can be run. The number of bytes."""
+    for path, blob in zip(paths, blobs):
+        try:
+            os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
+            atomic.write(path, blob, 0o755 if blob.startswith(b"#!") else 0o644)
+        except OSError as error:
+            raise Failure(
+                "file.unwritable",
+                "The job's file %s cannot be written." % path,
+                "%s: %s." % (error.filename or path, error.strerror),
+                "Give it a relative path, or a path that this job's user may write.",
+            ) from error
+    return sum(map(len, blobs))

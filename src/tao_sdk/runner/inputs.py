@@ -1,0 +1,86 @@
+"""Inputs: every one is in place before the command starts, or the job says which is not and ends."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+
+from .report import Failure
+from .scheme import MODULES, scheme
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict, List
+
+    from .document import Input
+    from .report import Report
+
+
+def fetch(inputs: List[Input], report: Report) -> Dict[str, str]:
+    """Key -> absolute path of each input. Raises Failure for the first that cannot be had."""
+    return {each["key"]: put(each, found(each, report)) for each in inputs}
+
+
+def found(wanted: Input, report: Report) -> str:
+    """Where the input is now: looked at, so that the command never meets a hole instead of its data."""
+    module = import_module("." + MODULES[scheme(wanted["uri"])], __package__)
+    path: str = module.find(wanted["uri"])
+    if not os.path.exists(path):
+        raise missing(wanted, path)
+    if not os.access(path, os.R_OK):
+        raise Failure(
+            "input.unreadable",
+            "The input %s cannot be read: %s" % (wanted["key"], path),
+            "This job runs as user %d, which may not read it." % os.geteuid(),
+            "Give that user the right to read it, or run the job as another user.",
+        )
+    if os.path.isdir(path) and not os.listdir(path):
+        report.warn("input.empty", "The input %s is an empty folder: %s" % (wanted["key"], path))
+    return path
+
+
+def missing(wanted: Input, path: str) -> Failure:
+    above = path
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    dangling = os.path.islink(path)
+    return Failure(
+        "input.missing",
+        "The input %s is not there: %s" % (wanted["key"], wanted["uri"]),
+        "%s is a link to something that is not there." % path
+        if dangling
+        else "Inside the job nothing is at %s; the last folder that exists is %s." % (path, above),
+        "Check the path, and that the folder it lies in is mounted into the job.",
+    )
+
+
+def put(wanted: Input, path: str) -> str:
+    """The input under the path the job wants for it, as a link; where it is when the job does not care."""
+    target = wanted["target"]
+    if not target:
+        return path
+    if target.endswith("/") and not os.path.isdir(path):
+        target = os.path.join(target, os.path.basename(path))
+    target = os.path.abspath(target)
+    if os.path.exists(target) and os.path.samefile(target, path):
+        return target
+    try:
+        link(path, target)
+    except OSError as error:
+        raise Failure(
+            "input.in_the_way",
+            "The input %s cannot be put at %s." % (wanted["key"], target),
+            "%s." % error.strerror,
+            "Choose a path that is free and writable in the image.",
+        ) from error
+    return target
+
+
+def link(path: str, target: str) -> None:
+    """Make `target` a link to `path`; an empty folder of the image or an older link of ours gives way, data never."""
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    if os.path.islink(target):
+        os.unlink(target)
+    elif os.path.isdir(target):
+        os.rmdir(target)
+    os.symlink(path, target)

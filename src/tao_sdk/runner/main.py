@@ -1,0 +1,150 @@
+"""The life of a job: files, inputs, spec, command, outputs. Each stage is announced; the first failure ends it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from .place import Place
+from .process import Command, exit_code
+from .report import Failure, Report, Stopped
+from .signals import Signals
+from .template import fill
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict, List, Mapping
+
+    from .document import Document
+
+OWN_FAILURE = 125  # the exit code when the runner itself failed; the event "failed" says so, the number may be the command's
+
+
+def main(document: Document, blobs: List[bytes], env: Mapping[str, str]) -> int:
+    """Run the job; the exit code of this process."""
+    report = Report()
+    try:
+        place = Place(env, document["job_id"])
+        signals = Signals(place.grace)
+        return Job(document, place, report, signals, env).run(blobs)
+    except Failure as failure:
+        report.fail(failure)
+        return OWN_FAILURE
+    except Stopped as stopped:
+        report.event("ended", exit_code=128 + stopped.signal, signal=int(stopped.signal), seconds=0)
+        return 128 + stopped.signal
+
+
+class Job:
+    """One attempt, from its files to its results."""
+
+    def __init__(self, document: Document, place: Place, report: Report, signals: Signals, env: Mapping[str, str]) -> None:
+        self.document, self.place, self.report, self.signals = document, place, report, signals
+        self.env = {**env, "TAO_RESULTS_DIR": place.folder}
+        self.folder = ""  # for what the runner writes: the results, or a private one when the job keeps nothing
+        self.values: Dict[str, str] = {}
+
+    def run(self, blobs: List[bytes]) -> int:
+        self.put_files(blobs)
+        self.fetch_inputs()
+        self.write_spec()
+        code = self.run_command()
+        self.report.stage("done")
+        return code
+
+    def put_files(self, blobs: List[bytes]) -> None:
+        self.report.stage("files")
+        started = time.monotonic()
+        self.folder = self.home()
+        if not self.document["files"]:
+            return
+        from . import files
+
+        if not all(map(os.path.isabs, self.document["files"])):
+            work = os.path.join(self.folder, "work")
+            os.makedirs(work, exist_ok=True)
+            os.chdir(work)
+        self.tell_fetched("files", files.unpack(self.document["files"], blobs), started)
+
+    def home(self) -> str:
+        """The results folder, ready; when it cannot be made and nothing needs it, a private one."""
+        from .outputs import make, no_bucket
+
+        if self.place.bucket and self.document["copies"]:
+            raise no_bucket(self.place)
+        try:
+            make(self.place.own, "This job's results")
+            return self.place.folder
+        except Failure as failure:
+            if self.keeps_results():
+                raise
+            self.report.warn("results.unwritable", failure.what, failure.why, failure.next)
+        import tempfile
+
+        self.place.usable = False
+        return tempfile.mkdtemp(prefix="tao-")
+
+    def keeps_results(self) -> bool:
+        outputs = self.document["outputs"]
+        return bool(self.document["copies"]) or not all(os.path.isabs(output["value"]) for output in outputs)
+
+    def tell_fetched(self, what: str, size: int, started: float) -> None:
+        seconds = time.monotonic() - started
+        rate = size / seconds if seconds else 0.0
+        self.report.event("fetched", what=what, bytes=size, seconds=round(seconds, 3), rate=round(rate))
+
+    def fetch_inputs(self) -> None:
+        self.report.stage("inputs")
+        if self.document["inputs"]:
+            from . import inputs
+
+            self.values.update(inputs.fetch(self.document["inputs"], self.report))
+
+    def write_spec(self) -> None:
+        self.report.stage("spec")
+        if self.document["outputs"]:
+            from . import outputs
+
+            self.values.update(outputs.settle(self.document["outputs"], self.place))
+        if not self.place.kept and (self.document["outputs"] or self.document["copies"]):
+            self.warn_ephemeral()
+        if self.document["spec"]:
+            from . import spec
+
+            path = spec.write(self.document["spec"], self.values, self.folder, self.document["format"])
+            self.values["{config_path}"] = path
+
+    def warn_ephemeral(self) -> None:
+        self.report.warn(
+            "output.ephemeral",
+            "RESULTS WILL BE LOST: %s is inside the container and is gone when the container is." % self.place.folder,
+            "Neither TAO_RESULTS_ROOT nor S3_BUCKET_NAME is set.",
+            "Mount a folder at /results, or set TAO_RESULTS_ROOT to a mounted one.",
+        )
+
+    def run_command(self) -> int:
+        self.report.stage("command")
+        started = time.monotonic()
+        command = Command(fill(self.document["command"], self.values), self.report, self.signals)
+        status = command.run(self.env, self.open_log(), lambda: None)
+        code = exit_code(status)
+        signal = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+        self.report.event("ended", exit_code=code, signal=signal, seconds=round(time.monotonic() - started, 3))
+        return code
+
+    def open_log(self) -> int:
+        """The file that keeps what the command prints; -1 when there is no place for it."""
+        if not self.place.usable:
+            return -1
+        return os.open(self.place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+
+def start(document: Document, blobs: List[bytes], locale: str) -> None:
+    """Begin here, in the job. `locale` is LC_CTYPE as the job had it: Python sets it in a C locale, the command must not see that."""
+    env = dict(os.environ)
+    if not locale:
+        env.pop("LC_CTYPE", None)
+    code = main(document, blobs, env)
+    sys.stdout.flush()
+    os._exit(code)

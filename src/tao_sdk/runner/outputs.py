@@ -1,0 +1,66 @@
+"""Outputs: where each goes, decided before the command starts, and that it can be written there."""
+
+from __future__ import annotations
+
+import os
+
+from .local import path_of
+from .report import Failure
+from .scheme import scheme
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict, List
+
+    from .document import Output
+    from .place import Place
+
+
+def settle(outputs: List[Output], place: Place) -> Dict[str, str]:
+    """Key -> absolute path of each output, its folder made. Raises Failure for one that could not be kept."""
+    values = {}
+    for output in outputs:
+        path = destination(output, place)
+        make(os.path.dirname(path) if output["file"] else path, "The output %s" % output["key"])
+        values[output["key"]] = path
+    return values
+
+
+def destination(output: Output, place: Place) -> str:
+    """An absolute path is the user's word and kept; anything else goes to {root}/<job>/<key>/."""
+    given = path_of(output["value"])
+    if os.path.isabs(given):
+        return given if scheme(output["value"]) else output["value"]
+    if place.bucket:
+        raise no_bucket(place)
+    folder = os.path.join(place.folder, output["key"].replace("/", "_"))
+    if not output["file"]:
+        return folder
+    return os.path.join(folder, os.path.basename(given) or output["key"].rpartition(".")[2].replace("/", "_"))
+
+
+def no_bucket(place: Place) -> Failure:
+    return Failure(
+        "output.scheme",
+        "Results would go to s3://%s/results/%s/, and this job cannot write to a bucket yet." % (place.bucket, place.job),
+        "S3_BUCKET_NAME is set and TAO_RESULTS_ROOT is not.",
+        "Mount a folder for the results and set TAO_RESULTS_ROOT to it, or name an absolute path for the output.",
+    )
+
+
+def make(folder: str, who: str) -> None:
+    """The folder is there and can be written to, or the job ends now instead of after its work."""
+    why = ""
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        why = "%s: %s." % (error.filename, error.strerror)
+    if not why and not os.access(folder, os.W_OK | os.X_OK):
+        why = "User %d may not write there." % os.geteuid()
+    if why:
+        raise Failure(
+            "output.unwritable",
+            "%s cannot be kept: %s is not writable." % (who, folder),
+            why,
+            "Mount a writable folder and set TAO_RESULTS_ROOT to it, or name another path.",
+        )

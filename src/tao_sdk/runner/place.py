@@ -1,0 +1,53 @@
+"""Where this job's results lie, in the order that the platform document gives.
+
+An explicit value wins (outputs.py); then TAO_RESULTS_ROOT; then the bucket; then /results, which dies with the container.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Mapping
+
+EPHEMERAL = "/results"
+
+
+class Place:
+    """The results of one attempt: `folder` is {root}/<job id>, `kept` whether it outlives the container."""
+
+    def __init__(self, env: Mapping[str, str], job_id: str) -> None:
+        self.job = env.get("TAO_JOB_ID") or job_id or "job"
+        self.attempt = number(env.get("TAO_ATTEMPT"), 1)
+        self.rank = number(env.get("TAO_RANK"), 0)
+        self.grace = float(number(env.get("TAO_GRACE"), 10))
+        self.interval = float(number(env.get("TAO_SYNC_SECONDS"), 60))
+        self.resume = env.get("TAO_AUTO_RESUME", "1") != "0"
+        root = env.get("TAO_RESULTS_ROOT", "")
+        self.bucket = "" if root else env.get("S3_BUCKET_NAME", "")
+        self.usable = True  # cleared when the folder cannot be made and nothing needs it
+        self.kept = bool(root or self.bucket)
+        self.folder = os.path.join(os.path.abspath(root or EPHEMERAL), self.job)
+
+    @property
+    def own(self) -> str:
+        """The runner's own corner of the results."""
+        return os.path.join(self.folder, ".tao")
+
+    @property
+    def log(self) -> str:
+        """The command's output of this rank."""
+        return os.path.join(self.own, "job.log" if self.rank == 0 else "job.rank-%d.log" % self.rank)
+
+    @property
+    def manifest(self) -> str:
+        return os.path.join(self.own, "manifest.json")
+
+
+def number(text: str | None, default: int) -> int | float:
+    """A number from the environment; what cannot be read as one counts as not given."""
+    try:
+        return float(text) if text and "." in text else int(text or default)
+    except ValueError:
+        return default

@@ -1,0 +1,58 @@
+"""Quoting: how a string stands in a shell command, in JSON, and in YAML and TOML.
+
+Pure, and used on both sides: by the packer for what it knows, by the runner for paths that only the job knows.
+"""
+
+from __future__ import annotations
+
+import json
+
+PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_")
+SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+def shell(text: str) -> str:
+    """One word of a shell command."""
+    return text if text and PLAIN.issuperset(text) else "'" + in_single(text) + "'"
+
+
+def in_single(text: str) -> str:
+    """Inside '...' of a shell command."""
+    return text.replace("'", "'\\''")
+
+
+def in_double(text: str) -> str:
+    """Inside "..." of a shell command."""
+    return "".join("\\" + char if char in '\\"$`' else char for char in text)
+
+
+def escaped(text: str) -> str:
+    """A string of YAML and of TOML: double-quoted, ASCII only, so that a reader's locale does not matter."""
+    return '"' + "".join(map(escape, text)) + '"'
+
+
+def escape(char: str) -> str:
+    if " " <= char <= "~":
+        return SHORT.get(char, char)
+    return SHORT.get(char) or ("\\u%04X" if ord(char) <= 0xFFFF else "\\U%08X") % ord(char)
+
+
+def toml(text: str) -> str:
+    """As `escaped`; a name that is not Unicode cannot stand in TOML: UnicodeEncodeError."""
+    text.encode()
+    return escaped(text)
+
+
+def as_is(text: str) -> str:
+    return text
+
+
+STYLES = {
+    "shell": shell,
+    "single": in_single,
+    "double": in_double,
+    "json": json.dumps,
+    "yaml": escaped,
+    "toml": toml,
+    "text": as_is,
+}

@@ -1,0 +1,112 @@
+"""What the runner tells: one line of JSON an event, on stderr, among the command's own bytes.
+
+An event is `@tao {...}` and a newline, at the start of a line. Where the command's last byte was no newline, ours is put
+in between, marked by a record separator before it and `"joined": true` in the event, so that events.py can give the
+command's bytes back exactly. No event holds the command line, an environment value or anything else that may be secret.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Dict, List, Tuple, Union
+
+    Value = Union[str, int, float, bool, None, List[str]]
+
+PREFIX = b"@tao "
+SEAM = b"\x1e\n"  # our newline after a line that the command left open
+LONGEST = 16_000  # bytes of one event, so that a reader never has to hold more
+
+
+class Failure(Exception):
+    """The runner cannot do what the job needs. `code` is stable; what, why and next are for people."""
+
+    def __init__(self, code: str, what: str, why: str = "", next: str = "") -> None:  # noqa: A002
+        super().__init__(code, what, why, next)
+        self.code, self.what, self.why, self.next = code, what, why, next
+
+
+class Stopped(BaseException):
+    """A signal arrived before the command was started."""
+
+    def __init__(self, signal: int) -> None:
+        super().__init__(signal)
+        self.signal = signal
+
+
+def encode(event: str, facts: Dict[str, Value]) -> bytes:
+    """The line of one event, its newline included. A text too long for one line is cut."""
+    line = PREFIX + json.dumps({"event": event, "time": round(time.time(), 3), **facts}).encode() + b"\n"
+    if len(line) <= LONGEST:
+        return line
+    return encode(event, {key: shortened(value) for key, value in facts.items()})
+
+
+def shortened(value: Value) -> Value:
+    if isinstance(value, list):
+        return value[:20]
+    return value[:1000] + "…" if isinstance(value, str) and len(value) > 1000 else value
+
+
+def write_all(fd: int, data: bytes) -> bool:
+    """Write every byte, waiting where the reader is slow. False when nobody reads any more."""
+    view = memoryview(data)
+    try:
+        while view:
+            view = view[os.write(fd, view) :]
+    except OSError:
+        return False
+    return True
+
+
+class Report:
+    """The runner's own voice. It knows how the command's last line ended, so that events start a line of their own."""
+
+    def __init__(self) -> None:
+        same = os.path.sameopenfile(1, 2)
+        self.open_line = {1: False, 2: False}
+        self.shared = (1, 2) if same else (2,)  # the streams whose bytes stand before an event
+        self.later: List[Tuple[str, Dict[str, Value]]] = []
+
+    def relay(self, fd: int, data: bytes) -> bool:
+        """Pass the command's bytes on, unchanged; False when the stream is gone."""
+        if data:
+            for each in self.shared if fd in self.shared else (fd,):
+                self.open_line[each] = not data.endswith(b"\n")
+        return write_all(fd, data)
+
+    def event(self, event: str, **facts: Value) -> None:
+        """Tell an event now, on a line of its own."""
+        line = encode(event, facts)
+        if self.open_line[2]:
+            line = SEAM + encode(event, {**facts, "joined": True})
+            for each in self.shared:
+                self.open_line[each] = False
+        write_all(2, line)
+
+    def queue(self, event: str, **facts: Value) -> None:
+        """Tell an event when the command's line is whole; safe from any thread."""
+        self.later.append((event, facts))
+
+    def flush(self) -> None:
+        """Tell what was queued, unless the command is in the middle of a line."""
+        while self.later and not self.open_line[2]:
+            event, facts = self.later.pop(0)
+            self.event(event, **facts)
+
+    def stage(self, name: str) -> None:
+        self.event("stage", stage=name)
+
+    def warn(self, code: str, what: str, why: str = "", next: str = "") -> None:  # noqa: A002
+        self.event("warning", code=code, what=what, why=why, next=next)
+
+    def fail(self, failure: Failure) -> None:
+        self.event("failed", code=failure.code, what=failure.what, why=failure.why, next=failure.next)
+
+
+if TYPE_CHECKING:
+    Warn = Callable[..., None]

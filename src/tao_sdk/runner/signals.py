@@ -1,0 +1,78 @@
+"""Signals: the runner passes them on to the command, and gives it time to end before it is killed.
+
+All is done in the handlers, which also run while the runner waits for a slow reader of its output.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from .report import Stopped
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Optional
+
+FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT)
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)  # the sender wants an end: the grace period begins
+RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores them; the command should not
+
+
+class Signals:
+    """From construction on no signal ends the runner unnoticed, not even as process 1 of a container."""
+
+    def __init__(self, grace: float) -> None:
+        self.grace = grace
+        self.group = 0  # the command's process group while it runs
+        self.hold = False  # the command is being started, or has ended: a signal is kept in mind, no more
+        self.first = 0  # the first signal that asked for an end
+        self.taken = [each for each in FORWARDED if signal.getsignal(each) is not signal.SIG_IGN]
+        for each in self.taken:
+            signal.signal(each, self.forward)
+        signal.signal(signal.SIGALRM, self.kill)
+
+    def forward(self, number: int, _: Optional[FrameType]) -> None:
+        if number in ENDING and not self.first:
+            self.first = number
+        if self.group:
+            self.send(number)
+            if number in ENDING:
+                self.start_grace()
+        elif not self.hold:
+            raise Stopped(number)
+
+    def end(self) -> None:
+        """Ask the group to end, and kill it when its time is up."""
+        self.send(signal.SIGTERM)
+        self.start_grace()
+
+    def start_grace(self) -> None:
+        if signal.getitimer(signal.ITIMER_REAL)[0] == 0:
+            signal.setitimer(signal.ITIMER_REAL, max(self.grace, 0.001))
+
+    def kill(self, *_: object) -> None:
+        self.send(signal.SIGKILL)
+
+    def send(self, number: int) -> None:
+        """Give the whole group a signal; nobody there is fine."""
+        try:
+            if self.group:
+                os.killpg(self.group, number)
+        except OSError:
+            pass
+
+    def starting(self) -> None:
+        """From here on a signal does not stop the runner: it waits for the command, which is about to be there."""
+        self.hold = True
+
+    def started(self, group: int) -> None:
+        """The command runs. A signal that came while it was being started reaches it too."""
+        self.group = group
+        if self.first:
+            self.forward(self.first, None)
+
+    def ended(self) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        self.group = 0

@@ -1,0 +1,27 @@
+"""The spec file: its text comes filled in but for the paths that only the job knows."""
+
+from __future__ import annotations
+
+import os
+
+from . import atomic
+from .report import Failure
+from .template import fill
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Mapping
+
+    from .document import Template
+
+
+def write(spec: Template, values: Mapping[str, str], folder: str, suffix: str) -> str:
+    """Write <folder>/spec.<suffix> and return its path. Raises Failure."""
+    path = os.path.join(folder, "spec." + suffix)
+    try:
+        atomic.write(path, fill(spec, values).encode(), 0o600)
+    except UnicodeEncodeError as error:
+        raise Failure("spec.invalid", "A path that is not UTF-8 cannot stand in a %s spec." % suffix) from error
+    except OSError as error:
+        raise Failure("spec.unwritable", "The spec cannot be written to %s." % path, "%s." % error.strerror) from error
+    return path

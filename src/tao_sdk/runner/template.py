@@ -1,0 +1,20 @@
+"""Filling a template: the text of the spec or of the command, with the paths that only the job knows."""
+
+from __future__ import annotations
+
+from .quote import STYLES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Mapping
+
+    from .document import Template
+
+
+def fill(template: Template, values: Mapping[str, str]) -> str:
+    """The text, with each hole holding the value of its key, or what it held before when there is none."""
+    parts = template["parts"]
+    text = [parts[0]]
+    for (key, style, given), part in zip(template["holes"], parts[1:]):
+        text += STYLES[style](values.get(key, given)), part
+    return "".join(text)
