@@ -35,8 +35,12 @@ class JobSpec:
 
     image: str = setting(f.TEXT, "", "Container image; recorded, not used, by the local platform.")
     command: str = setting(f.TEXT, "", "Shell text that is run in the job.")
-    name: str = setting(f.TEXT, "", "Start of the job's id; a lower-case word. Default: from the job file or the image.")
-    mode: str | None = setting(f.choice(*MODES), None, "How the command takes its configuration. Default: by what is given.")
+    name: str = setting(
+        f.TEXT, "", "Start of the job's id; a lower-case word. Default: from the job file or the image."
+    )
+    mode: str | None = setting(
+        f.choice(*MODES), None, "How the command takes its configuration. Default: by what is given."
+    )
     specs: Mapping[str, Any] | None = setting(f.MAPPING, None, "The nested spec that {config_path} will hold.")
     args: Mapping[str, Any] | None = setting(f.MAPPING, None, "Command-line arguments by name.")
     config_format: str | None = setting(f.choice(*CONFIG_FORMATS), None, "Format of the file at {config_path}.")
@@ -45,17 +49,21 @@ class JobSpec:
     upload_excludes: tuple[str, ...] = setting(f.TEXTS, (), "Prefixes below the results that are not kept.")
     files: Mapping[str, Any] = setting(f.MAPPING, {}, "Path in the job -> content that travels with the job.")
     gpu_count: int = setting(f.integer(-1), 1, "GPUs per node; 0 for none, -1 for all.", flags=("--gpus",))
-    num_nodes: int | None = setting(f.integer(1), None, "Nodes. Default: as many as gpu_count needs.", flags=("--nodes",))
+    num_nodes: int | None = setting(
+        f.integer(1), None, "Nodes. Default: as many as gpu_count needs.", flags=("--nodes",)
+    )
     cpus: float | None = setting(f.NUMBER, None, "CPU cores per node.")
     memory: str | None = setting(f.SIZE, None, "Memory per node, such as 32g.")
     shm_size: str | None = setting(f.SIZE, None, "Size of /dev/shm, such as 8g.")
     time_limit: timedelta | None = setting(f.DURATION, None, "Wall time after which the job is ended, such as 4h.")
     env_vars: Mapping[str, EnvValue] = setting(f.MAP_OF_TEXT, {}, "Environment of the command.", flags=("--env",))
-    secrets: tuple[str, ...] = setting(f.TEXTS, (), "Names in the environment whose values are secret.", flags=("--secret",))
+    secrets: tuple[str, ...] = setting(
+        f.TEXTS, (), "Names in the environment whose values are secret.", flags=("--secret",)
+    )
     mounts: Any = setting(f.ANYTHING, None, "Host paths in the job: src:dst[:ro], or mappings.")
     labels: Mapping[str, str] = setting(f.MAP_OF_TEXT, {}, "Labels to find the job by.", flags=("--label",))
     retries: int | None = setting(f.integer(0), None, "How often an infrastructure failure is tried again.")
-    hooks: Mapping[str, Any] = setting(f.MAPPING, {}, "on_complete, on_error, on_epoch_milestone: a command or webhook.")
+    hooks: Mapping[str, Any] = setting(f.MAPPING, {}, "on_complete, on_error, on_epoch_milestone: command or webhook.")
     native: Mapping[str, Any] = setting(f.MAPPING, {}, "A patch of the rendered request, shown by `tao plan`.")
 
     def to_json(self) -> dict[str, Any]:
@@ -75,14 +83,26 @@ def read_spec(values: Mapping[str, Any], where: str = "") -> JobSpec:
     return spec
 
 
+def stored_spec(data: Mapping[str, Any]) -> JobSpec:
+    """A JobSpec from `JobSpec.to_json`; its files' contents are not there, they are in the packed command."""
+    values = {name: value for name, value in data.items() if name not in ("files", "env_vars")}
+    env_vars = {
+        name: SecretRef(name) if isinstance(value, Mapping) else value
+        for name, value in data.get("env_vars", {}).items()
+    }
+    return f.read_settings(JobSpec, {**values, "env_vars": env_vars})
+
+
 def check_spec(spec: JobSpec, where: str = "") -> None:
     """What no kind of a single field can see."""
     if not spec.command.strip():
-        raise f.FieldError("command", f"{where}command is missing.", "", "Say what the job runs, e.g. command: python train.py")
+        example = "Say what the job runs, e.g. command: python train.py"
+        raise f.FieldError("command", f"{where}command is missing.", "", example)
     if "\0" in spec.command:
         raise f.FieldError("command", f"{where}command contains a NUL byte.", "No shell can take one.")
     if spec.specs is not None and spec.args is not None:
-        raise f.FieldError("args", f"{where}both specs and args are given.", "A command takes one of them.", "Leave one out.")
+        why = "A command takes one of them."
+        raise f.FieldError("args", f"{where}both specs and args are given.", why, "Leave one out.")
     for name in spec.env_vars:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise f.FieldError("env_vars", f"{where}env_vars has the name {name!r}; letters, digits and _ are allowed.")

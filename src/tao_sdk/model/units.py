@@ -34,7 +34,7 @@ def format_duration(duration: timedelta) -> str:
 
 
 def parse_size(text: str) -> int:
-    """Bytes of `512m`, `8g`, `8GiB`, `1.5T`, `1024`; the units are powers of 1024, as docker reads them. Raises ValueError."""
+    """Bytes of `512m`, `8g`, `8GiB`, `1.5T`, `1024`; units are powers of 1024, as docker has them. Raises ValueError."""
     match = _SIZE.fullmatch(text.strip())
     if not match:
         raise ValueError("a size such as 512m, 8g or 1.5T")

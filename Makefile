@@ -1,0 +1,22 @@
+.PHONY: run test check bench setup
+
+# Train the example from an empty clone, and print its accuracy.
+run: setup
+	.venv/bin/tao run examples/digits/job.yaml
+
+# Everything that CI runs.
+test: check
+	.venv/bin/python -m pytest
+	@if [ -f container-runtime/Makefile ]; then $(MAKE) -C container-runtime test; fi
+
+check: setup
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	PYRIGHT_PYTHON_GLOBAL_NODE=off .venv/bin/pyright
+
+# Every figure of docs/performance.md, as ratios in one run.
+bench: setup
+	.venv/bin/python -m bench
+
+setup:
+	@tools/setup

@@ -1,0 +1,45 @@
+"""TAO Execution SDK: GPU training containers, run the same way everywhere. Names are loaded on first use."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tao_sdk.client import Client as Client
+    from tao_sdk.client import PlatformSDK as PlatformSDK
+    from tao_sdk.model.errors import CredentialError as CredentialError
+    from tao_sdk.model.errors import TaoError as TaoError
+    from tao_sdk.model.job import Job as Job
+    from tao_sdk.model.job import JobStatus as JobStatus
+    from tao_sdk.model.secrets import Secret as Secret
+    from tao_sdk.model.spec import JobSpec as JobSpec
+    from tao_sdk.model.status import Status as Status
+
+__version__ = "8.0.0"
+
+_HOMES = {
+    "Client": "tao_sdk.client",
+    "PlatformSDK": "tao_sdk.client",
+    "CredentialError": "tao_sdk.model.errors",
+    "TaoError": "tao_sdk.model.errors",
+    "Job": "tao_sdk.model.job",
+    "JobStatus": "tao_sdk.model.job",
+    "JobSpec": "tao_sdk.model.spec",
+    "Secret": "tao_sdk.model.secrets",
+    "Status": "tao_sdk.model.status",
+}
+
+__all__ = [  # noqa: RUF022  in the order in which a reader meets them
+    "Client", "PlatformSDK", "JobSpec", "Job", "JobStatus", "Status", "Secret", "TaoError", "CredentialError",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tao_sdk' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -1,0 +1,299 @@
+"""Client: every verb of the SDK over one store, for the jobs of all platforms."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tao_sdk.backends.contract import Files, LogRequest
+from tao_sdk.backends.registry import backend_class, platforms
+from tao_sdk.client import results
+from tao_sdk.engine import cancel, diagnose, hooks, progress, submit
+from tao_sdk.engine.engine import Engine
+from tao_sdk.engine.logs import LogView, drain, read
+from tao_sdk.engine.look import look
+from tao_sdk.engine.watch import Watcher
+from tao_sdk.model.clock import to_iso, utc_now
+from tao_sdk.model.diagnosis import Diagnosis
+from tao_sdk.model.errors import PathNotFound, UsageError, WaitTimeout
+from tao_sdk.model.finding import Finding
+from tao_sdk.model.job import Event, Job, JobStatus
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.status import Status
+from tao_sdk.store import Store, open_engine_store
+
+SHORTEST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.1, 5.0
+
+
+class Client:
+    """The jobs of one store, whatever they run on. Cheap to make; safe to use from several threads.
+
+    With `watch`, a thread carries the live jobs to their end (retries, hooks) for as long as the client is open.
+    """
+
+    def __init__(
+        self,
+        state_file: str | Path | None = None,
+        *,
+        settings: Settings | None = None,
+        watch: bool = False,
+        epoch_milestone_interval: int = hooks.MILESTONE,
+    ) -> None:
+        self.settings = settings or Settings.load()
+        stored = open_engine_store(state_file, self.settings.state_dir)
+        self.engine = Engine(self.settings, stored.store, stored.keyring, stored.log_copies)
+        self._callbacks = hooks.Callbacks(epoch_milestone_interval)
+        self._watching: threading.Thread | None = None
+        self._stop = threading.Event()
+        self._watch = watch
+        if watch and self.store.live():
+            self._start_watching()
+
+    @property
+    def store(self) -> Store:
+        return self.engine.store
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop watching and close the store. Jobs go on."""
+        self._stop.set()
+        if self._watching is not None:
+            self._watching.join()
+        self.store.close()
+
+    # Submitting
+
+    def submit(
+        self, spec: JobSpec, platform: str, options: Mapping[str, Any] | None = None, *, parent: str | None = None
+    ) -> submit.Submission:
+        """Hand a job over. Raises SpecError, Refused, CredentialError, Unreachable: then nothing was started."""
+        callables, stored = hooks.split(spec.hooks)
+        request = submit.Request(replace(spec, hooks=stored), platform, dict(options or {}), parent)
+        submission = submit.submit(self.engine, request)
+        if callables:
+            self._callbacks.of_job[submission.job.id] = callables
+        if self._watch or callables:
+            self._start_watching()
+        return submission
+
+    def plan(self, spec: JobSpec, platform: str, options: Mapping[str, Any] | None = None) -> submit.Planned:
+        """What `submit` would send, and what the checks say to it. Nothing is sent and nothing is stored."""
+        return submit.prepare(self.engine, submit.Request(spec, platform, dict(options or {})))
+
+    def options_class(self, platform: str) -> type[Any]:
+        return backend_class(platform).Options
+
+    def platforms(self) -> list[str]:
+        return platforms()
+
+    # Looking
+
+    def get_job(self, job: str, *, look: bool = True) -> Job:
+        """The job of that id (or unique start of one). Raises JobNotFound. Asks its backend first, unless told not to."""
+        found = self.store.get(self.store.resolve(job))
+        return self._look([found])[0] if look else found
+
+    def get_job_status(self, job_id: str) -> JobStatus:
+        job = self.get_job(job_id)
+        return JobStatus(job.id, job.status, job.message, to_iso(job.seen_at) or "")
+
+    def list_jobs(
+        self,
+        *,
+        statuses: Collection[Status] = (),
+        platform: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        parent: str | None = None,
+        limit: int | None = None,
+        look: bool = True,
+    ) -> list[Job]:
+        """Newest first. The live ones are looked at first, in one query per endpoint."""
+        if look:
+            self._look(self.store.live(platform))
+        return self.store.list(statuses=statuses, platform=platform, labels=labels or {}, parent=parent, limit=limit)
+
+    def events(self, job: str | None = None, since: int = 0, follow: bool = False) -> Iterator[Event]:
+        """What happened after sequence number `since`, in order; with follow, without end or until the job has ended."""
+        job_id = self.store.resolve(job) if job else None
+        while True:
+            over = follow and job_id is not None and self.get_job(job_id).status.terminal
+            for event in self.store.events(job_id, since):
+                since = event.seq
+                yield event
+            if over or not follow:
+                return
+            time.sleep(1.0)
+            self._look(self.store.live())
+
+    def refresh_progress(self, job: Job) -> Job:
+        """The job with its progress as of now, from what is new in its log."""
+        return progress.scan(self.engine, job)
+
+    def _look(self, jobs: Sequence[Job]) -> list[Job]:
+        seen = [one.job for one in look(self.engine, jobs)]
+        for job in seen:
+            if job.id in self._callbacks.of_job:
+                self._callbacks.fire(self.engine, job)
+        return seen
+
+    # Waiting
+
+    def wait(self, job_id: str, timeout: float | None = None) -> JobStatus:
+        """The status it ended with. Raises WaitTimeout after `timeout` seconds; the job goes on."""
+        job = self.wait_all([job_id], timeout)[0]
+        return JobStatus(job.id, job.status, job.message, to_iso(job.seen_at) or "")
+
+    def wait_all(
+        self, ids: Sequence[str], timeout: float | None = None, on_change: Callable[[Job], None] | None = None
+    ) -> list[Job]:
+        """Wait until every one has ended. `on_change` is called with each whose status or message changed."""
+        give_up = None if timeout is None else time.monotonic() + timeout
+        jobs = [self.get_job(job_id) for job_id in ids]
+        pause = SHORTEST_POLL_SECONDS
+        while any(not job.status.terminal for job in jobs):
+            if give_up is not None and time.monotonic() >= give_up:
+                raise _gave_up(jobs, timeout)
+            time.sleep(pause if give_up is None else max(0.0, min(pause, give_up - time.monotonic())))
+            pause = min(pause * 1.2, LONGEST_POLL_SECONDS)
+            now = self._look([self.store.get(job.id) for job in jobs])
+            changed = [job for job, was in zip(now, jobs, strict=True) if job.standing != was.standing]
+            for job in changed if on_change else ():
+                on_change(job)  # pyright: ignore[reportOptionalCall]
+            jobs, pause = now, SHORTEST_POLL_SECONDS if changed else pause
+        return jobs
+
+    # Logs
+
+    def follow_logs(
+        self,
+        job_id: str,
+        *,
+        tail: int | None = None,
+        follow: bool = True,
+        events: bool = False,
+        stream: str = "",
+        rank: int = 0,
+    ) -> Iterator[bytes]:
+        """The log's bytes, unchanged, over all attempts; `events` keeps the runner's own lines."""
+        request = LogRequest(rank=rank, stream=stream, tail=tail, follow=follow)
+        return read(self.engine, self.store.resolve(job_id), LogView(request, events))
+
+    def get_job_logs(self, job_id: str, tail: int | None = None, *, stream: str = "") -> str:
+        """The log as text, the last `tail` lines of it when given. A log of many megabytes is better followed."""
+        data = b"".join(self.follow_logs(job_id, tail=tail, follow=False, stream=stream))
+        text = data.decode("utf-8", "replace")
+        return text if tail is None else "".join(text.splitlines(keepends=True)[-tail:] if tail > 0 else [])
+
+    # Acting
+
+    def cancel_job(self, job_id: str, grace: float = 10.0) -> bool:
+        """True when the job is over, by this or before it; False when that could not be seen in time."""
+        over = cancel.cancel(self.engine, self.store.resolve(job_id), timedelta(seconds=grace))
+        if job_id in self._callbacks.of_job:
+            self._callbacks.fire(self.engine, self.store.get(job_id))
+        return over
+
+    def remove(self, job_id: str) -> None:
+        """Forget an ended job and what the backend still has of it. Its results stay where they are."""
+        job = self.get_job(job_id)
+        if not job.status.terminal:
+            raise UsageError(f"{job.id} is {job.status}.", "", f"End it first: tao cancel {job.id}")
+        self._release(job)
+        self.store.remove(job.id)
+
+    def gc(self, *, older_than: timedelta, dry_run: bool = False) -> list[str]:
+        """Remove what ended jobs left at the backends, after keeping their logs. Rows and results stay."""
+        old = [
+            job for job in self.store.list() if job.status.terminal and job.ended and utc_now() - job.ended > older_than
+        ]
+        left = [job for job in old if not job.backend_details.get("released")]
+        for job in () if dry_run else left:
+            self._release(job)
+            submit.change(self.engine, job.id, _released)
+        return [job.id for job in left]
+
+    def _release(self, job: Job) -> None:
+        for row in self.store.attempts(job.id):
+            if row.ref is not None:
+                drain(self.engine, job, row)
+                self.engine.backend_of(job).release(row.ref)
+
+    def watch(self, stop: threading.Event | None = None) -> None:
+        """Carry the live jobs to their end, in this thread; returns when none is live, or `stop` is set."""
+        Watcher(self.engine, self._callbacks, stop or self._stop).run()
+
+    def _start_watching(self) -> None:
+        if self._watching is None or not self._watching.is_alive():
+            self._watching = threading.Thread(target=self.watch, name="tao-watch", daemon=True)
+            self._watching.start()
+
+    # Explaining
+
+    def diagnose(self, job_id: str) -> Diagnosis | None:
+        """Why the job waits or failed, and what to do; None for a job that is well."""
+        return diagnose.diagnose(self.engine, self.get_job(job_id))
+
+    def get_failure_analysis(self, job_id: str) -> dict[str, Any] | None:
+        """The diagnosis of a failed job in the documents' form: err_class, suggestion, job_failure_by_node_event, ..."""
+        job = self.get_job(job_id)
+        found = diagnose.diagnose(self.engine, job) if job.status is Status.ERROR else None
+        return found.to_json() if found else None
+
+    def doctor(self, platform: str) -> list[Finding]:
+        return self.engine.backend(platform).doctor()
+
+    # Files and results
+
+    def get_job_results_dir(self, job_id: str) -> str:
+        return self.get_job(job_id, look=False).results_dir
+
+    def results(self, job_id: str) -> results.Results:
+        """Where the results are, what is there, and the best and the newest whole checkpoint."""
+        return results.results(self.engine, self.refresh_progress(self.get_job(job_id)))
+
+    def fetch_results(
+        self, job_id: str, into: Path, *, on_file: Callable[[str, int], None] | None = None
+    ) -> list[Path]:
+        """Copy the results below `into`. Each file appears under its name only once it is whole."""
+        return results.fetch(self.engine, self.get_job(job_id), into, on_file)
+
+    def files(self, platform: str) -> Files:
+        return self.engine.backend(platform).files()
+
+    def check_path(self, uri: str, platform: str | None = None) -> bool:
+        """True when it is there, as the backend sees it. Raises Unreachable when that could not be seen."""
+        try:
+            self.files(platform or "local").stat(results.backend_path(uri))
+        except PathNotFound:
+            return False
+        return True
+
+    def list_path(self, uri: str, platform: str | None = None) -> list[str]:
+        """The names in a folder, sorted. Raises PathNotFound, Unreachable."""
+        found = self.files(platform or "local").list(results.backend_path(uri))
+        return sorted(stat.path.rstrip("/").rpartition("/")[2] for stat in found)
+
+
+def _gave_up(jobs: Sequence[Job], timeout: float | None) -> WaitTimeout:
+    live = ", ".join(f"{job.id} ({job.status})" for job in jobs if not job.status.terminal)
+    return WaitTimeout(
+        f"Not ended after {timeout:g} s: {live}.", "", "It goes on; wait again, or look with tao status."
+    )
+
+
+def _released(job: Job) -> Job:
+    return replace(job, backend_details={**job.backend_details, "released": True})

@@ -1,0 +1,71 @@
+"""PlatformSDK: the documents' API over one platform; every XxxSDK derives from it and adds nothing but its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tao_sdk.client.client import Client
+from tao_sdk.model.fields import settings_of, unknown_field
+from tao_sdk.model.job import Job
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec, read_spec
+
+
+class PlatformSDK(Client):
+    """Runs jobs on one platform. An instance that holds live jobs watches them, so failures are retried and hooks fire.
+
+    `poll_interval` is accepted for the documents' sake; each backend declares how often looking at it is polite.
+    """
+
+    platform = ""
+
+    def __init__(
+        self,
+        poll_interval: float | None = None,
+        epoch_milestone_interval: int = 10,
+        state_file: str | Path | None = None,
+        *,
+        settings: Settings | None = None,
+        watch: bool = True,
+    ) -> None:
+        self.poll_interval = poll_interval
+        super().__init__(state_file, settings=settings, watch=watch, epoch_milestone_interval=epoch_milestone_interval)
+
+    def create_job(
+        self,
+        image: str = "",
+        command: str = "",
+        gpu_count: int = 1,
+        env_vars: Mapping[str, Any] | None = None,
+        inputs: Any = None,
+        outputs: Any = None,
+        **more: Any,
+    ) -> Job:
+        """Submit a job. `inputs` and `outputs`, when given, wrap the command (passthrough); else it runs as it is.
+
+        Further keywords are JobSpec's other fields (num_nodes, time_limit, labels, hooks, ...) and the platform's
+        options. Raises SpecError naming a field that is wrong or unknown, Refused, CredentialError, Unreachable.
+        """
+        named = {"image": image, "command": command, "gpu_count": gpu_count, "env_vars": env_vars}
+        data = {"inputs": inputs, "outputs": outputs}
+        spec_fields, option_fields = settings_of(JobSpec), settings_of(self.options_class(self.platform))
+        for name in more:
+            if name not in spec_fields and name not in option_fields and name != "parent_job_id":
+                raise unknown_field(name, [*spec_fields, *option_fields], "create_job: ")
+        values = {name: value for name, value in more.items() if name in spec_fields}
+        options = {name: value for name, value in more.items() if name in option_fields}
+        spec = read_spec({**named, **data, **values})
+        return self.submit(spec, self.platform, options, parent=more.get("parent_job_id")).job
+
+    def check_path(self, uri: str, platform: str | None = None) -> bool:
+        return super().check_path(uri, platform or self.platform)
+
+    def list_path(self, uri: str, platform: str | None = None) -> list[str]:
+        return super().list_path(uri, platform or self.platform)
+
+    def get_job_replicas(self, job_id: str) -> list[dict[str, Any]]:
+        """One entry per place that the job runs in, as far as the backend tells them apart."""
+        job = self.get_job(job_id)
+        return [{"status": {"phase": job.status.value, "readiness_issue": None, "node": {"name": job.platform}}}]

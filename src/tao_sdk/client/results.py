@@ -1,0 +1,113 @@
+"""Results: where a job's outputs are, what is there, which checkpoint is the best and which the newest, and a copy here."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tao_sdk.backends.contract import Files, FileStat, MiB
+from tao_sdk.engine.engine import Engine
+from tao_sdk.model import checkpoints
+from tao_sdk.model.errors import PathNotFound, TaoError
+from tao_sdk.model.job import Job
+from tao_sdk.model.progress import Progress
+
+MANIFEST = ".tao/manifest.json"
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a job left behind. `best` and `newest` are paths of checkpoints as the backend sees them, or None."""
+
+    dir: str
+    files: tuple[FileStat, ...]
+    best: str | None
+    newest: str | None
+    progress: Progress
+    manifest: Mapping[str, Any] | None
+
+
+def results(engine: Engine, job: Job) -> Results:
+    """What is below the results directory; empty where the job has written nothing yet."""
+    files = engine.backend_of(job).files(engine.store.attempt(job.id).attempt.endpoint)
+    try:
+        found = tuple(walk(files, job.results_dir))
+    except PathNotFound:
+        found = ()
+    progress = Progress.from_json(job.progress.get("is", {}))
+    manifest = read_manifest(files, job.results_dir)
+    chosen = checkpoints.choose(
+        [(stat.path, stat.size, stat.mtime) for stat in found], job.results_dir, manifest, progress
+    )
+    return Results(job.results_dir, found, chosen.best, chosen.newest, progress, manifest)
+
+
+def read_manifest(files: Files, results_dir: str) -> Mapping[str, Any] | None:
+    try:
+        return json.loads(files.read(f"{results_dir}/{MANIFEST}"))
+    except (PathNotFound, ValueError):
+        return None
+
+
+def walk(files: Files, path: str) -> Iterator[FileStat]:
+    """Every file below `path`, folder by folder, sorted. What vanishes meanwhile is left out."""
+    for stat in sorted(files.list(path), key=lambda stat: stat.path):
+        if not stat.is_dir:
+            yield stat
+            continue
+        try:
+            yield from walk(files, stat.path)
+        except PathNotFound:
+            continue
+
+
+def fetch(engine: Engine, job: Job, into: Path, on_file: Callable[[str, int], None] | None) -> list[Path]:
+    """Copy the results below `into`, each under a temporary name until it is whole. A whole copy is not copied again."""
+    files = engine.backend_of(job).files(engine.store.attempt(job.id).attempt.endpoint)
+    copied: list[Path] = []
+    for stat in walk(files, job.results_dir):
+        relative = os.path.relpath(stat.path, job.results_dir)
+        target = into / relative
+        if relative.startswith(".."):
+            raise TaoError(f"{stat.path} lies outside the results.", "", "")
+        if not _is_whole(target, stat):
+            _copy(files, stat, target)
+        if on_file:
+            on_file(relative, stat.size)
+        copied.append(target)
+    return copied
+
+
+def _is_whole(target: Path, stat: FileStat) -> bool:
+    try:
+        there = target.stat()
+    except OSError:
+        return False
+    return there.st_size == stat.size and int(there.st_mtime) == int(stat.mtime)
+
+
+def _copy(files: Files, stat: FileStat, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with partial.open("wb") as out:
+            while data := files.read(stat.path, out.tell(), 8 * MiB):
+                out.write(data)
+        os.utime(partial, (stat.mtime, stat.mtime))
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def backend_path(uri: str) -> str:
+    """The path of file:// and lustre:// URIs, and of plain paths. Raises TaoError naming a scheme that is not built."""
+    scheme, separator, rest = uri.partition("://")
+    if not separator:
+        return uri
+    if scheme in ("file", "lustre"):
+        return "/" + rest.lstrip("/")
+    raise TaoError(f"{scheme}:// cannot be looked at yet.", "", "Give a path, file:// or lustre://.")

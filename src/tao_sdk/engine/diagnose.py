@@ -1,0 +1,86 @@
+"""Diagnose: gather the evidence of a job's newest attempt, and find the rule that explains it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from tao_sdk.backends.contract import Backend, LogRequest
+from tao_sdk.engine import rules
+from tao_sdk.engine.engine import Engine
+from tao_sdk.model.clock import utc_now
+from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
+from tao_sdk.model.errors import PathNotFound, Unreachable
+from tao_sdk.model.job import Job
+from tao_sdk.model.plan import Ref
+from tao_sdk.model.status import Status
+from tao_sdk.runner.events import EventFilter
+
+TAIL_BYTES = 64 * 1024
+TAIL_LINES = 1000
+
+
+def diagnose(engine: Engine, job: Job) -> Diagnosis | None:
+    """Why the job waits or failed, and what to do; None for a job that is well.
+
+    A failed job always gets an answer, if only "nothing known" with the log's last lines.
+    """
+    if job.status in (Status.COMPLETE, Status.CANCELED, Status.RUNNING) and not job.message.startswith("attempt "):
+        return None
+    evidence = gather(engine, job)
+    if evidence is None:
+        return not_started(job)
+    backend = engine.backend_of(job)
+    found = backend.diagnose(evidence) or rules.diagnose(evidence)
+    redact = engine.redactor(job)
+    return replace(found, cause=redact(found.cause), evidence=redact(found.evidence))
+
+
+def gather(engine: Engine, job: Job) -> Evidence | None:
+    """What was seen, the log's end included; None when the attempt never got a place to look at."""
+    ref = engine.ref_of(job)
+    if ref is None:
+        return None
+    backend = engine.backend_of(job)
+    evidence = backend.evidence(ref)
+    text, events = read_tail(engine, backend, ref)
+    reason = evidence.reason or job.message
+    phase = evidence.phase or job.status.value
+    waited = _waited(job, utc_now())
+    return replace(evidence, log_tail=text, runner=events, reason=reason, phase=phase, waited_seconds=waited)
+
+
+def read_tail(engine: Engine, backend: Backend, ref: Ref) -> tuple[str, tuple[dict[str, Any], ...]]:
+    """(the end of the command's own output, the runner's events in it)."""
+    events = EventFilter()
+    data = bytearray()
+    seen: list[dict[str, Any]] = []
+    for chunk in _tail_chunks(engine, backend, ref):
+        user, found = events.feed(chunk)
+        data += user
+        seen += [{"event": event.name, **event.facts} for event in found]
+        del data[:-TAIL_BYTES]
+    data += events.close()
+    return bytes(data[-TAIL_BYTES:]).decode("utf-8", "replace"), tuple(seen)
+
+
+def _tail_chunks(engine: Engine, backend: Backend, ref: Ref) -> list[bytes]:
+    try:
+        return [chunk.data for chunk in backend.logs(ref, LogRequest(tail=TAIL_LINES))]
+    except (PathNotFound, Unreachable):
+        size = engine.log_copies.size(ref.attempt)
+        return [engine.log_copies.read(ref.attempt, max(0, size - TAIL_BYTES), TAIL_BYTES)]
+
+
+def _waited(job: Job, now: datetime) -> float:
+    return ((job.started or now) - job.created).total_seconds()
+
+
+def not_started(job: Job) -> Diagnosis:
+    return Diagnosis(
+        cause=job.message or "The job has not been started.",
+        err_class=ErrClass.INFRA,
+        suggestion="Look again with `tao status`: looking finishes a submit that was cut short.",
+        rule="not_started",
+    )

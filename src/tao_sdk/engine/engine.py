@@ -1,0 +1,62 @@
+"""The Engine: what every part of a job's life needs to hand; it does nothing itself."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from dataclasses import dataclass, field
+
+from tao_sdk.backends.contract import Backend
+from tao_sdk.backends.registry import open_backend
+from tao_sdk.model.errors import Unreachable
+from tao_sdk.model.job import Job
+from tao_sdk.model.plan import Plan, Ref
+from tao_sdk.model.secrets import Redactor
+from tao_sdk.model.settings import Settings
+from tao_sdk.store import Keyring, LogCopies, Store
+
+
+def this_process() -> str:
+    """A name for the holder of leases: says where to look, and is never another process'."""
+    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
+
+
+@dataclass
+class Engine:
+    """One store, the backends that its jobs live on, and who we are when we hold a lease."""
+
+    settings: Settings
+    store: Store
+    keyring: Keyring
+    log_copies: LogCopies
+    owner: str = field(default_factory=this_process)
+    _backends: dict[tuple[str, str], Backend] = field(default_factory=dict[tuple[str, str], Backend])
+
+    def backend(self, platform: str, endpoint: str = "") -> Backend:
+        """The backend of that name; with an endpoint, the one that a job of that endpoint lives on."""
+        key = (platform, endpoint)
+        if key not in self._backends:
+            backend = open_backend(platform, self.settings)
+            if endpoint and backend.endpoint != endpoint:
+                raise Unreachable(
+                    f"This job lives on {endpoint}, and {platform} here means {backend.endpoint}.",
+                    "",
+                    "Use it from there, or with the settings it was submitted with.",
+                )
+            self._backends[key] = backend
+        return self._backends[key]
+
+    def backend_of(self, job: Job) -> Backend:
+        return self.backend(job.platform, self.store.attempt(job.id).attempt.endpoint)
+
+    def ref_of(self, job: Job) -> Ref | None:
+        """Where the job's newest attempt lives, or None while its submit is not confirmed."""
+        return self.store.attempt(job.id).ref
+
+    def plan_of(self, job: Job) -> Plan:
+        row = self.store.attempt(job.id)
+        return Plan.from_json(row.plan, row.attempt)
+
+    def redactor(self, job: Job) -> Redactor:
+        return Redactor.of(self.keyring.load(job.id).values())

@@ -1,0 +1,140 @@
+"""Logs: one stream over all attempts of a job, resumed after a drop, and kept when the backend forgets.
+
+Bytes pass through unchanged and in bounded memory.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tao_sdk.backends.contract import LogChunk, LogRequest, MiB
+from tao_sdk.engine.engine import Engine
+from tao_sdk.engine.look import look
+from tao_sdk.model.errors import PathNotFound, Unreachable
+from tao_sdk.model.job import AttemptRow, Job
+from tao_sdk.runner.events import EventFilter
+
+WAIT_SECONDS = 0.2  # between looks for an attempt that has not started
+LONGEST_WAIT_SECONDS = 15.0  # between tries to reach a backend again
+
+
+@dataclass(frozen=True)
+class LogView:
+    """Which logs are wanted, and how."""
+
+    request: LogRequest = LogRequest()
+    events: bool = False  # keep the runner's own event lines
+
+
+def read(engine: Engine, job_id: str, view: LogView) -> Iterator[bytes]:
+    """The log of every attempt, in order; with a tail, of the newest alone. With follow, until the job has ended."""
+    chunks = (chunk.data for chunk in raw(engine, job_id, view.request))
+    return chunks if view.events else without_events(chunks)
+
+
+def without_events(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    events = EventFilter()
+    for chunk in chunks:
+        user, _ = events.feed(chunk)
+        if user:
+            yield user
+    if rest := events.close():
+        yield rest
+
+
+def raw(engine: Engine, job_id: str, request: LogRequest) -> Iterator[LogChunk]:
+    number: int | None = engine.store.get(job_id).attempt if request.tail is not None else 1
+    while number is not None:
+        row = _started(engine, job_id, number, request.follow)
+        if row is not None:
+            yield from of_attempt(engine, row, request)
+        request = replace(request, tail=None, cursor="")
+        number = _next_attempt(engine, job_id, number, request.follow)
+
+
+def _started(engine: Engine, job_id: str, number: int, follow: bool) -> AttemptRow | None:
+    """The attempt's row once there is something to read; None when it will never be, or is not wanted to wait for."""
+    while True:
+        row = engine.store.attempt(job_id, number)
+        if row.ref is not None and row.ref.ready:
+            return row
+        job = look(engine, [engine.store.get(job_id)])[0].job
+        if job.status.terminal or not follow:
+            return row if row.ref is not None else None
+        time.sleep(WAIT_SECONDS)
+
+
+def _next_attempt(engine: Engine, job_id: str, number: int, follow: bool) -> int | None:
+    """The attempt after `number`; with follow, waited for as long as one can still come."""
+    job = engine.store.get(job_id)
+    while follow and job.attempt == number and not job.status.terminal:
+        time.sleep(WAIT_SECONDS)
+        job = look(engine, [engine.store.get(job_id)])[0].job
+    return number + 1 if job.attempt > number else None
+
+
+def of_attempt(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator[LogChunk]:
+    """One attempt's log: from the backend, from where it was left when it could not be reached, else from our copy."""
+    assert row.ref is not None
+    wait = WAIT_SECONDS
+    while True:
+        try:
+            backend = engine.backend(row.attempt.platform, row.attempt.endpoint)
+            for chunk in backend.logs(row.ref, request):
+                request = replace(request, cursor=chunk.cursor, tail=None)
+                wait = WAIT_SECONDS
+                yield chunk
+            return
+        except PathNotFound:
+            yield from _copy(engine, row, request)
+            return
+        except Unreachable:
+            if not request.follow:
+                yield from _copy(engine, row, request)
+                return
+            time.sleep(wait)
+            wait = min(wait * 2, LONGEST_WAIT_SECONDS)
+
+
+def _copy(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator[LogChunk]:
+    """Our copy; nothing when some of the log was already read from the backend, whose cursor does not fit the copy."""
+    if request.cursor:
+        return
+    size = engine.log_copies.size(row.attempt)
+    offset = 0 if request.tail is None else _tail_offset(engine, row, size, request.tail)
+    while offset < size:
+        data = engine.log_copies.read(row.attempt, offset, MiB)
+        if not data:
+            return
+        offset += len(data)
+        yield LogChunk(data, "")
+
+
+def _tail_offset(engine: Engine, row: AttemptRow, size: int, lines: int) -> int:
+    """Where the last `lines` lines begin, reading backwards."""
+    offset, found = size, -1 if size and engine.log_copies.read(row.attempt, size - 1, 1) == b"\n" else 0
+    while offset > 0 and found < lines:
+        start = max(0, offset - MiB)
+        block = engine.log_copies.read(row.attempt, start, offset - start)
+        for index in range(len(block) - 1, -1, -1):
+            if block[index] == 0x0A:
+                found += 1
+                if found == lines:
+                    return start + index + 1
+        offset = start
+    return 0
+
+
+def drain(engine: Engine, job: Job, row: AttemptRow) -> None:
+    """Keep what the copy does not have yet of an attempt's log: before it is released, replaced, or forgotten."""
+    if row.ref is None:
+        return
+    request = LogRequest(cursor=row.log_cursor)
+    try:
+        for chunk in engine.backend_of(job).logs(row.ref, request):
+            engine.log_copies.append(row.attempt, chunk.data)
+            engine.store.save_log_cursor(row.attempt, chunk.cursor)
+    except PathNotFound:
+        return

@@ -1,0 +1,143 @@
+"""Look: ask the backends how jobs are, one query per endpoint, and write down what follows.
+
+Looking never acts: a failed attempt that is worth another try is reported as due, and only a watcher starts it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from tao_sdk.backends.contract import Backend
+from tao_sdk.engine import diagnose, hooks, progress
+from tao_sdk.engine.engine import Engine
+from tao_sdk.engine.retry import RetryPolicy, wait_before
+from tao_sdk.engine.submit import settle
+from tao_sdk.model.errors import Refused, Unreachable
+from tao_sdk.model.job import AttemptRow, Job
+from tao_sdk.model.observation import Observation, Phase
+from tao_sdk.model.plan import Ref
+from tao_sdk.model.status import LOOKS_BEFORE_GONE, Standing, Status, advance
+from tao_sdk.store import NewEvent
+
+SEEN_AGAIN = timedelta(seconds=30)  # a look that found nothing new is written down only this often
+
+
+@dataclass(frozen=True)
+class Looked:
+    """A job as it now is, and when its failed newest attempt is to be tried again, if it is."""
+
+    job: Job
+    retry_at: datetime | None = None
+
+
+def look(engine: Engine, jobs: Iterable[Job]) -> list[Looked]:
+    """Look at the live ones among `jobs`; each comes back as it now is, in the order given."""
+    jobs = list(jobs)
+    looked = {job.id: Looked(job) for job in jobs}
+    for (platform, endpoint), group in _by_endpoint(engine, jobs).items():
+        try:
+            backend = engine.backend(platform, endpoint)
+        except Unreachable as error:
+            seen = Observation(Phase.UNREACHABLE, "", reason=error.what)
+            looked.update({job.id: Looked(_write(engine, job, seen, advance(job.standing, seen))) for job, _ in group})
+        else:
+            looked.update({one.job.id: one for one in _look_at_endpoint(engine, backend, group)})
+    return [looked[job.id] for job in jobs]
+
+
+def _by_endpoint(engine: Engine, jobs: Sequence[Job]) -> dict[tuple[str, str], list[tuple[Job, AttemptRow]]]:
+    groups: dict[tuple[str, str], list[tuple[Job, AttemptRow]]] = defaultdict(list)
+    for job in jobs:
+        if not job.status.terminal:
+            row = engine.store.attempt(job.id)
+            groups[job.platform, row.attempt.endpoint].append((job, row))
+    return groups
+
+
+def _look_at_endpoint(engine: Engine, backend: Backend, group: list[tuple[Job, AttemptRow]]) -> list[Looked]:
+    settled = [(job, ref) for job, row in group if (ref := _settled(engine, job, row))]
+    seen = backend.observe([ref for _, ref in settled])
+    return [judge(engine, backend, job, ref, seen[ref]) for job, ref in settled]
+
+
+def _settled(engine: Engine, job: Job, row: AttemptRow) -> Ref | None:
+    """The attempt's ref, after finishing a submit that was cut short; None while there is nothing to look at."""
+    if row.ref is not None and row.ref.ready:
+        return row.ref
+    try:
+        return engine.store.attempt(job.id).ref if settle(engine, job) else None
+    except Unreachable as error:
+        _write(engine, job, seen := Observation(Phase.UNREACHABLE, "", reason=error.what), advance(job.standing, seen))
+    except Refused as error:
+        _write(
+            engine, job, seen := Observation(Phase.FAILED, error.what, reason=str(error)), advance(job.standing, seen)
+        )
+    return None
+
+
+def judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observation) -> Looked:
+    """What follows from one observation of a job's newest attempt, written down."""
+    outcome = None
+    if seen.phase is Phase.ABSENT and job.absent_looks + 1 >= LOOKS_BEFORE_GONE:
+        outcome = backend.outcome(ref)
+    standing = advance(job.standing, seen, outcome)
+    if standing.status is Status.ERROR and _again(engine, backend, job):
+        waits = f"attempt {job.attempt + 1} waits for a watcher: tao watch"
+        standing = replace(standing, status=Status.PENDING, message=waits)
+        pause = timedelta(seconds=wait_before(job.attempt + 1))
+        return Looked(_write(engine, job, seen, standing), (seen.ended_at or seen.seen_at) + pause)
+    written = _write(engine, job, seen, standing)
+    return Looked(progress.scan(engine, written) if written.status.terminal else written)
+
+
+def policy_of(backend: Backend, job: Job) -> RetryPolicy:
+    asked = job.spec.get("retries")
+    return RetryPolicy(backend.capabilities.retries if asked is None else int(asked))
+
+
+def _again(engine: Engine, backend: Backend, job: Job) -> bool:
+    policy = policy_of(backend, job)
+    if policy.budget < job.attempt:
+        return False
+    return policy.again(job.attempt, diagnose.diagnose(engine, job), job.cancel_asked)
+
+
+def _write(engine: Engine, job: Job, seen: Observation, standing: Standing) -> Job:
+    """Store what follows; when someone else was first, theirs stands and the next look goes on from there."""
+    after = _after(job, seen, standing)
+    if standing == job.standing and not _worth_writing(job, seen):
+        return after
+    events: list[NewEvent] = []
+    if standing.status is not job.status:
+        events.append(NewEvent(job.id, "status", standing.status, seen.raw, {"message": standing.message}))
+        events.extend(hooks.due(after))
+    written = engine.store.update(after, events)
+    if written is None:
+        return engine.store.get(job.id)
+    if written.status.terminal:
+        engine.keyring.forget(job.id)
+    return written
+
+
+def _worth_writing(job: Job, seen: Observation) -> bool:
+    looked = seen.phase is not Phase.UNREACHABLE
+    return looked and (job.seen_at is None or seen.seen_at - job.seen_at > SEEN_AGAIN)
+
+
+def _after(job: Job, seen: Observation, standing: Standing) -> Job:
+    started = job.started
+    if started is None and standing.status not in (Status.PENDING, Status.UNKNOWN):
+        started = seen.started_at or seen.seen_at
+    return replace(
+        job,
+        status=standing.status,
+        message=standing.message,
+        exit_code=standing.exit_code,
+        absent_looks=standing.absent_looks,
+        started=started,
+        ended=(seen.ended_at or seen.seen_at) if standing.status.terminal else None,
+        seen_at=job.seen_at if seen.phase is Phase.UNREACHABLE else seen.seen_at,
+    )

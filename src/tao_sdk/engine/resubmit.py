@@ -1,0 +1,49 @@
+"""Resubmit: start the next attempt of a job whose last one failed for a reason that another try can mend."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tao_sdk.engine.engine import Engine
+from tao_sdk.engine.logs import drain
+from tao_sdk.engine.submit import change, hand_over, lease_of, read_options
+from tao_sdk.model.errors import Refused
+from tao_sdk.model.job import AttemptRow, Job
+from tao_sdk.model.plan import Plan
+from tao_sdk.model.spec import stored_spec
+from tao_sdk.model.status import Status
+from tao_sdk.store import NewEvent
+
+LEASE_SECONDS = 120.0
+
+
+def resubmit(engine: Engine, job: Job) -> Job:
+    """The job with its next attempt handed over; as it is when someone else acted first. Call it as the watcher only."""
+    if not engine.store.acquire(lease_of(job.id), engine.owner, LEASE_SECONDS):
+        return engine.store.get(job.id)
+    last = engine.store.attempt(job.id)
+    drain(engine, job, last)
+    plan = next_plan(engine, job, last)
+    number = plan.attempt.number
+    pending = replace(job, attempt=number, status=Status.PENDING, message=f"attempt {number}", exit_code=None)
+    retried = NewEvent(job.id, "retry", Status.PENDING, job.message, {"attempt": number})
+    kept = engine.store.add_attempt(
+        replace(pending, absent_looks=0), AttemptRow(plan.attempt, plan.to_json()), [retried]
+    )
+    if kept is None:
+        return engine.store.get(job.id)
+    try:
+        return hand_over(engine, kept, plan, engine.keyring.load(job.id))
+    except Refused as refused:
+        words = f"attempt {number} was refused: {refused}"
+        return change(engine, job.id, lambda now: replace(now, status=Status.ERROR, message=words))
+
+
+def next_plan(engine: Engine, job: Job, last: AttemptRow) -> Plan:
+    """The same job for the next attempt, planned anew: the place may look different by now."""
+    backend = engine.backend_of(job)
+    packed = str(job.spec["packed"])
+    spec = replace(stored_spec({k: v for k, v in job.spec.items() if k != "packed"}), command=packed)
+    options = read_options(backend, job.options)
+    attempt = replace(last.attempt, number=last.attempt.number + 1)
+    return backend.plan(spec, options, backend.survey(spec, options), attempt)

@@ -1,0 +1,26 @@
+"""Retry: whether a failed attempt is tried again. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tao_sdk.model.diagnosis import Diagnosis
+
+FIRST_WAIT_SECONDS = 5.0
+LONGEST_WAIT_SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """`budget` is how many further attempts a job may have in all."""
+
+    budget: int = 0
+
+    def again(self, attempt: int, diagnosis: Diagnosis | None, cancel_asked: bool = False) -> bool:
+        """True when attempt `attempt` (1, 2, ...) is to be followed by another: an infrastructure failure, budget left."""
+        return bool(diagnosis and diagnosis.retryable and attempt <= self.budget and not cancel_asked)
+
+
+def wait_before(attempt: int) -> float:
+    """Seconds to wait before attempt `attempt` (2, 3, ...): 5, 10, 20, ... at most 300."""
+    return min(FIRST_WAIT_SECONDS * 2 ** (attempt - 2), LONGEST_WAIT_SECONDS)

@@ -1,0 +1,225 @@
+"""The table of rules that explain a failed or waiting job: general ones; a backend's own stand in its folder.
+
+The first rule that matches wins, so the specific ones come first. A rule looks at Evidence and answers with what it
+saw (quoted to the user as evidence), or None.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence, NodeEvent
+
+Looks = Callable[[Evidence], str | None]
+LAST_LINES = 12
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`cause` and `suggestion` may use {seen}, the first line of what the rule saw."""
+
+    name: str
+    looks: Looks
+    cause: str
+    err_class: ErrClass
+    suggestion: str
+    retryable: bool = False
+
+    def apply(self, evidence: Evidence) -> Diagnosis | None:
+        seen = self.looks(evidence)
+        if seen is None:
+            return None
+        first = seen.strip().splitlines()[0] if seen.strip() else ""
+        return Diagnosis(
+            cause=self.cause.replace("{seen}", first),
+            err_class=self.err_class,
+            suggestion=self.suggestion.replace("{seen}", first),
+            retryable=self.retryable,
+            evidence=seen,
+            rule=self.name,
+            events=evidence.events or (NodeEvent(self.name, first),),
+        )
+
+
+def in_log(pattern: str) -> Looks:
+    """The last line of the log that matches; with a traceback the last one is what ended the program."""
+    compiled = re.compile(pattern)
+
+    def looks(evidence: Evidence) -> str | None:
+        lines = evidence.log_tail.splitlines()
+        return next((line.strip() for line in reversed(lines) if compiled.search(line)), None)
+
+    return looks
+
+
+def runner_failed(*codes: str) -> Looks:
+    """The runner's own "failed" event of one of these codes ("input." means all that start so, "." all)."""
+
+    def looks(evidence: Evidence) -> str | None:
+        for event in reversed(evidence.runner):
+            code = str(event.get("code", ""))
+            if event.get("event") == "failed" and any(
+                code == c or (c.endswith(".") and code.startswith(c)) for c in codes
+            ):
+                return " ".join(str(event.get(part) or "") for part in ("what", "why", "next")).strip()
+        return None
+
+    return looks
+
+
+def exit_code(*codes: int) -> Looks:
+    return lambda evidence: f"exit code {evidence.exit_code}" if evidence.exit_code in codes else None
+
+
+def backend_says(pattern: str) -> Looks:
+    compiled = re.compile(pattern, re.IGNORECASE)
+
+    def looks(evidence: Evidence) -> str | None:
+        words = [evidence.reason, evidence.raw, *(f"{e.node_event_name}: {e.message}" for e in evidence.events)]
+        return next((word for word in words if compiled.search(word)), None)
+
+    return looks
+
+
+def all_of(*every: Looks) -> Looks:
+    """What the last one saw, when all see something."""
+
+    def looks(evidence: Evidence) -> str | None:
+        seen = [one(evidence) for one in every]
+        return seen[-1] if all(s is not None for s in seen) else None
+
+    return looks
+
+
+def any_of(*some: Looks) -> Looks:
+    return lambda evidence: next((seen for one in some if (seen := one(evidence)) is not None), None)
+
+
+_FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+), in (.+)$')
+
+
+def traceback(evidence: Evidence) -> str | None:
+    """The exception's line, then its last frame: `ValueError: ...` at train.py:12 in main."""
+    lines = evidence.log_tail.splitlines()
+    starts = [index for index, line in enumerate(lines) if line.startswith("Traceback (most recent call last):")]
+    if not starts:
+        return None
+    frame, source, index = None, "", starts[-1] + 1
+    while index < len(lines) and (not lines[index].strip() or lines[index][0] in " \t"):
+        if match := _FRAME.match(lines[index]):
+            frame, source = match, lines[index + 1].strip() if index + 1 < len(lines) else ""
+        index += 1
+    exception = lines[index].strip() if index < len(lines) else ""
+    if frame is None or not exception:
+        return None
+    return f"{exception}\n  {frame[1]}:{frame[2]} in {frame[3]}: {source}"
+
+
+def nan_loss(evidence: Evidence) -> str | None:
+    lines = [line for line in evidence.log_tail.splitlines() if re.search(r"loss\W{0,4}(?:nan|[-+]?inf)\b", line, re.I)]
+    return lines[-1].strip() if lines else None
+
+
+def killed_by_signal(evidence: Evidence) -> str | None:
+    code = evidence.exit_code
+    if code is None or not 128 < code <= 128 + 64:
+        return None
+    return f"{signal_name(code - 128)} (exit code {code})"
+
+
+def signal_name(number: int) -> str:
+    import signal
+
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def last_lines(evidence: Evidence) -> str:
+    lines = [line for line in evidence.log_tail.splitlines() if line.strip()]
+    return "\n".join(lines[-LAST_LINES:])
+
+
+PROGRAM, INFRA, USER = ErrClass.PROGRAM, ErrClass.INFRA, ErrClass.USER
+
+RULES: Sequence[Rule] = (
+    Rule("time_limit", backend_says(r"time.?limit"), "The job reached its time limit ({seen}).", USER,
+         "Give it more (--time-limit 8h), or let it resume from its newest checkpoint: submit it again."),
+    Rule("machine_restarted", backend_says(r"machine was restarted"), "{seen}.", INFRA,
+         "Submit it again; it resumes from its newest complete checkpoint.", retryable=True),
+    Rule("supervisor_lost", backend_says(r"supervisor was killed"), "{seen}.", INFRA,
+         "Look at the log's end; submit it again if it is not whole.", retryable=True),
+    Rule("input_missing", runner_failed("input."), "{seen}", USER,
+         "Correct the path in the spec, or mark the input optional."),
+    Rule("missing_python3", in_log(r"python3 .*(?:needed|not found|missing|required)|tao: .*python3"),
+         "The image has no python3 (3.8 or later), which the runner needs.", USER,
+         "Use an image with python3, or submit the bare command without specs, inputs and outputs."),
+    Rule("disk_full", any_of(in_log(r"No space left on device|Disk quota exceeded|\[Errno 28\]|\[Errno 122\]"),
+                             runner_failed("disk.full")),
+         "A disk is full: {seen}", INFRA, "Free space where the results are written, or point them elsewhere."),
+    Rule("cuda_oom", in_log(r"CUDA out of memory|CUDA error: out of memory|OutOfMemoryError.*CUDA|CUBLAS_STATUS_ALLOC_FAILED"),
+         "The GPU ran out of memory.", PROGRAM,
+         "Use a smaller batch, gradient accumulation or mixed precision, or a GPU with more memory."),
+    Rule("host_oom", any_of(backend_says(r"oom|out of memory"),
+                            in_log(r"\bMemoryError\b|Cannot allocate memory|oom-kill|Out of memory: Killed process")),
+         "The machine's memory ran out: {seen}", PROGRAM,
+         "Use fewer data-loader workers or a smaller batch, or ask for more memory (--memory 64g)."),
+    Rule("killed", exit_code(137), "The command was killed (SIGKILL, {seen}), most often for lack of memory.", PROGRAM,
+         "Ask for more memory (--memory), or see the node's kernel log for who killed it."),
+    Rule("nan_loss", nan_loss, "The loss became NaN or infinite: {seen}", PROGRAM,
+         "Lower the learning rate, clip gradients, and check the data for empty or broken samples."),
+    Rule("traceback", traceback, "The program raised {seen}.", PROGRAM,
+         "Mend the program where the traceback points, or the spec value that it complains about."),
+    Rule("command_not_found", any_of(all_of(exit_code(127), in_log(r"not found|No such file")), runner_failed("command.missing"),
+                                     exit_code(127)),
+         "A command was not found: {seen}", USER, "Check the command's spelling, and that the image has it."),
+    Rule("not_executable", exit_code(126), "The command cannot be executed ({seen}).", USER,
+         "Make it executable (chmod +x), and check that it is a program of this machine's kind."),
+    Rule("runner_failed", runner_failed("."), "{seen}", USER, "Follow what it says, and submit again."),
+    Rule("removed_outside", backend_says(r"removed outside"),
+         "Someone removed the job's processes or files outside the SDK.", INFRA, "Submit it again; it resumes from its newest complete checkpoint.", retryable=True),
+    Rule("signal", killed_by_signal, "The command was ended by {seen}.", PROGRAM,
+         "A crash in native code (SIGSEGV, SIGABRT) or someone's kill; see the log's end."),
+)  # fmt: skip
+
+
+def diagnose(evidence: Evidence) -> Diagnosis:
+    """The first rule's answer; for a waiting job the backend's reason; else "nothing known" with the log's end."""
+    if evidence.phase.lower() in ("pending", "unknown", "paused"):
+        return waiting(evidence)
+    found = (rule.apply(evidence) for rule in RULES)
+    return next((diagnosis for diagnosis in found if diagnosis), None) or nothing_known(evidence)
+
+
+def waiting(evidence: Evidence) -> Diagnosis:
+    reason = evidence.reason or evidence.raw or "the backend gives no reason"
+    return Diagnosis(
+        cause=f"{evidence.phase.capitalize()} for {int(evidence.waited_seconds // 60)} min: {reason}.",
+        err_class=ErrClass.INFRA,
+        suggestion="Wait, or cancel jobs that hold what it waits for.",
+        evidence=evidence.raw,
+        rule="waiting",
+        events=evidence.events,
+    )
+
+
+def nothing_known(evidence: Evidence) -> Diagnosis:
+    code = "" if evidence.exit_code is None else f" with exit code {evidence.exit_code}"
+    words = f" ({evidence.reason})" if evidence.reason and not code else ""
+    return Diagnosis(
+        cause=f"The command ended{code}{words}; no rule explains it.",
+        err_class=ErrClass.PROGRAM,
+        suggestion="Read the end of the log below; `tao logs` has all of it.",
+        evidence=last_lines(evidence),
+        rule="nothing_known",
+        events=evidence.events,
+    )
+
+
+def table() -> list[dict[str, Any]]:
+    """The rules as the documentation lists them."""
+    return [{"name": r.name, "cause": r.cause, "suggestion": r.suggestion, "retryable": r.retryable} for r in RULES]

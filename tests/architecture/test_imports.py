@@ -1,0 +1,129 @@
+"""The architecture, kept by tests: which way imports run, and what may be loaded."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "tao_sdk"
+
+# Lowest first: a layer may import those before it, and itself.
+LAYERS = [
+    {"runner"},
+    {"model"},
+    {"transports", "store"},
+    {"payload"},
+    {"backends"},
+    {"engine"},
+    {"client"},
+    {"platforms", "doctor", "cli"},
+]
+PUBLIC = {"script_runner": {"runner", "model", "payload"}, "versions": {"model"}, "action_workflow": {"model"}}
+THIRD_PARTY = ("yaml", "click", "rich", "docker", "kr8s", "numpy")
+
+
+def allowed(layer: str) -> set[str]:
+    if layer in PUBLIC:
+        return PUBLIC[layer] | {layer}
+    below: set[str] = set()
+    for names in LAYERS:
+        below |= names
+        if layer in names:
+            return below
+    raise AssertionError(f"{layer} has no place in LAYERS: say where it belongs")
+
+
+def imports_of(path: Path) -> set[str]:
+    """Every tao_sdk layer that a file imports, wherever in the file."""
+    found: set[str] = set()
+    package = path.relative_to(SOURCE.parent).with_suffix("").parts
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            base = list(package[: len(package) - node.level]) if node.level else []
+            full = ".".join([*base, node.module or ""]).strip(".")
+            names = [f"{full}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        found |= {name.split(".")[1] for name in names if name.startswith("tao_sdk.")}
+    return found
+
+
+FILES = sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.stem in PUBLIC)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_run_one_way(path: Path) -> None:
+    layer = path.relative_to(SOURCE).with_suffix("").parts[0]
+    wrong = {name for name in imports_of(path) if (SOURCE / name).exists() or (SOURCE / f"{name}.py").exists()} - allowed(layer)
+    assert not wrong, f"{layer} may not import {', '.join(sorted(wrong))}"
+
+
+def test_every_layer_that_exists_has_its_place() -> None:
+    known = set().union(*LAYERS)
+    folders = {path.name for path in SOURCE.iterdir() if path.is_dir() and any(path.rglob("*.py"))}
+    assert folders <= known
+
+
+def loaded_by(statement: str) -> set[str]:
+    script = f"import sys; {statement}; print('\\n'.join(sys.modules))"
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return {name.split(".")[0] for name in answer.stdout.split()}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["import tao_sdk", "import tao_sdk; tao_sdk.Client", "import tao_sdk.platforms.local", "import tao_sdk.script_runner"],
+)
+def test_importing_the_sdk_loads_no_third_party_module(statement: str) -> None:
+    assert not loaded_by(statement) & set(THIRD_PARTY)
+
+
+def test_only_settings_reads_the_environment() -> None:
+    inside_the_job = {"runner"}
+    readers = [
+        str(path.relative_to(SOURCE))
+        for path in SOURCE.rglob("*.py")
+        if path.relative_to(SOURCE).parts[0] not in inside_the_job and _reads_environment(path)
+    ]
+    assert readers == ["model/settings.py"]
+
+
+def _reads_environment(path: Path) -> bool:
+    return any(
+        isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv") and isinstance(node.value, ast.Name) and node.value.id == "os"
+        for node in ast.walk(ast.parse(path.read_text()))
+    )
+
+
+def test_the_runner_imports_only_the_standard_library() -> None:
+    for path in (SOURCE / "runner").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(), feature_version=(3, 8))):
+            names = (
+                [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else [node.module or ""]
+                if isinstance(node, ast.ImportFrom) and not node.level
+                else []
+            )
+            for name in names:
+                assert name.split(".")[0] in sys.stdlib_module_names, f"{path.name} imports {name}"
+
+
+CATCHES_EVERYTHING = {"cli/main.py", "engine/watch.py"}
+
+
+def test_only_the_ends_of_the_process_catch_everything() -> None:
+    catchers = set()
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ExceptHandler) and (
+                node.type is None or (isinstance(node.type, ast.Name) and node.type.id in ("Exception", "BaseException"))
+            ):
+                catchers.add(str(path.relative_to(SOURCE)))
+    assert catchers <= CATCHES_EVERYTHING
