@@ -1,0 +1,322 @@
+"""Progress: how far a training job is, read from what it writes as it goes.
+
+Here: Progress, and ProgressReader, which makes it from the bytes of TAO's status.json or of any log. Not here: how those
+bytes are fetched and who acts on an epoch (engine/watch.py), how a line is understood (model/progress_lines.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from math import isfinite
+from typing import Any, NamedTuple
+
+from tao_sdk.model.progress_lines import Sighting, may_say_something, read_line
+
+HISTORY = 512  # epochs kept for the curve; beyond it neighbours are merged, so that it still spans the whole run
+LINE_LIMIT = 64 * 1024  # bytes of one line that are kept; the rest of a longer one is dropped
+METRICS = 64  # names kept; a status.json can hold one for each of a thousand classes
+
+_SMALLER_IS_BETTER = frozenset({
+    "loss", "nll", "error", "err", "wer", "cer", "perplexity", "ppl", "mae", "mse", "rmse", "fid",
+    "time", "latency", "cost", "memory", "distance",
+})  # fmt: skip
+_HELD_OUT = frozenset({"val", "valid", "validation", "test", "eval", "dev"})
+
+
+@dataclass(frozen=True)
+class EpochMetrics:
+    """What was said of one epoch."""
+
+    epoch: int
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Best:
+    """The epoch in which a metric was best, and what it was."""
+
+    epoch: int
+    metric: str
+    value: float
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a job is. Epochs count from 1 as people do, also when the job counts them from 0.
+
+    `metrics` holds the last value seen of each, always finite; one that has become NaN or infinite is in `not_finite`.
+    """
+
+    epoch: int = 0  # the newest epoch the job spoke of; 0: none yet
+    epochs: int | None = None  # of how many, once the job has said so
+    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+    best: Best | None = None
+    eta_seconds: float | None = None
+    history: tuple[EpochMetrics, ...] = ()
+    not_finite: tuple[str, ...] = ()
+    counts_from_zero: bool = False
+
+    @property
+    def fraction(self) -> float | None:
+        """0.0 to 1.0, or None while the number of epochs is not known."""
+        return min(self.epoch / self.epochs, 1.0) if self.epochs else None
+
+    @property
+    def best_epoch(self) -> int | None:
+        return self.best.epoch if self.best else None
+
+    def to_json(self) -> dict[str, Any]:
+        best = self.best
+        return {
+            "epoch": self.epoch,
+            "epochs": self.epochs,
+            "metrics": dict(self.metrics),
+            "best_epoch": best.epoch if best else None,
+            "best_metric": best.metric if best else None,
+            "best_value": best.value if best else None,
+            "eta_seconds": self.eta_seconds,
+            "history": [{"epoch": entry.epoch, "metrics": dict(entry.metrics)} for entry in self.history],
+            "not_finite": list(self.not_finite),
+            "counts_from_zero": self.counts_from_zero,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Progress:
+        """The Progress that `to_json` gave; what is missing has its default, so {} is Progress()."""
+        metric = data.get("best_metric")
+        return cls(
+            epoch=data.get("epoch", 0),
+            epochs=data.get("epochs"),
+            metrics=dict(data.get("metrics", {})),
+            best=Best(data["best_epoch"], metric, data["best_value"]) if metric else None,
+            eta_seconds=data.get("eta_seconds"),
+            history=tuple(EpochMetrics(entry["epoch"], entry["metrics"]) for entry in data.get("history", ())),
+            not_finite=tuple(data.get("not_finite", ())),
+            counts_from_zero=data.get("counts_from_zero", False),
+        )
+
+
+def milestones(before: int, after: int, interval: int) -> range:
+    """The multiples of `interval` that were crossed on the way from epoch `before` to epoch `after`."""
+    return range((before // interval + 1) * interval, after + 1, interval)
+
+
+def richer(first: Progress, second: Progress) -> Progress:
+    """Of what two streams of one job say, the one that is further, then the one that says more, then the first."""
+    return max((first, second), key=lambda progress: (progress.epoch, len(progress.metrics)))
+
+
+def words_of(metric: str) -> frozenset[str]:
+    return frozenset(re.split(r"[^a-z]+", metric.lower()))
+
+
+def smaller_is_better(metric: str) -> bool:
+    """`val_loss`, `wer`, `box_error` ...: True. `accuracy`, `mAP` ...: False."""
+    words = words_of(metric)
+    return bool(words & _SMALLER_IS_BETTER) or any(word.endswith(("loss", "error")) for word in words)
+
+
+def is_loss(metric: str) -> bool:
+    return any(word.endswith("loss") for word in words_of(metric))
+
+
+def telling_order(metric: str) -> tuple[bool, bool, bool, str]:
+    """A sort key, the most telling metric first: val_accuracy, accuracy, val_loss, loss, train_loss."""
+    words = words_of(metric)
+    return (bool(words & {"train", "training"}), is_loss(metric), not words & _HELD_OUT, metric)
+
+
+def better(first: Best, second: Best) -> Best:
+    """The better of two values of one metric; of equals the earlier epoch."""
+    sign = 1 if smaller_is_better(first.metric) else -1
+    return min(first, second, key=lambda best: (sign * best.value, best.epoch))
+
+
+class ProgressReader:
+    """Makes Progress out of one stream of bytes, in chunks cut anywhere, with flat memory. One reader per stream.
+
+    `start` is what an earlier reader of the same stream came to.
+    """
+
+    def __init__(self, start: Progress | None = None) -> None:
+        self._progress = start or Progress()
+        self._lines = _Lines()
+        self._closed = _bests(self._progress)
+        self._pace = _Pace(self._progress.eta_seconds)
+
+    @property
+    def progress(self) -> Progress:
+        return self._progress
+
+    def feed(self, data: bytes, at: float | None = None) -> list[Progress]:
+        """What `data` adds: one Progress for every epoch it speaks of, in order, each as it was when the next began.
+
+        Empty when it says nothing new. `at` (seconds, any steady clock) lets the time left be estimated where the job
+        does not tell it itself.
+        """
+        updates: list[Progress] = []
+        reported = self._progress
+        for line in self._lines.split(data):
+            sighting = read_line(line, epoch_known=self._progress.epoch > 0)
+            if sighting is None:
+                continue
+            before, self._progress = self._progress, self._after(sighting)
+            if self._progress.epoch > before.epoch and before != reported:
+                updates.append(before)
+                reported = before
+        self._progress = self._pace.estimate(self._progress, at)
+        return updates if self._progress == reported else [*updates, self._progress]
+
+    def end(self) -> list[Progress]:
+        """What the last line says although nothing ended it."""
+        return self.feed(b"\n")
+
+    def _after(self, seen: Sighting) -> Progress:
+        known = self._progress
+        from_zero = known.counts_from_zero or seen.counts_from_zero
+        epochs = seen.epochs or known.epochs
+        epoch = _as_people_count(seen, from_zero, epochs, known.epoch)
+        if epoch > known.epoch:
+            self._close(known)
+        return self._with_metrics(
+            replace(
+                known,
+                epoch=max(epoch, known.epoch),
+                epochs=epochs,
+                eta_seconds=seen.eta_seconds if seen.eta_seconds is not None else known.eta_seconds,
+                counts_from_zero=from_zero,
+            ),
+            epoch,
+            seen.metrics,
+        )
+
+    def _close(self, known: Progress) -> None:
+        """Remember the bests of the epoch that has just ended: until then its values may still change."""
+        if known.history and known.history[-1].epoch == known.epoch:
+            _note(self._closed, known.history[-1])
+
+    def _with_metrics(self, known: Progress, epoch: int, seen: Mapping[str, float]) -> Progress:
+        if not seen:
+            return known
+        finite = {name: value for name, value in seen.items() if isfinite(value)}
+        history = _with_entry(known.history, EpochMetrics(epoch, finite)) if epoch and finite else known.history
+        if epoch < known.epoch:  # late news of an epoch that is over
+            return replace(known, history=history)
+        lost = tuple(name for name in (*known.not_finite, *seen) if name not in finite)
+        kept = {name: value for name, value in known.metrics.items() if name not in lost}
+        metrics = dict([*{**kept, **finite}.items()][:METRICS])
+        return replace(
+            known,
+            metrics=metrics,
+            not_finite=tuple(dict.fromkeys(lost))[:METRICS],
+            history=history,
+            best=_best(history, self._closed),
+        )
+
+
+class _Lines:
+    """Cuts a stream into lines at line feeds, carriage returns and backspaces, and keeps at most the start of each."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def split(self, data: bytes) -> Iterable[str]:
+        first, *others = data.replace(b"\r", b"\n").replace(b"\b", b"\n").split(b"\n")
+        head = self._rest + first[: LINE_LIMIT - len(self._rest)]
+        *whole, self._rest = (head, *others)
+        self._rest = self._rest[:LINE_LIMIT]
+        return (line[:LINE_LIMIT].decode("utf-8", "replace") for line in whole if may_say_something(line))
+
+
+class _Point(NamedTuple):
+    epoch: int
+    at: float
+
+
+class _Pace:
+    """How long an epoch takes, from when epochs were seen. A log that is caught up with in one piece tells nothing."""
+
+    def __init__(self, estimated: float | None) -> None:
+        self._first: _Point | None = None
+        self._told = estimated
+
+    def estimate(self, progress: Progress, at: float | None) -> Progress:
+        if at is None or not progress.epoch or not progress.epochs:
+            return progress
+        if progress.eta_seconds != self._told:
+            return progress  # the job itself says how long it still takes
+        if self._first is None:
+            self._first = _Point(progress.epoch, at)
+        if progress.epoch == self._first.epoch or at <= self._first.at:
+            return progress
+        seconds = (at - self._first.at) / (progress.epoch - self._first.epoch)
+        self._told = round(seconds * max(progress.epochs - progress.epoch, 0), 1)
+        return replace(progress, eta_seconds=self._told)
+
+
+def _as_people_count(seen: Sighting, from_zero: bool, epochs: int | None, current: int) -> int:
+    """The epoch a line speaks of; a line that names none, or one that cannot be, speaks of the current one."""
+    if seen.epoch is None or (epochs and seen.epoch > epochs):
+        return current
+    counted = seen.epoch + (1 if from_zero and not seen.completed else 0)
+    return min(counted, epochs) if epochs else counted
+
+
+def _with_entry(history: tuple[EpochMetrics, ...], new: EpochMetrics) -> tuple[EpochMetrics, ...]:
+    if history and new.epoch <= history[-1].epoch:
+        return tuple(_merged(old, new) if old.epoch == new.epoch else old for old in history)
+    if len(history) > 2 and _gap(history, -1) < _gap(history, 1):  # thinned before: keep the distance
+        return (*history[:-1], EpochMetrics(new.epoch, {**history[-1].metrics, **new.metrics}))
+    longer = (*history, new)
+    return longer if len(longer) <= HISTORY else _thinned(longer)
+
+
+def _gap(history: tuple[EpochMetrics, ...], index: int) -> int:
+    return history[index].epoch - history[index - 1].epoch
+
+
+def _merged(old: EpochMetrics, new: EpochMetrics) -> EpochMetrics:
+    return EpochMetrics(new.epoch, {**old.metrics, **new.metrics})
+
+
+def _thinned(history: tuple[EpochMetrics, ...]) -> tuple[EpochMetrics, ...]:
+    """The first entry, then every two neighbours as one."""
+    pairs = zip(history[1::2], history[2::2], strict=False)
+    odd_one = history[-1:] if len(history) % 2 == 0 else ()
+    return (history[0], *(_merged(old, new) for old, new in pairs), *odd_one)
+
+
+def _bests(progress: Progress) -> dict[str, Best]:
+    """The bests of the epochs before the current one, as far as they are still known."""
+    bests: dict[str, Best] = {}
+    if progress.best and progress.best.epoch < progress.epoch:
+        bests[progress.best.metric] = progress.best
+    for entry in progress.history:
+        if entry.epoch < progress.epoch:
+            _note(bests, entry)
+    return bests
+
+
+def _note(bests: dict[str, Best], entry: EpochMetrics) -> None:
+    for name, value in entry.metrics.items():
+        seen = Best(entry.epoch, name, value)
+        bests[name] = better(bests.get(name, seen), seen)
+
+
+def _best(history: tuple[EpochMetrics, ...], closed: Mapping[str, Best]) -> Best | None:
+    """The best epoch by the most telling metric; one that was seen a single time tells less than one seen often."""
+    if not history:
+        return None
+    latest = history[-1]
+    names = dict.fromkeys([*closed, *latest.metrics])
+    metric = min(names, key=lambda name: (_seen_once(history, name), telling_order(name)))
+    if metric not in latest.metrics:
+        return closed[metric]
+    now = Best(latest.epoch, metric, latest.metrics[metric])
+    return better(closed.get(metric, now), now)
+
+
+def _seen_once(history: tuple[EpochMetrics, ...], metric: str) -> bool:
+    return len(history) > 1 and sum(metric in entry.metrics for entry in history) < 2

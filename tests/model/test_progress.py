@@ -1,0 +1,315 @@
+from __future__ import annotations
+
+import json
+import math
+import tracemalloc
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tao_sdk.model.progress import (
+    HISTORY,
+    Best,
+    EpochMetrics,
+    Progress,
+    ProgressReader,
+    milestones,
+    richer,
+    smaller_is_better,
+)
+
+TEN_EPOCHS = "".join(f"epoch {n}/10  loss {1 / n:.3f}  accuracy {1 - 0.5 / n:.3f}\n" for n in range(1, 11)).encode()
+
+
+def read(*lines: str) -> Progress:
+    reader = ProgressReader()
+    reader.feed("".join(f"{line}\n" for line in lines).encode())
+    return reader.progress
+
+
+def epochs(updates: list[Progress]) -> list[int]:
+    return [update.epoch for update in updates]
+
+
+def test_every_epoch_is_reported_once_and_in_order_when_many_arrive_at_once():
+    updates = ProgressReader().feed(TEN_EPOCHS)
+    assert epochs(updates) == list(range(1, 11))
+    assert [update.metrics["loss"] for update in updates] == [round(1 / n, 3) for n in range(1, 11)]
+
+
+@given(st.lists(st.integers(0, len(TEN_EPOCHS)), max_size=40))
+def test_where_the_stream_is_cut_changes_nothing(cuts: list[int]):
+    reader = ProgressReader()
+    edges = [0, *sorted(cuts), len(TEN_EPOCHS)]
+    updates = [update for begin, end in pairwise(edges) for update in reader.feed(TEN_EPOCHS[begin:end])]
+    assert epochs(updates) == list(range(1, 11))
+    assert reader.progress == ProgressReader().feed(TEN_EPOCHS)[-1]
+
+
+def test_a_chunk_that_says_nothing_new_reports_nothing():
+    reader = ProgressReader()
+    reader.feed(TEN_EPOCHS)
+    assert reader.feed(b"saving model_epoch_010.npz\n") == []
+    assert reader.feed(b"epoch 10/10  loss 0.100  accuracy 0.950\n") == []
+
+
+def test_every_multiple_crossed_between_two_looks_is_a_milestone():
+    assert list(milestones(9, 11, 10)) == [10]
+    assert list(milestones(11, 21, 10)) == [20]
+    assert list(milestones(0, 31, 10)) == [10, 20, 30]
+    assert list(milestones(10, 19, 10)) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "epoch", "total", "metrics"),
+    [
+        ("epoch 14/20  loss 0.093  accuracy 0.957", 14, 20, {"loss": 0.093, "accuracy": 0.957}),
+        ("Epoch 3/20", 3, 20, {}),
+        ("epoch 3 of 20", 3, 20, {}),
+        ("epoch: 3", 3, None, {}),
+        ("Epoch 3: loss=0.1", 3, None, {"loss": 0.1}),
+        ("Epoch [3/20], Step [100/600], Loss: 0.2500", 3, 20, {"loss": 0.25}),
+        ("Epoch: [3][ 10/100]  Time 0.1 (0.2)  Loss 1.5e-01 (2.0e-01)", 3, None, {"loss": 0.15}),
+        ("Train Epoch: 9 [4200/60000 (7%)]\tLoss: 0.345", 9, None, {"loss": 0.345}),
+        ("Epoch 00003: val_loss improved from 0.2 to 0.1, saving model", 3, None, {}),
+        ("| epoch 003 | valid on 'valid' subset | loss 4.125 | ppl 17.45", 3, None, {"loss": 4.125, "ppl": 17.45}),
+        ("Epoch(val) [4][50/50]  accuracy/top1: 95.5  data_time: 0.2", 4, None, {"accuracy/top1": 95.5}),
+        ("{'loss': 0.25, 'learning_rate': 5e-05, 'epoch': 2.5}", 2, None, {"loss": 0.25}),
+        ("INFO:root:2026-11-21 epoch=7 val_loss=0.125 lr=1e-4", 7, None, {"val_loss": 0.125}),
+        ("\x1b[32mEpoch 5/9\x1b[0m mAP: 0.41 mIoU=0.5", 5, 9, {"mAP": 0.41, "mIoU": 0.5}),
+        (
+            "Epoch 2: Test set: Average loss: 0.05, Accuracy: 9800/10000 (98%)",
+            2,
+            None,
+            {"loss": 0.05, "accuracy": 0.98},
+        ),
+    ],
+)
+def test_the_epoch_lines_of_common_trainers_are_read(
+    line: str, epoch: int, total: int | None, metrics: dict[str, float]
+):
+    seen = read(line)
+    assert (seen.epoch, seen.epochs, dict(seen.metrics)) == (epoch, total, metrics)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "will train until epoch 30",
+        "max_epochs=20",
+        "steps per epoch: 100",
+        "time_per_epoch: 3",
+        "saving a checkpoint every 5 epochs",
+        "epoch: 1732167600",
+        "best epoch: 17",
+        "epochal 3",
+        "loss_weight: 2.0",
+        "",
+        '@tao {"event": "epoch 3/20"}',
+    ],
+)
+def test_what_only_resembles_an_epoch_is_not_one(line: str):
+    assert read(line).epoch == 0
+    assert read(line).metrics == {}
+
+
+def test_how_many_epochs_there_will_be_is_taken_from_the_settings_that_a_job_prints():
+    seen = read("num_epochs: 40", "epoch 3  loss 0.5")
+    assert (seen.epoch, seen.epochs, seen.fraction) == (3, 40, 3 / 40)
+
+
+def test_metrics_on_lines_of_their_own_belong_to_the_epoch_that_is_open():
+    seen = read(
+        "Epoch 1/2",
+        " 1/45 [>.....] - ETA: 12s - loss: 2.3000",
+        "45/45 [=====] - 1s 5ms/step - loss: 0.9000 - accuracy: 0.80 - val_loss: 1.0 - val_accuracy: 0.7",
+        "Epoch 2/2",
+        "45/45 [=====] - 1s 5ms/step - loss: 0.5000 - accuracy: 0.90 - val_loss: 0.6 - val_accuracy: 0.8",
+    )
+    assert [entry.metrics["loss"] for entry in seen.history] == [0.9, 0.5]
+    assert seen.best == Best(2, "val_accuracy", 0.8)
+
+
+def test_a_progress_bar_redrawn_with_carriage_returns_counts_its_epochs_from_one():
+    bars = [f"\rEpoch {n}: {share:3}%|###   | {share}/100 [00:01<00:09, 9.9it/s, train_loss={1 - n / 10 - share / 1000:.3f}]"
+            for n in range(3) for share in (0, 50, 100)]  # fmt: skip
+    reader = ProgressReader()
+    updates = [update for bar in bars for update in reader.feed(bar.encode())] + reader.end()
+    assert list(dict.fromkeys(epochs(updates))) == [1, 2, 3]
+    assert reader.progress.counts_from_zero
+    assert [entry.metrics["train_loss"] for entry in reader.progress.history] == [0.9, 0.8, 0.7]
+
+
+def test_epochs_counted_from_zero_never_pass_the_total():
+    assert [read(*[f"Epoch {n}/24" for n in range(last + 1)]).epoch for last in (0, 10, 24)] == [1, 11, 24]
+
+
+def status(**fields: object) -> str:
+    return json.dumps({"date": "11/21/2026", "time": "5:4:3", "status": "RUNNING", "verbosity": "INFO", **fields})
+
+
+def test_tao_status_lines_give_epoch_metrics_and_the_time_left():
+    seen = read(
+        status(status="STARTED", message="Starting Training Loop."),
+        status(epoch=3, max_epoch=20, time_per_epoch="0:00:10.5", eta="0:02:58.500000", lr=0.001,
+               graphical={"loss": 0.5}, kpi={"val_accuracy": 0.9, "mean average precision": 0.4}),
+        status(message="Evaluation finished.", kpi={"val_accuracy": 0.91}),
+    )  # fmt: skip
+    assert (seen.epoch, seen.epochs, seen.eta_seconds) == (3, 20, 178.5)
+    assert seen.metrics == {"loss": 0.5, "val_accuracy": 0.91, "mean average precision": 0.4}
+
+
+@pytest.mark.parametrize(("told", "seconds"), [("0:06", 6), ("0:04:24", 264), ("1 day, 2:00:00", 93600), (12.5, 12.5)])
+def test_the_time_left_is_read_however_it_is_written(told: object, seconds: float):
+    assert read(status(epoch=1, eta=told)).eta_seconds == seconds
+
+
+def test_the_time_left_is_estimated_where_the_job_does_not_tell_it():
+    reader = ProgressReader()
+    reader.feed(b"epoch 1/10\nepoch 2/10\n", at=100.0)
+    assert reader.progress.eta_seconds is None
+    reader.feed(b"epoch 4/10\n", at=106.0)
+    assert reader.progress.eta_seconds == 18.0
+
+
+def test_a_job_that_tells_the_time_left_is_believed():
+    reader = ProgressReader()
+    reader.feed(b"epoch 1/10 eta: 0:50\n", at=0.0)
+    reader.feed(b"epoch 2/10 eta: 0:40\n", at=500.0)
+    assert reader.progress.eta_seconds == 40.0
+
+
+def test_the_best_epoch_is_the_one_of_the_largest_accuracy_or_of_the_smallest_loss():
+    accuracies = read("epoch 1 accuracy 0.8", "epoch 2 accuracy 0.95", "epoch 3 accuracy 0.9")
+    losses = read("epoch 1 val_loss=0.8", "epoch 2 val_loss=0.5", "epoch 3 val_loss=0.6")
+    assert accuracies.best == Best(2, "accuracy", 0.95)
+    assert losses.best == Best(2, "val_loss", 0.5)
+
+
+def test_of_equally_good_epochs_the_first_is_the_best():
+    assert read("epoch 1 accuracy 0.9", "epoch 2 accuracy 0.9").best_epoch == 1
+
+
+def test_a_value_halfway_through_an_epoch_is_not_its_result():
+    seen = read("Epoch 1/3", "loss: 0.5", "loss: 0.9", "Epoch 2/3", "loss: 0.8", "Epoch 3/3", "loss: 0.85")
+    assert seen.best == Best(2, "loss", 0.8)
+
+
+def test_a_final_test_score_does_not_displace_the_metric_of_the_run():
+    seen = read(*[f"epoch {n} accuracy {0.5 + n / 10}" for n in (1, 3, 2)], "test accuracy 0.61")
+    assert seen.best == Best(3, "accuracy", 0.8)
+    assert seen.metrics["test_accuracy"] == 0.61
+
+
+def test_late_news_of_an_earlier_epoch_goes_to_that_epoch():
+    seen = read("epoch 3/9 loss 0.3", "epoch 4/9 loss 0.2", "epoch 3 val_loss 0.35")
+    assert seen.epoch == 4
+    assert seen.metrics == {"loss": 0.2}
+    assert seen.history == (EpochMetrics(3, {"loss": 0.3, "val_loss": 0.35}), EpochMetrics(4, {"loss": 0.2}))
+
+
+@pytest.mark.parametrize(
+    "metric", ["loss", "val_loss", "box_error", "WER", "test_cer", "perplexity", "rmse", "time", "clsloss"]
+)
+def test_less_is_better_for_errors_and_costs(metric: str):
+    assert smaller_is_better(metric)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "mAP", "val_acc", "IoU", "answer_score", "power", "f1"])
+def test_more_is_better_for_scores(metric: str):
+    assert not smaller_is_better(metric)
+
+
+def test_a_loss_that_became_nan_is_named_and_not_shown_as_its_last_value():
+    seen = read("epoch 1/3 loss 0.5 accuracy 0.8", "epoch 2/3 loss nan accuracy 0.7")
+    assert seen.not_finite == ("loss",)
+    assert seen.metrics == {"accuracy": 0.7}
+    assert json.loads(json.dumps(seen.to_json(), allow_nan=False))["not_finite"] == ["loss"]
+
+
+def test_a_metric_that_recovers_is_no_longer_named():
+    assert read("epoch 1 loss nan", "epoch 2 loss 0.5").not_finite == ()
+    assert read(status(epoch=1, kpi={"loss": math.inf}), status(epoch=2, kpi={"loss": 1.5})).metrics == {"loss": 1.5}
+
+
+@given(st.binary(max_size=400))
+def test_garbage_is_survived_and_the_next_line_is_read(garbage: bytes):
+    reader = ProgressReader()
+    reader.feed(garbage)
+    reader.feed(b"\nepoch 9999999 loss 0.5\n")
+    assert reader.progress.epoch == 9999999
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{" + '"a":[' * 20_000,
+        '{"epoch": 1e999, "kpi": {"loss": 1}}',
+        '{"epoch": "three", "kpi": [1], "graphical": null}',
+        '{"epoch": -4, "max_epoch": 0}',
+        '{"epoch": ' + "9" * 6000 + "}",
+        "epoch " + " " * 30_000 + "3",
+        "loss" * 12_000,
+        "epoch " * 10_000,
+        "loss 1" * 10_000,
+        "epoch\udcff".encode("utf-8", "surrogateescape").decode("latin-1"),
+    ],
+)
+def test_hostile_lines_neither_raise_nor_become_progress(line: str):
+    assert read(line).epoch == 0
+
+
+def test_a_gigabyte_without_a_line_end_takes_no_memory():
+    reader = ProgressReader()
+    piece = b"x" * (1 << 20)
+    tracemalloc.start()
+    for _ in range(1024):
+        reader.feed(piece)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 << 20
+    assert epochs(reader.feed(b"\nepoch 1/2\n")) == [1]
+
+
+def test_a_long_run_keeps_a_bounded_history_that_spans_all_of_it_and_the_true_best():
+    reader = ProgressReader()
+    for n in range(1, 5001):
+        reader.feed(f"epoch {n} accuracy {0.99 if n == 1234 else 0.5}\n".encode())
+    history = reader.progress.history
+    gaps = [later.epoch - earlier.epoch for earlier, later in pairwise(history)]
+    assert len(history) <= HISTORY
+    assert (history[0].epoch, history[-1].epoch) == (1, 5000)
+    assert max(gaps) <= 32
+    assert reader.progress.best == Best(1234, "accuracy", 0.99)
+
+
+def test_progress_survives_json_and_a_new_reader_goes_on_from_it():
+    first, second = TEN_EPOCHS[: len(TEN_EPOCHS) // 2], TEN_EPOCHS[len(TEN_EPOCHS) // 2 :]
+    line_end = first.rindex(b"\n") + 1
+    reader = ProgressReader()
+    reader.feed(first[:line_end])
+    stored = json.loads(json.dumps(reader.progress.to_json()))
+    assert Progress.from_json(stored) == reader.progress
+    resumed = ProgressReader(Progress.from_json(stored))
+    resumed.feed(first[line_end:] + second)
+    assert resumed.progress == ProgressReader().feed(TEN_EPOCHS)[-1]
+
+
+def test_nothing_stored_is_no_progress():
+    assert Progress.from_json({}) == Progress()
+
+
+def test_of_two_streams_the_one_that_is_further_is_told():
+    ahead, behind = read("epoch 4/9 loss 0.5"), read("epoch 3/9 loss 0.5 accuracy 0.6")
+    assert richer(behind, ahead) is ahead
+    assert richer(ahead, read("epoch 4/9 loss 0.5 accuracy 0.6")).metrics["accuracy"] == 0.6
+
+
+def test_metrics_of_a_thousand_classes_are_bounded():
+    assert len(read(status(epoch=1, kpi={f"ap_{n}": 0.5 for n in range(1000)})).metrics) == 64
+
+
+def test_steps_without_epochs_show_their_loss():
+    assert read("step 200/1000 loss 0.5").metrics == {"loss": 0.5}
