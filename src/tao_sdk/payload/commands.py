@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from tao_sdk.model.errors import SpecError
 from tao_sdk.payload.values import Hole, Tree
-from tao_sdk.runner.document import Template
 from tao_sdk.runner.document import Hole as Gap
+from tao_sdk.runner.document import Template
+from tao_sdk.runner.quote import STYLES
 
 CONFIG_PATH = "{config_path}"
 BREAKS = " \t\n;|&()<>"
@@ -41,7 +42,7 @@ def marks(command: str) -> list[Mark]:
     return result[: len(command)]
 
 
-def step(command: str, at: int, bodies: list[tuple[str, bool]]) -> tuple[int, str, bool]:
+def step(command: str, at: int, bodies: list[tuple[str, bool]]) -> tuple[int, str, bool]:  # noqa: PLR0911  a table
     """The length, quoting and effect of what starts at `at`, outside of quotes. `bodies`: here-documents still to come."""
     char = command[at]
     if char == "'":
@@ -132,19 +133,18 @@ def word_around(command: str, how: Sequence[Mark], match: re.Match[str]) -> tupl
 
 
 def gap(word: Word, style: str) -> Gap:
-    return (word.key, style, word.given) if isinstance(word, Hole) else ("", style, word)
+    key, value = (word.key, word.given or "") if isinstance(word, Hole) else ("", word)
+    return key, style, STYLES[style](value)
 
 
 def assembled(pieces: Sequence[str | Gap]) -> Template:
-    """Pieces as a template; what is known already is quoted and filled in here."""
-    from tao_sdk.runner.quote import STYLES
-
+    """Pieces as a template; what is known already is filled in here."""
     parts, holes = [""], list[Gap]()
     for piece in pieces:
         if isinstance(piece, str):
             parts[-1] += piece
         elif not piece[0]:
-            parts[-1] += STYLES[piece[1]](piece[2])
+            parts[-1] += piece[2]
         else:
             holes.append(piece)
             parts.append("")
@@ -153,7 +153,7 @@ def assembled(pieces: Sequence[str | Gap]) -> Template:
 
 def with_config_path(command: str) -> Template:
     """Config mode: nothing but the literal {config_path} is replaced."""
-    return command_template(command, {"config_path": [Hole(CONFIG_PATH, CONFIG_PATH)]})
+    return command_template(command, {"config_path": [Hole(CONFIG_PATH, "")]})
 
 
 def with_arguments(command: str, arguments: Mapping[str, Tree], flags: Sequence[str]) -> Template:

@@ -80,7 +80,7 @@ class SpecKeys:
         def visit(place: str, value: Tree) -> None:
             if isinstance(value, dict) and RESUME in value and value[RESUME] in (None, ""):
                 key = f"{place}.{RESUME}".removeprefix(".")
-                value[RESUME] = Hole(key, "")
+                value[RESUME] = Hole(key, cast("str | None", value[RESUME]))
                 found.append(key)
 
         walk(self.tree, "", visit)
@@ -136,7 +136,7 @@ def path_inputs(wanted: Declared) -> list[Input]:
 
 
 def path_input(path: object, about: object) -> Input:
-    uri = cast("Mapping[str, object]", about).get("uri") if isinstance(about, Mapping) else about
+    uri = about if isinstance(about, str) else attributes("inputs", path, about).get("uri")
     if not isinstance(path, str) or not path or scheme(path):
         raise SpecError(f"inputs has the key {short(path)}.", "Without specs and args a key is a path in the job.")
     if not isinstance(uri, str) or not uri:

@@ -134,13 +134,15 @@ def file_path(path: object) -> str:
     normal = posixpath.normpath(name)
     if not name or name.endswith("/") or normal in (".", "..") or normal.startswith("../"):
         raise SpecError(
-            f"files has the path {name!r}.", "A relative path is a file inside the job's work folder.", "Write an absolute path to leave it."
+            f"files has the path {name!r}.",
+            "A relative path is a file inside the job's work folder.",
+            "Write an absolute path to leave it.",
         )
     return normal
 
 
 def file_bytes(path: str, content: object) -> bytes:
-    if isinstance(content, bytes | bytearray | memoryview):
+    if isinstance(content, bytes | bytearray):
         return bytes(content)
     raise SpecError(f"files[{path!r}] is a {type(content).__name__}.", "The content of a file is bytes or text.")
 
@@ -178,7 +180,10 @@ def arguments(
     tree: dict[str, Tree] = plain_mapping(args, "args")
     command = document["command"]["parts"][0]
     if commands.CONFIG_PATH in command and "config_path" not in tree:
-        raise SpecError("The command names {config_path}, but args write no config file.", next="Pass specs=, or args with a config_path.")
+        raise SpecError(
+            "The command names {config_path}, but args write no config file.",
+            next="Pass specs=, or args with a config_path.",
+        )
     keys = declared.ArgumentKeys(tree, "args")
     document["inputs"] = keys.inputs(inputs)
     document["outputs"] = keys.outputs(outputs)

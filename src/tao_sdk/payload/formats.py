@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from tao_sdk.model.errors import SpecError
 from tao_sdk.payload.values import Hole, Tree, walk
 from tao_sdk.runner.document import Template
-from tao_sdk.runner.quote import escaped
+from tao_sdk.runner.quote import STYLES, escaped
 
 Piece = str | Hole
 # A word that YAML 1.1 and 1.2 read as a string without quotes. Whatever else there is gets quotes.
@@ -36,7 +36,7 @@ def assemble(pieces: Iterator[Piece], style: str) -> Template:
             text.append(piece)
         else:
             result["parts"].append("".join(text))
-            result["holes"].append((piece.key, style, piece.given))
+            result["holes"].append((piece.key, style, "null" if piece.given is None else STYLES[style](piece.given)))
             text = []
     result["parts"].append("".join(text))
     return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import cast
+from itertools import pairwise
 
 from tao_sdk.model.errors import SpecError
 from tao_sdk.payload.values import Tree
@@ -29,30 +29,32 @@ def joined(way: Sequence[Step]) -> str:
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in way).removeprefix(".")
 
 
+def child(tree: Tree, step: Step) -> Tree:
+    """One step further; None when nothing is there."""
+    if isinstance(tree, dict) and isinstance(step, str):
+        return tree.get(step)
+    if isinstance(tree, list) and isinstance(step, int) and step < len(tree):
+        return tree[step]
+    return None
+
+
 def lookup(tree: Tree, way: Sequence[Step]) -> Tree:
     """What lies there; None when nothing does."""
     for step in way:
-        if not holds(tree, step):
-            return None
-        tree = tree[step]  # type: ignore[index,call-overload]  # holds() has looked
+        tree = child(tree, step)
     return tree
-
-
-def holds(tree: Tree, step: Step) -> bool:
-    if isinstance(step, int):
-        return isinstance(tree, list) and step < len(tree)
-    return isinstance(tree, dict) and step in tree
 
 
 def put(tree: Tree, way: Sequence[Step], value: Tree) -> None:
     """Set what lies there, making the mappings on the way. Raises SpecError when a list or a value is in the way."""
-    for done, (step, after) in enumerate(zip(way, [*way[1:], ""], strict=True)):
-        last = done == len(way) - 1
-        if isinstance(tree, dict) and isinstance(step, str):
-            empty = not last and tree.get(step) is None and isinstance(after, str)
-            tree[step] = value if last else {} if empty else tree.get(step)
-        elif last and holds(tree, step):
-            cast("list[Tree]", tree)[cast("int", step)] = value
-        elif not holds(tree, step):
-            raise SpecError(f"{joined(way)} cannot be set: there is no {joined(way[: done + 1])} in the spec.")
-        tree = tree[step]  # type: ignore[index,call-overload]
+    parent, last = tree, way[-1]
+    for step, after in pairwise(way):
+        if isinstance(parent, dict) and isinstance(step, str) and isinstance(after, str) and parent.get(step) is None:
+            parent[step] = {}
+        parent = child(parent, step)
+    if isinstance(parent, dict) and isinstance(last, str):  # noqa: SIM114  each branch knows its types
+        parent[last] = value
+    elif isinstance(parent, list) and isinstance(last, int) and last < len(parent):
+        parent[last] = value
+    else:
+        raise SpecError(f"{joined(way)} cannot be set: {joined(way[:-1])} in the spec cannot hold it.")

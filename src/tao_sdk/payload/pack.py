@@ -15,7 +15,8 @@ from tao_sdk.payload.source import source
 from tao_sdk.runner.document import Document
 from tao_sdk.runner.scheme import MODULES, scheme
 
-ALWAYS = ("boot", "main", "report", "place", "process", "signals", "quote", "template", "outputs", "local", "scheme", "atomic")
+START = ("boot", "main", "report", "place", "process", "signals", "quote", "template", "outputs", "local", "scheme", "atomic")
+KEEP = ("keep", "copies", "manifest", "tree")
 WIDTH = 1000
 
 # Runs under any Python 3. The payload waits on descriptor 9; one that is too old hands over to the next that is there.
@@ -68,11 +69,13 @@ def joined(blobs: Sequence[tuple[str, bytes]]) -> bytes:
 
 def modules(document: Document) -> list[str]:
     """The runner's modules that this job can need, and no others; the first to run is the first."""
-    wanted = list(ALWAYS)
+    wanted: list[str] = [*START, *KEEP]
     if document["inputs"]:
         wanted += ["inputs", *fetchers(each["uri"] for each in document["inputs"])]
     if document["spec"]:
         wanted.append("spec")
+    if document["resume"]:
+        wanted.append("resume")
     if document["files"]:
         wanted.append("files")
     return list(dict.fromkeys(wanted))

@@ -36,7 +36,8 @@ def check(uri: str, place: str) -> None:
         raise SpecError(f"{place} is {shown(uri)}: {name}:// is unknown.", next="Write an absolute path, or file:///path.")
     if name and not path_of(uri).startswith("/"):
         raise SpecError(
-            f"{place} is {shown(uri)}: a path has to follow {name}://.", next=f"Write {name}:///absolute/path, with three slashes."
+            f"{place} is {shown(uri)}: a path has to follow {name}://.",
+            next=f"Write {name}:///absolute/path, with three slashes.",
         )
     if "\0" in uri:
         raise SpecError(f"{place} holds a NUL character.", "No path can.")

@@ -1,10 +1,11 @@
-"""Sources of the runner's modules as they travel: without comments and docstrings, line numbers kept."""
+"""Sources of the runner's modules as they travel: without what Python does not need, line numbers kept."""
 
 from __future__ import annotations
 
 import ast
 import io
 import tokenize
+from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 
@@ -18,15 +19,24 @@ def source(module: str) -> bytes:
 
 def slim(text: str) -> str:
     """The same program on the same lines, shorter."""
-    cuts = [*docstrings(text), *comments(text)]
+    cuts = [*syntax(text), *comments(text)]
     lines = [line.encode() for line in text.splitlines()]
-    for (row, start), (last, end), instead in sorted(cuts, reverse=True):
-        tail = lines[last - 1][end:]
+    for (row, start), (last, stop), instead in reversed(outermost(cuts)):
+        tail = lines[last - 1][stop:]
         lines[row - 1] = lines[row - 1][:start] + instead
         for between in range(row, last):
             lines[between] = b""
         lines[last - 1] += tail
     return "\n".join(shallow(line.decode().rstrip()) for line in lines) + "\n"
+
+
+def outermost(cuts: list[Cut]) -> list[Cut]:
+    """The cuts in their order, without those inside another."""
+    kept: list[Cut] = []
+    for each in sorted(cuts, key=lambda cut: (cut[0], (-cut[1][0], -cut[1][1]))):
+        if not kept or each[0] >= kept[-1][1]:
+            kept.append(each)
+    return kept
 
 
 def shallow(line: str) -> str:
@@ -38,14 +48,35 @@ def shallow(line: str) -> str:
 Cut = tuple[tuple[int, int], tuple[int, int], bytes]  # from (line, byte), to (line, byte), what stands there instead
 
 
-def docstrings(text: str) -> list[Cut]:
-    cuts: list[Cut] = []
+def syntax(text: str) -> Iterator[Cut]:
+    """Docstrings, annotations, and what only a type checker reads."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False) is not None:
-            doc = node.body[0]
-            assert doc.end_lineno is not None and doc.end_col_offset is not None
-            cuts.append(((doc.lineno, doc.col_offset), (doc.end_lineno, doc.end_col_offset), b"" if len(node.body) > 1 else b"0"))
-    return cuts
+            yield cut(node.body[0], instead=b"" if len(node.body) > 1 else b"0")
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            yield cut(node, instead=b"0")
+        elif isinstance(node, ast.arg) and node.annotation:
+            start = (node.lineno, node.col_offset + len(node.arg.encode()))
+            yield start, end(node.annotation), b""
+        elif isinstance(node, ast.AnnAssign) and node.value:
+            yield end(node.target), end(node.annotation), b""
+        elif isinstance(node, ast.FunctionDef) and node.returns:
+            yield arrow(text, node.returns), end(node.returns), b""
+
+
+def cut(node: ast.stmt, instead: bytes) -> Cut:
+    return (node.lineno, node.col_offset), end(node), instead
+
+
+def end(node: ast.expr | ast.stmt) -> tuple[int, int]:
+    assert node.end_lineno is not None and node.end_col_offset is not None
+    return node.end_lineno, node.end_col_offset
+
+
+def arrow(text: str, returns: ast.expr) -> tuple[int, int]:
+    """Where ` ->` starts; it stands on the line of what it points to."""
+    line = text.splitlines()[returns.lineno - 1].encode()
+    return returns.lineno, line.rindex(b" ->", 0, returns.col_offset)
 
 
 def comments(text: str) -> list[Cut]:

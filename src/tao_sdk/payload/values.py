@@ -22,7 +22,7 @@ class Hole:
     """A value that only the job knows: the path of `key`. `given` is what stood there."""
 
     key: str
-    given: str
+    given: str | None
 
 
 Tree = dict[str, "Tree"] | list["Tree"] | str | int | float | bool | Hole | None

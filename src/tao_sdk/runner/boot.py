@@ -1,7 +1,15 @@
 """The first module to run in the job: the others are imported from the payload, compiled when they are first needed."""
 
+from __future__ import annotations
+
 import sys
 from importlib.machinery import ModuleSpec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+    from types import ModuleType
+    from typing import Dict, Optional, cast
 
 PACKAGE = "tao_runner"
 
@@ -9,27 +17,34 @@ PACKAGE = "tao_runner"
 class Payload:
     """A finder and loader of the modules that travelled with the job."""
 
-    def __init__(self, sources):  # type: (dict[str, bytes]) -> None
+    def __init__(self, sources: Dict[str, bytes]) -> None:
         self.sources = sources
 
-    def find_spec(self, name, path=None, target=None):  # type: (str, object, object) -> ModuleSpec | None
+    def find_spec(self, name: str, path: object = None, target: object = None) -> Optional[ModuleSpec]:  # noqa: ARG002
         package, _, module = name.rpartition(".")
-        if name == PACKAGE:
-            return ModuleSpec(name, self, is_package=True)
-        return ModuleSpec(name, self) if package == PACKAGE and module in self.sources else None
-
-    def create_module(self, spec):  # type: (ModuleSpec) -> None
+        if name == PACKAGE or (package == PACKAGE and module in self.sources):
+            return ModuleSpec(name, as_loader(self), is_package=name == PACKAGE)
         return None
 
-    def exec_module(self, module):  # type: (object) -> None
+    def create_module(self, spec: ModuleSpec) -> None:  # noqa: ARG002
+        return None
+
+    def exec_module(self, module: ModuleType) -> None:
         name = module.__name__.rpartition(".")[2]
         if name in self.sources:
             exec(compile(self.sources[name], "<runner/%s.py>" % name, "exec"), module.__dict__)
 
 
-def boot(data, at, locale):  # type: (bytes, int, str) -> None
+def as_loader(payload: Payload) -> Loader:
+    """Python asks a loader for two methods, not for a base class that takes milliseconds to import."""
+    if TYPE_CHECKING:
+        return cast("Loader", payload)
+    return payload
+
+
+def boot(data: bytes, at: int, locale: str) -> None:
     """Read the index that starts at `at` (lines `name size`, then an empty one) and the blobs behind it, and begin."""
-    blobs = {}
+    blobs: Dict[str, bytes] = {}
     end = data.index(b"\n\n", at)
     start = end + 2
     for line in data[at:end].decode().split("\n"):

@@ -15,7 +15,7 @@ Only the client uses this module; it does not travel into the job.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple, cast
 
 from .report import LONGEST, PREFIX, SEAM
@@ -30,7 +30,7 @@ class Event:
 
     name: str
     time: float
-    facts: Dict[str, Any] = field(default_factory=dict)
+    facts: Dict[str, Any]
     joined: bool = False  # it stood behind a line that the command had not finished
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 
 from .place import Place
@@ -14,9 +13,10 @@ from .template import fill
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, List, Mapping
+    from typing import Callable, Dict, List, Mapping, Optional
 
     from .document import Document
+    from .keep import Keeper
 
 OWN_FAILURE = 125  # the exit code when the runner itself failed; the event "failed" says so, the number may be the command's
 
@@ -41,49 +41,46 @@ class Job:
 
     def __init__(self, document: Document, place: Place, report: Report, signals: Signals, env: Mapping[str, str]) -> None:
         self.document, self.place, self.report, self.signals = document, place, report, signals
-        self.env = {**env, "TAO_RESULTS_DIR": place.folder}
-        self.folder = ""  # for what the runner writes: the results, or a private one when the job keeps nothing
+        self.env = env
         self.values: Dict[str, str] = {}
+        self.keeper: Optional[Keeper] = None
 
     def run(self, blobs: List[bytes]) -> int:
+        """Every stage in turn; the exit code of the command."""
         self.put_files(blobs)
         self.fetch_inputs()
         self.write_spec()
         code = self.run_command()
+        self.keep_outputs(code)
         self.report.stage("done")
         return code
 
     def put_files(self, blobs: List[bytes]) -> None:
         self.report.stage("files")
         started = time.monotonic()
-        self.folder = self.home()
+        self.prepare_results()
         if not self.document["files"]:
             return
         from . import files
 
         if not all(map(os.path.isabs, self.document["files"])):
-            work = os.path.join(self.folder, "work")
-            os.makedirs(work, exist_ok=True)
-            os.chdir(work)
+            os.makedirs(self.place.work, exist_ok=True)
+            os.chdir(self.place.work)
         self.tell_fetched("files", files.unpack(self.document["files"], blobs), started)
 
-    def home(self) -> str:
-        """The results folder, ready; when it cannot be made and nothing needs it, a private one."""
+    def prepare_results(self) -> None:
+        """The results folder, ready; when it cannot be made and nothing needs it, a private one that nobody keeps."""
         from .outputs import make, no_bucket
 
         if self.place.bucket and self.document["copies"]:
             raise no_bucket(self.place)
         try:
             make(self.place.own, "This job's results")
-            return self.place.folder
         except Failure as failure:
             if self.keeps_results():
                 raise
             self.report.warn("results.unwritable", failure.what, failure.why, failure.next)
-        import tempfile
-
-        self.place.usable = False
-        return tempfile.mkdtemp(prefix="tao-")
+            self.place.make_private()
 
     def keeps_results(self) -> bool:
         outputs = self.document["outputs"]
@@ -107,13 +104,21 @@ class Job:
             from . import outputs
 
             self.values.update(outputs.settle(self.document["outputs"], self.place))
-        if not self.place.kept and (self.document["outputs"] or self.document["copies"]):
-            self.warn_ephemeral()
+        if self.document["resume"] and self.place.resume:
+            self.resume()
         if self.document["spec"]:
             from . import spec
 
-            path = spec.write(self.document["spec"], self.values, self.folder, self.document["format"])
+            path = spec.write(self.document["spec"], self.values, self.place.folder, self.document["format"])
             self.values["{config_path}"] = path
+
+    def resume(self) -> None:
+        from . import resume
+
+        path = resume.checkpoint(self.place, self.document["files"])
+        if path:
+            self.values[self.document["resume"]] = path
+            self.report.event("resumed", path=path)
 
     def warn_ephemeral(self) -> None:
         self.report.warn(
@@ -124,27 +129,45 @@ class Job:
         )
 
     def run_command(self) -> int:
+        ephemeral = not self.place.kept and (self.document["outputs"] or self.document["copies"])
+        if ephemeral:
+            self.warn_ephemeral()
         self.report.stage("command")
         started = time.monotonic()
         command = Command(fill(self.document["command"], self.values), self.report, self.signals)
-        status = command.run(self.env, self.open_log(), lambda: None)
+        status = command.run({**self.env, "TAO_RESULTS_DIR": self.place.folder}, self.open_log(), self.start_keeping)
         code = exit_code(status)
         signal = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
         self.report.event("ended", exit_code=code, signal=signal, seconds=round(time.monotonic() - started, 3))
+        if ephemeral:
+            self.warn_ephemeral()
         return code
+
+    def start_keeping(self, wake: Callable[[], None]) -> None:
+        """Begin to look after the results; the command runs already, so this may take its time."""
+        from .keep import Keeper
+
+        if not self.place.private:
+            self.keeper = Keeper(self.document, self.place, self.report)
+            self.keeper.start(wake)
+
+    def keep_outputs(self, code: int) -> None:
+        if self.keeper:
+            self.report.stage("outputs")
+            self.keeper.finish(code)
 
     def open_log(self) -> int:
         """The file that keeps what the command prints; -1 when there is no place for it."""
-        if not self.place.usable:
+        if self.place.private:
             return -1
+        self.place.set_aside_log()
         return os.open(self.place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
 
 def start(document: Document, blobs: List[bytes], locale: str) -> None:
-    """Begin here, in the job. `locale` is LC_CTYPE as the job had it: Python sets it in a C locale, the command must not see that."""
+    """Begin here, in the job. `locale` is empty when LC_CTYPE was not set: Python sets it then, which is not the job's."""
     env = dict(os.environ)
     if not locale:
         env.pop("LC_CTYPE", None)
     code = main(document, blobs, env)
-    sys.stdout.flush()
     os._exit(code)

@@ -26,9 +26,21 @@ class Place:
         self.resume = env.get("TAO_AUTO_RESUME", "1") != "0"
         root = env.get("TAO_RESULTS_ROOT", "")
         self.bucket = "" if root else env.get("S3_BUCKET_NAME", "")
-        self.usable = True  # cleared when the folder cannot be made and nothing needs it
+        self.private = False  # the folder could not be made: there is one for the runner's own needs, kept by nobody
         self.kept = bool(root or self.bucket)
         self.folder = os.path.join(os.path.abspath(root or EPHEMERAL), self.job)
+
+    def make_private(self) -> None:
+        import tempfile
+
+        self.folder = tempfile.mkdtemp(prefix="tao-")
+        self.private = True
+
+    def set_aside_log(self) -> None:
+        """An earlier attempt's log keeps its bytes under a name of its own."""
+        earlier = "%s.attempt-%d" % (self.log, self.attempt - 1)
+        if self.attempt > 1 and os.path.exists(self.log) and not os.path.exists(earlier):
+            os.replace(self.log, earlier)
 
     @property
     def own(self) -> str:
@@ -39,6 +51,11 @@ class Place:
     def log(self) -> str:
         """The command's output of this rank."""
         return os.path.join(self.own, "job.log" if self.rank == 0 else "job.rank-%d.log" % self.rank)
+
+    @property
+    def work(self) -> str:
+        """Where the job's relative files lie and the command starts, if it has any."""
+        return os.path.join(self.folder, "work")
 
     @property
     def manifest(self) -> str:

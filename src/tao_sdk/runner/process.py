@@ -36,15 +36,15 @@ class Command:
         self.streams: Dict[int, int] = {}  # our end of its pipe -> our stream
         self.wake, self.alarm = os.pipe()
 
-    def run(self, env: Mapping[str, str], log: int, meanwhile: Callable[[], None]) -> int:
+    def run(self, env: Mapping[str, str], log: int, meanwhile: Callable[[Callable[[], None]], None]) -> int:
         """Run it and wait for its whole process group. The wait status of the shell."""
         self.log = log
         for end in (self.wake, self.alarm):
             os.set_blocking(end, False)
         signal.set_wakeup_fd(self.alarm, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGCHLD, ignore)
         self.start(env)
-        meanwhile()
+        meanwhile(self.awaken)
         self.pump()
         self.clear_group()
         self.drain()
@@ -100,7 +100,7 @@ class Command:
         ready = [fd for fd, _ in poll.poll(timeout)]
         for fd in ready:
             if fd == self.wake:
-                self.waken()
+                self.reap()
             else:
                 self.pass_on(fd)
         self.report.flush()
@@ -119,8 +119,12 @@ class Command:
             self.log = -1
             self.report.queue("warning", code="log.unwritable", what="The log is not kept any more: its disk is full or gone.")
 
-    def waken(self) -> None:
-        """Reap what has ended: the shell, and as process 1 everybody's orphans."""
+    def awaken(self) -> None:
+        """Make a waiting `turn` look again; from any thread."""
+        os.write(self.alarm, b"\0")
+
+    def reap(self) -> None:
+        """Take note of what has ended: the shell, and as process 1 everybody's orphans."""
         read(self.wake)
         while True:
             try:
@@ -146,6 +150,10 @@ class Command:
             pass
         if self.script:
             os.unlink(self.script)
+
+
+def ignore(*_: object) -> None:
+    """A handler that does nothing; that it ran wakes the loop."""
 
 
 def read(fd: int) -> Optional[bytes]:

@@ -25,7 +25,7 @@ LONGEST = 16_000  # bytes of one event, so that a reader never has to hold more
 class Failure(Exception):
     """The runner cannot do what the job needs. `code` is stable; what, why and next are for people."""
 
-    def __init__(self, code: str, what: str, why: str = "", next: str = "") -> None:  # noqa: A002
+    def __init__(self, code: str, what: str, why: str = "", next: str = "") -> None:
         super().__init__(code, what, why, next)
         self.code, self.what, self.why, self.next = code, what, why, next
 
@@ -101,7 +101,7 @@ class Report:
     def stage(self, name: str) -> None:
         self.event("stage", stage=name)
 
-    def warn(self, code: str, what: str, why: str = "", next: str = "") -> None:  # noqa: A002
+    def warn(self, code: str, what: str, why: str = "", next: str = "") -> None:
         self.event("warning", code=code, what=what, why=why, next=next)
 
     def fail(self, failure: Failure) -> None:

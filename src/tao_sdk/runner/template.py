@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def fill(template: Template, values: Mapping[str, str]) -> str:
-    """The text, with each hole holding the value of its key, or what it held before when there is none."""
+    """The text, with each hole holding the value of its key, or its own text when there is none."""
     parts = template["parts"]
     text = [parts[0]]
     for (key, style, given), part in zip(template["holes"], parts[1:]):
-        text += STYLES[style](values.get(key, given)), part
+        text += STYLES[style](values[key]) if key in values else given, part
     return "".join(text)

@@ -1,0 +1,117 @@
+"""Outputs of a passthrough job: paths in the container whose content is copied to the results, as it grows.
+
+A file that is only ever appended to is continued; any other appears under a temporary name and is renamed once it is
+complete. What was copied and has not changed is not copied again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from .atomic import temporary_name
+from .tree import Tree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict, List
+
+    from .document import Copy
+    from .place import Place
+    from .tree import Shape
+
+GROWING = (".log", ".jsonl", ".csv", ".txt", "status.json")
+OVERLAP = 4096  # bytes before the seam that have to be equal for a file to count as continued
+
+
+class Copies:
+    """The paths of one job and where each is kept."""
+
+    def __init__(self, copies: List[Copy], place: Place) -> None:
+        folder = place.folder if place.rank == 0 else os.path.join(place.folder, ".rank-%d" % place.rank)
+        self.pairs = [(path, os.path.join(folder, each["name"])) for each in copies for path in [os.path.abspath(each["path"])]]
+        self.pairs = [(source, target) for source, target in self.pairs if not stays(source, place.folder)]
+        self.seen: Dict[str, Shape] = {}
+        self.missing: List[str] = []
+        self.failed: List[str] = []
+
+    def renew(self, final: bool) -> List[str]:
+        """Copy what is new and complete; at the end everything. What could not be looked at."""
+        self.missing, self.failed = [], []
+        problems: List[str] = []
+        for source, target in self.pairs:
+            if os.path.isdir(source):
+                tree = Tree(source, [])
+                problems += ["%s: %s" % (source, each) for each in tree.problems]
+                for path, shape in tree.files.items():
+                    self.copy(os.path.join(source, path), os.path.join(target, path), shape, final)
+            elif os.path.exists(source):
+                found = os.stat(source)
+                self.copy(source, target, (found.st_size, found.st_mtime), final)
+            else:
+                self.missing.append(source)
+        return problems
+
+    def copy(self, source: str, target: str, shape: Shape, final: bool) -> None:
+        """One file, if it is its turn. A failure costs only this file."""
+        still = self.seen.get(source) == shape
+        self.seen[source] = shape
+        if same(target, shape) or not (final or still or growing(source)):
+            return
+        try:
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            if not (growing(source) and continued(source, target)):
+                whole(source, target)
+        except FileNotFoundError:
+            return  # removed since the look; a temporary file of the program's own
+        except OSError as error:
+            self.failed.append("%s: %s" % (source, error.strerror))
+
+
+def stays(source: str, folder: str) -> bool:
+    """It is in the results already: it lies in them, or they lie in it."""
+    return folder == source or folder.startswith(source.rstrip("/") + "/") or source.startswith(folder + "/")
+
+
+def same(target: str, shape: Shape) -> bool:
+    try:
+        found = os.stat(target)
+    except OSError:
+        return False
+    return (found.st_size, found.st_mtime) == shape
+
+
+def growing(path: str) -> bool:
+    return path.endswith(GROWING) or "tfevents" in os.path.basename(path)
+
+
+def continued(source: str, target: str) -> bool:
+    """Append what is new. False when the source is not a continuation of the target, which is then as it was."""
+    if not os.path.isfile(target):
+        return False
+    with open(source, "rb") as new, open(target, "r+b") as old:
+        size = old.seek(0, os.SEEK_END)
+        for at in (0, max(0, size - OVERLAP)):
+            new.seek(at)
+            old.seek(at)
+            length = min(OVERLAP, size - at)
+            if new.read(length) != old.read(length):
+                return False
+        new.seek(size)
+        old.seek(size)
+        shutil.copyfileobj(new, old, 1 << 20)
+    shutil.copystat(source, target)
+    return True
+
+
+def whole(source: str, target: str) -> None:
+    """A complete copy under the name, or nothing."""
+    temporary = temporary_name(target)
+    try:
+        shutil.copyfile(source, temporary)
+        shutil.copystat(source, temporary)
+        os.replace(temporary, target)
+    except BaseException:
+        if os.path.lexists(temporary):
+            os.unlink(temporary)
+        raise

@@ -1,0 +1,94 @@
+"""The manifest: what the results hold, with sizes and checksums, and how far the attempt has come.
+
+`files` lists every file; `sha256` only where the file stood still, so a file with one is complete. `whole` is true once
+the command has ended and everything was accounted for; only then may the manifest decide how the job ended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+
+from . import atomic
+from .tree import Tree, chunks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, List, Optional, Tuple
+
+    from .place import Place
+    from .tree import Shape
+
+SCHEMA = 1
+
+
+def load(path: str) -> Dict[str, Any]:
+    """The manifest that an earlier attempt left; empty when there is none that can be read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            found: Dict[str, Any] = json.load(file)
+            return found if found["files"] is not None else {}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+class Manifest:
+    """The manifest of this attempt, renewed while the command runs and at its end."""
+
+    def __init__(self, place: Place, excludes: List[str]) -> None:
+        self.place = place
+        self.excludes = [".tao", *excludes]
+        self.found: Dict[str, Shape] = {}  # by the last look
+        self.seen: Dict[str, Shape] = {}  # by the look an interval ago
+        self.hashes: Dict[Tuple[str, Shape], str] = {}
+        for each in load(place.manifest).get("files", []):
+            if each.get("sha256"):
+                self.hashes[each["path"], (each["size"], each["mtime"])] = each["sha256"]
+
+    def renew(self, exit_code: Optional[int], whole: bool, still: Callable[[str, Shape], bool]) -> List[str]:
+        """Look, and write what is there now; `still` says which files no longer change. What had to be left out."""
+        tree = Tree(self.place.folder, self.excludes)
+        files = [self.entry(path, tree.files[path], still, tree.problems) for path in sorted(tree.files)]
+        self.found = tree.files
+        content = {
+            "schema": SCHEMA,
+            "job": self.place.job,
+            "attempt": self.place.attempt,
+            "whole": whole,
+            "exit_code": exit_code,
+            "files": [each for each in files if each],
+            "left_out": tree.problems[:100],
+        }
+        atomic.write(self.place.manifest, json.dumps(content, indent=1).encode())
+        return tree.problems
+
+    def entry(
+        self, path: str, shape: Shape, still: Callable[[str, Shape], bool], problems: List[str]
+    ) -> Optional[Dict[str, Any]]:
+        try:
+            sha256 = self.sha256(path, shape) if still(path, shape) else None
+        except OSError as error:
+            problems.append("%s: %s" % (path, error.strerror))
+            return None
+        return {"path": path, "size": shape[0], "mtime": shape[1], "sha256": sha256}
+
+    def sha256(self, path: str, shape: Shape) -> Optional[str]:
+        """Computed once for each shape of a file; None when it changed meanwhile."""
+        if (path, shape) not in self.hashes:
+            full = os.path.join(self.place.folder, path)
+            digest = hashlib.sha256()
+            for data in chunks(full):
+                digest.update(data)
+            after = os.stat(full)
+            if (after.st_size, after.st_mtime) != shape:
+                return None
+            self.hashes[path, shape] = digest.hexdigest()
+        return self.hashes[path, shape]
+
+    def known(self, path: str, shape: Shape) -> bool:
+        """It looked the same an interval ago, or its checksum is known already."""
+        return self.seen.get(path) == shape or self.hashed(path, shape)
+
+    def hashed(self, path: str, shape: Shape) -> bool:
+        return (path, shape) in self.hashes

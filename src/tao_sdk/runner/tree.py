@@ -1,0 +1,71 @@
+"""A folder's files as they are now. What cannot be looked at costs only itself, and is told."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict, Iterator, List, Set, Tuple
+
+    Shape = Tuple[int, float]  # size, mtime: what changes when a file does
+
+PART = ".tao-part"  # the end of a temporary name (atomic.py)
+
+
+class Tree:
+    """Relative path -> shape of every regular file below a folder; `problems` holds what was left out, and why.
+
+    Links are followed, each folder once, so that a link to a folder above ends.
+    """
+
+    def __init__(self, top: str, excludes: List[str]) -> None:
+        self.top, self.excludes = top, excludes
+        self.files: Dict[str, Shape] = {}
+        self.problems: List[str] = []
+        self.visited: Set[Tuple[int, int]] = set()
+        self.enter("")
+
+    def enter(self, folder: str) -> None:
+        """Take in a folder, given by its path below the top."""
+        try:
+            here = os.stat(os.path.join(self.top, folder))
+            if (here.st_dev, here.st_ino) in self.visited:
+                return
+            self.visited.add((here.st_dev, here.st_ino))
+            names = sorted(os.listdir(os.path.join(self.top, folder)))
+        except OSError as error:
+            self.problems.append("%s: %s" % (folder or self.top, error.strerror))
+            return
+        for name in names:
+            path = os.path.join(folder, name)
+            if not self.excluded(path):
+                self.take(path)
+
+    def take(self, path: str) -> None:
+        try:
+            found = os.stat(os.path.join(self.top, path))
+        except OSError as error:
+            self.problems.append("%s: %s" % (path, error.strerror))
+            return
+        if stat.S_ISDIR(found.st_mode):
+            self.enter(path)
+        elif stat.S_ISREG(found.st_mode):
+            self.files[path] = found.st_size, found.st_mtime
+        else:
+            self.problems.append("%s: not a file" % path)
+
+    def excluded(self, path: str) -> bool:
+        """A prefix means the folder or file of that name and all below it."""
+        return path.endswith(PART) or any(path == each or path.startswith(each + "/") for each in self.excludes)
+
+
+def chunks(path: str) -> Iterator[bytes]:
+    """A file's bytes, a megabyte at a time."""
+    with open(path, "rb", buffering=0) as file:
+        while True:
+            data = file.read(1 << 20)
+            if not data:
+                return
+            yield data
