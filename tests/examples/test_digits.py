@@ -104,7 +104,7 @@ def test_sigterm_leaves_a_whole_checkpoint_and_exit_code_143(tmp_path: Path):
         assert process.stdout is not None
         assert process.stdout.readline().startswith("epoch 1/20")
         process.send_signal(signal.SIGTERM)
-            assert process.wait(timeout=30) == 143
+        assert process.wait(timeout=30) == 143
     assert [path.name for path in (tmp_path / "results/train").iterdir()] == ["model_epoch_001.npz"]
     assert int(weights(tmp_path / "results/train/model_epoch_001.npz")["epoch"]) == 1
     assert json.loads((tmp_path / "results/status.json").read_text().splitlines()[-1])["status"] == "FAILURE"
