@@ -55,15 +55,12 @@ def in_log(pattern: str) -> Looks:
     return looks
 
 
-def runner_failed(*codes: str) -> Looks:
-    """The runner's own "failed" event of one of these codes ("input." means all that start so, "." all)."""
+def runner_failed(prefix: str) -> Looks:
+    """The runner's own "failed" event, when its code starts with `prefix`."""
 
     def looks(evidence: Evidence) -> str | None:
         for event in reversed(evidence.runner):
-            code = str(event.get("code", ""))
-            if event.get("event") == "failed" and any(
-                code == c or (c.endswith(".") and code.startswith(c)) for c in codes
-            ):
+            if event.get("event") == "failed" and str(event.get("code", "")).startswith(prefix):
                 return " ".join(str(event.get(part) or "") for part in ("what", "why", "next")).strip()
         return None
 
@@ -179,9 +176,10 @@ RULES: Sequence[Rule] = (
          "A command was not found: {seen}", USER, "Check the command's spelling, and that the image has it."),
     Rule("not_executable", exit_code(126), "The command cannot be executed ({seen}).", USER,
          "Make it executable (chmod +x), and check that it is a program of this machine's kind."),
-    Rule("runner_failed", runner_failed("."), "{seen}", USER, "Follow what it says, and submit again."),
+    Rule("runner_failed", runner_failed(""), "{seen}", USER, "Follow what it says, and submit again."),
     Rule("removed_outside", backend_says(r"removed outside"),
-         "Someone removed the job's processes or files outside the SDK.", INFRA, "Submit it again; it resumes from its newest complete checkpoint.", retryable=True),
+         "Someone removed the job's processes or files outside the SDK.", INFRA,
+         "Submit it again; it resumes from its newest complete checkpoint.", retryable=True),
     Rule("signal", killed_by_signal, "The command was ended by {seen}.", PROGRAM,
          "A crash in native code (SIGSEGV, SIGABRT) or someone's kill; see the log's end."),
 )  # fmt: skip

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from places import PLACES, Place
+
+from tao_sdk.client import Client
+
+
+@pytest.fixture(params=list(PLACES))
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    monkeypatch.chdir(tmp_path)
+    return PLACES[request.param](tmp_path)
+
+
+@pytest.fixture
+def client(place: Place) -> Iterator[Client]:
+    """A client whose jobs are all ended when the test is over, whatever became of it."""
+    with place.client() as client:
+        yield client
+        for job in client.list_jobs(look=False):
+            if not job.status.terminal:
+                client.cancel_job(job.id, grace=0.5)

@@ -1,0 +1,93 @@
+"""Logs: every byte once, in order, unchanged, in flat memory, for as long as anybody may ask."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from places import Place
+
+from tao_sdk.backends.contract import LogRequest
+from tao_sdk.client import Client
+from tao_sdk.model.spec import JobSpec
+
+ODD = "import os; os.write(1, bytes(range(256)) * 40 + b'50 %\\r60 %\\rdone\\n' + b'\\xff\\xfe no newline')"
+
+
+def run(client: Client, place: Place, command: str, **more: object) -> str:
+    return client.submit(JobSpec(command=command, gpu_count=0, **more), place.platform).job.id  # pyright: ignore[reportArgumentType]
+
+
+def test_bytes_that_are_no_text_and_carriage_returns_pass_unchanged(client: Client, place: Place) -> None:
+    job = run(client, place, f'python3 -c "{ODD}"')
+    whole = b"".join(client.follow_logs(job))
+    assert whole == bytes(range(256)) * 40 + b"50 %\r60 %\rdone\n\xff\xfe no newline"
+
+
+def test_the_runners_own_lines_are_left_out_unless_asked_for(client: Client, place: Place) -> None:
+    job = run(client, place, "printf 'no newline at the end'", mode="passthrough", outputs=["out"])
+    assert b"".join(client.follow_logs(job)) == b"no newline at the end"
+    assert b"@tao {" in b"".join(client.follow_logs(job, events=True))
+
+
+def test_a_tail_is_the_end_and_following_goes_on_from_it(client: Client, place: Place) -> None:
+    job = run(client, place, "seq 1 5000; sleep 0.7; seq 5001 5003")
+    for _ in range(200):
+        if client.get_job_logs(job, tail=1) == "5000\n":
+            break
+        time.sleep(0.05)
+    assert client.get_job_logs(job, tail=2) == "4999\n5000\n"
+    assert b"".join(client.follow_logs(job, tail=1)) == b"5000\n5001\n5002\n5003\n"
+    assert client.get_job_logs(job, tail=0) == ""
+
+
+def test_reading_resumes_from_any_cursor_without_loss_or_repeat(client: Client, place: Place) -> None:
+    job = client.get_job(run(client, place, "for i in $(seq 1 300); do echo line $i; [ $((i % 50)) = 0 ] && sleep 0.05; done; true"))
+    ref = client.engine.ref_of(job)
+    assert ref is not None
+    backend, cursor, got = client.engine.backend_of(job), "", b""
+    while got.count(b"\n") < 300:
+        for chunk in backend.logs(ref, LogRequest(cursor=cursor, follow=True)):
+            got, cursor = got + chunk.data, chunk.cursor
+            break
+    assert got == b"".join(f"line {i}\n".encode() for i in range(1, 301))
+
+
+FOLLOW = """
+import hashlib, resource, sys
+from pathlib import Path
+from places import PLACES
+client = PLACES[sys.argv[1]](Path(sys.argv[2])).client()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+digest, size = hashlib.sha256(), 0
+for data in client.follow_logs(sys.argv[3]):
+    digest.update(data); size += len(data)
+print(size, digest.hexdigest(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_a_log_of_150_mb_is_followed_whole_in_16_mb_of_memory(client: Client, place: Place, tmp_path: Path) -> None:
+    line = "x" * 99
+    job = run(client, place, f"yes {line} | head -n 1500000", time_limit=None)
+    argv = [sys.executable, "-c", FOLLOW, place.platform, str(tmp_path), job]
+    env = {**place.environ(), "PYTHONPATH": str(Path(__file__).parent)}
+    answer = subprocess.run(argv, capture_output=True, text=True, env=env, cwd=tmp_path, check=True)
+    size, digest, grown_kb = answer.stdout.split()
+    assert int(size) == 150_000_000
+    assert digest == hashlib.sha256(f"{line}\n".encode() * 1_500_000).hexdigest()
+    assert int(grown_kb) <= 16 * 1024
+
+
+def test_a_follower_that_dies_disturbs_nobody(client: Client, place: Place, tmp_path: Path) -> None:
+    job = run(client, place, "for i in $(seq 1 20); do echo $i; sleep 0.05; done")
+    argv = [sys.executable, "-c", FOLLOW, place.platform, str(tmp_path), job]
+    env = {**place.environ(), "PYTHONPATH": str(Path(__file__).parent)}
+    follower = subprocess.Popen(argv, env=env, cwd=tmp_path, stdout=subprocess.DEVNULL)
+    time.sleep(0.4)
+    follower.kill()
+    follower.wait()
+    assert b"".join(client.follow_logs(job)) == b"".join(f"{i}\n".encode() for i in range(1, 21))
+    assert client.wait(job, timeout=60).status == "Complete"

@@ -1,0 +1,96 @@
+"""Spaces, quotes, newlines, dollars and unicode arrive as they were given, in every field, and a full disk is told."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from places import Place
+
+from tao_sdk.client import Client
+from tao_sdk.model.errors import TaoError
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec
+
+ODD = "a b\t'q' \"d\" $HOME $(id) `id` \\ ; & | < > * ? [x] {y} ~ # ! % ü 日本 \u2028 \n second line"
+TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=40)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(text=TEXTS)
+def test_any_text_arrives_in_an_environment_variable_and_an_argument(client: Client, place: Place, tmp_path: Path, text: str) -> None:
+    out = tmp_path / "out"
+    out.unlink(missing_ok=True)
+    write = f"import os, sys; open({str(out)!r}, 'wb').write(os.fsencode(os.environ['ODD']) + b'|' + os.fsencode(sys.argv[-1]))"
+    spec = JobSpec(command=f'python3 -c "{write}"', args={"text": "=" + text}, env_vars={"ODD": text}, gpu_count=0)
+    client.wait(client.submit(spec, place.platform).job.id, timeout=60)
+    assert out.read_bytes() == text.encode() + b"|=" + text.encode()
+
+
+def test_a_folder_name_full_of_traps_is_just_a_folder(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "it's a \"folder\" $(id)\n ü"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    with Client(settings=Settings({**place.environ(), "TAO_SDK_STATE_DIR": str(folder / "state")})) as client:
+        spec = JobSpec(command="cat $0 {config_path}", specs={"a": ODD, "results_dir": ""}, outputs={"results_dir": {"type": "folder"}},
+                       config_format="json", gpu_count=0)  # fmt: skip
+        job = client.submit(spec, place.platform).job
+        assert client.wait(job.id, timeout=60).status in ("Complete", "Error")
+        assert Path(client.get_job_results_dir(job.id)).is_relative_to(folder)
+
+
+def test_labels_and_names_may_hold_anything_and_are_found_again(client: Client, place: Place) -> None:
+    spec = JobSpec(name="Mein Job: ü 日本!", command="true", labels={"team": ODD}, gpu_count=0)
+    job = client.submit(spec, place.platform).job
+    assert [found.id for found in client.list_jobs(labels={"team": ODD})] == [job.id]
+    assert client.get_job(job.id).name == "Mein Job: ü 日本!"
+
+
+def test_a_spec_of_4_mb_works(client: Client, place: Place, tmp_path: Path) -> None:
+    out = tmp_path / "size"
+    spec = JobSpec(command=f"wc -c < {{config_path}} > {out}", specs={"text": "x" * 4_000_000}, config_format="json", gpu_count=0)
+    assert client.wait(client.submit(spec, place.platform).job.id, timeout=60).status == "Complete"
+    assert int(out.read_text()) > 4_000_000
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path):
+    if os.geteuid() != 0:
+        if os.environ.get("CI"):
+            pytest.fail("a full disk needs root: a small tmpfs is mounted")
+        pytest.skip("a full disk needs root: a small tmpfs is mounted")
+    folder = tmp_path / "small"
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)], check=True)
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(folder: Path) -> None:
+    with (folder / "filler").open("wb", buffering=0) as out:
+        try:
+            while out.write(b"\0" * 4096):
+                pass
+        except OSError:
+            return
+
+
+def test_a_full_disk_for_the_state_is_one_clear_error_and_no_job(place: Place, small_disk: Path) -> None:
+    state = small_disk / "state"
+    with Client(settings=Settings({**place.environ(), "TAO_SDK_STATE_DIR": str(state)})) as client:
+        fill(small_disk)
+        with pytest.raises(TaoError, match="(?i)space|full|disk"):
+            client.submit(JobSpec(command="true", specs={"a": "x" * 100_000}, config_format="json", gpu_count=0), place.platform)
+        (small_disk / "filler").unlink()
+        assert client.list_jobs() == []
+        assert client.wait(client.submit(JobSpec(command="true", gpu_count=0), place.platform).job.id, timeout=60).status == "Complete"
+
+
+def test_a_full_disk_in_the_job_is_the_diagnosis(client: Client, place: Place, small_disk: Path) -> None:
+    job = client.submit(JobSpec(command=f"head -c 9000000 /dev/zero > {small_disk}/results", gpu_count=0), place.platform).job
+    assert client.wait(job.id, timeout=60).status == "Error"
+    assert client.diagnose(job.id).rule == "disk_full"  # pyright: ignore[reportOptionalMemberAccess]

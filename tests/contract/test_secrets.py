@@ -1,0 +1,90 @@
+"""A secret reaches the command and nothing else: not argv, not the store, not a file that others read, not an error."""
+
+from __future__ import annotations
+
+import stat
+import time
+from pathlib import Path
+
+import pytest
+from places import Place, processes_of
+
+from tao_sdk.client import Client
+from tao_sdk.model.errors import TaoError
+from tao_sdk.model.secrets import Secret
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec
+
+VALUE = "s3cr3t-Wert-$(id)-'\"-ü"
+
+
+def files_with(folder: Path, text: str) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
+
+
+def arguments_of_everything() -> bytes:
+    found = b""
+    for process in Path("/proc").iterdir():
+        try:
+            found += (process / "cmdline").read_bytes() if process.name.isdigit() else b""
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("name", ["API_KEY", "MARKED", "WRAPPED"])
+def test_a_secret_reaches_the_command_and_is_nowhere_in_the_open(client: Client, place: Place, tmp_path: Path, name: str) -> None:
+    value = Secret(VALUE) if name == "WRAPPED" else VALUE
+    seen = tmp_path / "seen"
+    command = f'printf %s "${name}" | sha256sum > {seen}; sleep 30'
+    spec = JobSpec(command=command, gpu_count=0, env_vars={name: value}, secrets=("MARKED",) if name == "MARKED" else ())
+    job = client.submit(spec, place.platform).job
+    for _ in range(200):
+        if seen.exists() and seen.read_text():
+            break
+        time.sleep(0.05)
+    assert seen.read_text().split()[0] == __import__("hashlib").sha256(VALUE.encode()).hexdigest()
+    assert VALUE.encode() not in arguments_of_everything()
+    assert place.running(job.id) > 0
+    in_the_open = [path for path in files_with(place.state, VALUE) if stat.S_IMODE(path.stat().st_mode) & 0o077]
+    assert not in_the_open
+    assert not [path for path in files_with(place.state, VALUE) if path.name.startswith("jobs.db")]
+    assert VALUE not in repr(client.get_job(job.id)) + str(client.get_job(job.id).to_json())
+    client.cancel_job(job.id, grace=0)
+    assert not files_with(place.state, VALUE), "it stays behind after the job's end"
+
+
+FIELDS = {
+    "command": {"command": f"echo {VALUE}"},
+    "specs": {"command": "true {config_path}", "specs": {"model": {"key": VALUE}}},
+    "args": {"command": "true", "args": {"token": VALUE}},
+    "labels": {"command": "true", "labels": {"who": VALUE}},
+    "files": {"command": "true", "files": {"a.txt": VALUE.encode()}},
+    "name": {"command": "true", "name": VALUE},
+    "image": {"command": "true", "image": VALUE},
+}
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_known_secret_in_any_other_field_is_refused_without_showing_it(place: Place, field: str) -> None:
+    with Client(settings=Settings({**place.environ(), "NGC_KEY": VALUE})) as client:
+        with pytest.raises(TaoError) as refused:
+            client.submit(JobSpec(gpu_count=0, **FIELDS[field]), place.platform)  # pyright: ignore[reportArgumentType]
+        assert field in str(refused.value)
+        assert VALUE not in str(refused.value) + repr(refused.value)
+        assert client.list_jobs() == []
+    assert not files_with(place.state, VALUE)
+
+
+def test_the_callers_own_secrets_do_not_enter_the_job(place: Place, tmp_path: Path) -> None:
+    surroundings = {**place.environ(), "MY_PASSWORD": VALUE, "MONGOSECRET": VALUE, "PLAIN": "visible"}
+    with Client(settings=Settings(surroundings)) as client:
+        seen = tmp_path / "env"
+        job = client.submit(JobSpec(command=f"env > {seen}", gpu_count=0), place.platform).job
+        client.wait(job.id, timeout=60)
+    assert VALUE not in seen.read_text()
+    assert f"TAO_JOB_ID={job.id}" in seen.read_text()
+
+
+def test_processes_are_told_apart_by_their_job() -> None:
+    assert processes_of("nothing-0000000000") == 0

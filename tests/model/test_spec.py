@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tao_sdk.model.errors import SpecError
+from tao_sdk.model.secrets import Redactor, Secret, SecretRef, split_secrets
+from tao_sdk.model.spec import JobSpec, dns_label, mint_id, read_spec, stored_spec
+from tao_sdk.model.units import format_duration, parse_duration, parse_size
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"comand": "true"}, "unknown key 'comand'. Did you mean command?"),
+        ({"command": ""}, "command is missing"),
+        ({"command": "true", "gpu_count": "four"}, "gpu_count is 'four'; it must be a whole number of -1 or more."),
+        ({"command": "true", "gpu_count": 1.5}, "gpu_count is 1.5"),
+        ({"command": "true", "gpu_count": True}, "gpu_count is True"),
+        ({"command": "true", "num_nodes": 0}, "num_nodes is 0; it must be a whole number of 1 or more."),
+        ({"command": "true", "time_limit": "soon"}, "time_limit is 'soon'; it must be a duration such as 30m"),
+        ({"command": "true", "time_limit": 0}, "time_limit is 0"),
+        ({"command": "true", "memory": "lots"}, "memory is 'lots'; it must be a size such as 512m"),
+        ({"command": "true", "mode": "yaml"}, "mode is 'yaml'; it must be one of config, args, passthrough."),
+        ({"command": "true", "labels": ["a"]}, "labels is ['a']; it must be a mapping of names to texts."),
+        ({"command": "true", "env_vars": {"A B": "1"}}, "env_vars has the name 'A B'"),
+        ({"command": "true", "env_vars": {"A": "\0"}}, "contains a NUL byte"),
+        ({"command": "true", "specs": {}, "args": {}}, "both specs and args are given"),
+        ({"command": "true", "hooks": {"on_compleet": "x"}}, "Did you mean on_complete?"),
+        ({"command": "true", "cpus": float("inf")}, "cpus is inf"),
+    ],
+)
+def test_a_wrong_field_is_named_with_its_value_and_what_is_allowed(values: dict[str, object], words: str) -> None:
+    with pytest.raises(SpecError, match=re.escape(words)):
+        read_spec(values)
+
+
+def test_a_stored_spec_reads_back_without_its_secrets() -> None:
+    spec = read_spec({"command": "true", "env_vars": {"A": 1, "KEY": Secret("x")}, "time_limit": "90m", "labels": {"a": True}})
+    kept = JobSpec(command="true", env_vars=split_secrets(spec.env_vars)[0], time_limit=spec.time_limit, labels=spec.labels)
+    back = stored_spec(kept.to_json())
+    assert back == kept
+    assert back.env_vars == {"A": "1", "KEY": SecretRef("KEY")}
+
+
+@given(st.text(max_size=60))
+def test_an_id_is_a_dns_label_of_at_most_28_characters_whatever_the_name(name: str) -> None:
+    assert re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", job_id := mint_id(name))
+    assert len(job_id) <= 28
+    assert job_id.startswith(dns_label(name))
+
+
+@given(st.integers(1, 10**7))
+def test_a_duration_reads_back_from_how_it_is_written(seconds: int) -> None:
+    assert parse_duration(format_duration(timedelta(seconds=seconds))) == timedelta(seconds=seconds)
+
+
+def test_durations_and_sizes_as_people_write_them() -> None:
+    assert parse_duration("1-12:00:00") == timedelta(hours=36)
+    assert parse_duration("1h30m") == timedelta(minutes=90)
+    assert parse_size("8g") == parse_size("8GiB") == 8 * 1024**3
+
+
+def test_no_form_of_a_secret_shows_its_value() -> None:
+    assert "hunter22" not in repr(Secret("hunter22")) + str(Secret("hunter22")) + f"{Secret('hunter22')}"
+
+
+def test_the_longest_secret_is_replaced_first() -> None:
+    assert Redactor.of(["abcdef", "abcdefgh"])("x abcdefgh y") == "x *** y"
