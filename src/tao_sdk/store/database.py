@@ -1,0 +1,158 @@
+"""Database: one SQLite file used by many threads and processes at once.
+
+Here: the connection, transactions, waiting for others, and what SQLite's errors mean. Not here: any table.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from tao_sdk.model.errors import StoreError
+
+T = TypeVar("T")
+PATIENCE_SECONDS = 120.0  # how long others may keep the database to themselves before that is an error
+
+# words in SQLite's message -> what happened, what to do
+CAUSES: Mapping[str, tuple[str, str]] = {
+    "locked": (
+        f"Another process has kept it to itself for {PATIENCE_SECONDS:.0f} s.",
+        "See whether a process that uses it is stopped (state T in ps), and continue or end it.",
+    ),
+    "disk is full": ("The disk is full; nothing was written.", "Free some space and try again."),
+    "disk I/O error": (
+        "The file could not be read or written; nothing was changed.",
+        "See whether the disk is full, a quota or a file size limit is reached, or the file system is failing.",
+    ),
+    "readonly": (
+        "The file or its directory is read-only.",
+        "Choose another place with TAO_SDK_STATE_DIR or state_file.",
+    ),
+    "not a database": ("It is some other kind of file.", "Choose another place with state_file."),
+    "malformed": ("It is damaged.", "Restore it from a backup, or move it away to begin a new one."),
+    "unable to open": ("It cannot be opened.", "See whether its directory is there and yours."),
+}
+
+
+class Database:
+    """A connection that is shared by the threads of a process, opened anew after a fork, and closed by `close`."""
+
+    def __init__(self, path: Path, *, wal: bool) -> None:
+        self.path = path
+        self.wal = wal
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._closed = False
+        _open_databases.add(self)
+
+    @contextmanager
+    def read(self) -> Generator[sqlite3.Connection]:
+        """For one statement; several see one state of the database only inside `write`."""
+        with self._lock, self._explained():
+            yield self._connected()
+
+    @contextmanager
+    def write(self, *, synced: bool = False) -> Generator[sqlite3.Connection]:
+        """One transaction, kept whole or not at all. `synced`: on disk when this returns, else it outlives our crash,
+        and in WAL mode perhaps not the machine's."""
+        with self._lock, self._explained():
+            db = self._connected()
+            if synced and self.wal:
+                db.execute("PRAGMA synchronous = FULL")
+            try:
+                db.execute("BEGIN IMMEDIATE")
+                yield db
+                db.execute("COMMIT")
+            finally:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                if synced and self.wal:
+                    db.execute("PRAGMA synchronous = NORMAL")
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            self.disconnect()
+
+    def disconnect(self) -> None:
+        """Let go of the connection; the next use makes another."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _connected(self) -> sqlite3.Connection:
+        if self._connection is None:
+            if self._closed:
+                raise StoreError(f"{self.path} was closed.", "", "Open the store again.")
+            self._connection = self._connect()
+        return self._connection
+
+    def _connect(self) -> sqlite3.Connection:
+        db = sqlite3.connect(self.path, timeout=PATIENCE_SECONDS, isolation_level=None, check_same_thread=False)
+        wanted = "wal" if self.wal else "delete"
+        (mode,) = patiently(lambda: db.execute(f"PRAGMA journal_mode = {wanted}").fetchone())
+        self.wal = mode == "wal"  # a file system that cannot share memory keeps the rollback journal
+        db.execute(f"PRAGMA synchronous = {'NORMAL' if self.wal else 'FULL'}")
+        db.execute("PRAGMA foreign_keys = ON")
+        return db
+
+    @contextmanager
+    def _explained(self) -> Generator[None]:
+        try:
+            yield
+        except sqlite3.IntegrityError:
+            raise
+        except sqlite3.DatabaseError as error:
+            raise explanation(self.path, error) from error
+
+    def before_fork(self) -> None:
+        """SQLite's locks do not survive a fork, so no connection is carried across one."""
+        self._lock.acquire()
+        self.disconnect()
+
+    def after_fork(self) -> None:
+        self._lock.release()
+
+
+def explanation(path: Path, error: sqlite3.DatabaseError) -> StoreError:
+    words = str(error)
+    why, what_to_do = next((told for sign, told in CAUSES.items() if sign in words), ("", ""))
+    return StoreError(f"The job store {path} cannot be used: {words}.", why, what_to_do)
+
+
+def patiently(action: Callable[[], T]) -> T:
+    """`action`, again until others leave room: the change of the journal mode does not wait by itself."""
+    give_up = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return action()
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > give_up:
+                raise
+            time.sleep(random.uniform(0.001, 0.02))
+
+
+_open_databases: weakref.WeakSet[Database] = weakref.WeakSet()
+_forking: list[Database] = []
+
+
+def _before_fork() -> None:
+    _forking.extend(_open_databases)
+    for database in _forking:
+        database.before_fork()
+
+
+def _after_fork() -> None:
+    while _forking:
+        _forking.pop().after_fork()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

@@ -1,0 +1,48 @@
+"""File systems: what a path lies on, and whether SQLite's shared-memory journal works there.
+
+WAL needs memory shared between the processes that use the database, which no network file system gives.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path, PurePosixPath
+
+NETWORK = frozenset(
+    "nfs nfs4 lustre gpfs cifs smb3 smbfs beegfs ceph glusterfs afs 9p fuse pvfs2 orangefs ocfs2 gfs2 virtiofs".split()
+)
+MOUNTINFO = Path("/proc/self/mountinfo")
+
+
+def on_network(directory: Path) -> bool:
+    """Does `directory` lie on a file system where processes of several machines, or none, share memory?"""
+    try:
+        mountinfo = MOUNTINFO.read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return False
+    return is_network(file_system_of(str(directory.resolve()), mountinfo))
+
+
+def is_network(file_system: str) -> bool:
+    """Every `fuse.*` counts: what is behind it cannot be told from its name."""
+    return file_system in NETWORK or file_system.startswith("fuse.")
+
+
+def file_system_of(path: str, mountinfo: str) -> str:
+    """The type of the file system that holds `path`: of the longest mount point above it, of equal ones the last."""
+    best, found = -1, ""
+    for mount_point, file_system in map(_mount, mountinfo.splitlines()):
+        depth = len(mount_point.parts)
+        if depth >= best and PurePosixPath(path).is_relative_to(mount_point):
+            best, found = depth, file_system
+    return found
+
+
+def _mount(line: str) -> tuple[PurePosixPath, str]:
+    """(mount point, type) of a line of mountinfo; proc_pid_mountinfo(5) names the fields."""
+    before, _, after = line.partition(" - ")
+    return PurePosixPath(_unescape(before.split(" ")[4])), after.split(" ")[0]
+
+
+def _unescape(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)

@@ -1,0 +1,46 @@
+"""Keyring: the secrets of live jobs, one 0600 file per job, so that a retry can hand them over again.
+
+They lie beside the database and never in it, and are forgotten when the job ends.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from tao_sdk.store.private_files import explained, name_in, write_whole
+
+
+class Keyring:
+    """The secrets of the jobs of one store."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    def save(self, job_id: str, values: Mapping[str, str]) -> None:
+        """Keep `values` in place of what was kept for the job. On disk when this returns."""
+        write_whole(self._file(job_id), json.dumps(dict(values)).encode())
+
+    def load(self, job_id: str) -> dict[str, str]:
+        """What was saved for the job; empty when nothing was, or it was forgotten."""
+        path = self._file(job_id)
+        with explained(path):
+            try:
+                return json.loads(path.read_bytes())
+            except FileNotFoundError:
+                return {}
+
+    def forget(self, job_id: str) -> None:
+        path = self._file(job_id)
+        with explained(path):
+            path.unlink(missing_ok=True)
+
+    def jobs(self) -> list[str]:
+        """The ids of the jobs that have secrets here."""
+        with explained(self.directory):
+            names = [path.name for path in self.directory.iterdir()] if self.directory.is_dir() else []
+        return sorted(name.removesuffix(".json") for name in names if not name.startswith("."))
+
+    def _file(self, job_id: str) -> Path:
+        return name_in(self.directory, f"{job_id}.json")

@@ -1,0 +1,96 @@
+"""Listing: the query that finds jobs, newest first, in time that depends on how many are wanted and not on how many there are.
+
+Each filter alone is answered from one index whose entries end with the job's number, so none needs sorting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from tao_sdk.model.status import Status
+from tao_sdk.store.records import JOB_COLUMNS
+
+Parameter = str | int
+NO_LIMIT = -1
+
+
+@dataclass(frozen=True)
+class Query:
+    """SQL and what goes in its places."""
+
+    sql: str
+    parameters: tuple[Parameter, ...] = ()
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which jobs are wanted: all that match every part given."""
+
+    statuses: Collection[Status] = ()
+    platform: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    parent: str | None = None
+    limit: int | None = None
+    before: int | None = None  # a job's number
+
+
+def query(wanted: Wanted) -> Query:
+    if wanted.labels or wanted.parent is not None or not (wanted.statuses or wanted.platform):
+        return _plain(wanted)
+    return _by_status(wanted)
+
+
+def _plain(wanted: Wanted) -> Query:
+    """Through the first label, or the parent, or all jobs; other parts are looked at row by row."""
+    labels = list(wanted.labels.items())
+    tables = [f"labels AS l{n}" for n in range(len(labels))] + ["jobs"]
+    terms: list[str] = []
+    parameters: list[Parameter] = []
+    for n, (key, value) in enumerate(labels):
+        terms += [f"l{n}.key = ?", f"l{n}.value = ?", f"l{n}.number = {'jobs' if n == 0 else 'l0'}.number"]
+        parameters += [key, value]
+    for term, values in _terms(wanted):
+        terms.append(term)
+        parameters += values
+    number = "l0.number" if labels else "jobs.number"
+    if wanted.before is not None:
+        terms.append(f"{number} < ?")
+        parameters.append(wanted.before)
+    where = f"WHERE {' AND '.join(terms)}" if terms else ""
+    sql = f"SELECT {JOB_COLUMNS} FROM {' CROSS JOIN '.join(tables)} {where} ORDER BY {number} DESC LIMIT ?"
+    return Query(sql, (*parameters, _limit(wanted)))
+
+
+def _terms(wanted: Wanted) -> list[tuple[str, list[Parameter]]]:
+    terms: list[tuple[str, list[Parameter]]] = []
+    if wanted.parent is not None:
+        terms.append(("jobs.parent = ?", [wanted.parent]))
+    if wanted.statuses:
+        marks = ", ".join("?" * len(wanted.statuses))
+        terms.append((f"+jobs.status IN ({marks})", [status.value for status in wanted.statuses]))
+    if wanted.platform is not None:
+        terms.append(("+jobs.platform = ?", [wanted.platform]))
+    return terms
+
+
+def _by_status(wanted: Wanted) -> Query:
+    """The newest of each status, and the newest of those: no status' index needs to be read further than the limit."""
+    branch = "SELECT number FROM jobs WHERE status = ?"
+    shared: list[Parameter] = []
+    if wanted.platform is not None:
+        branch += " AND platform = ?"
+        shared.append(wanted.platform)
+    if wanted.before is not None:
+        branch += " AND number < ?"
+        shared.append(wanted.before)
+    branch = f"SELECT * FROM ({branch} ORDER BY number DESC LIMIT ?)"
+    statuses = list(dict.fromkeys(wanted.statuses)) or list(Status)
+    parameters = [parameter for status in statuses for parameter in (status.value, *shared, _limit(wanted))]
+    numbers = " UNION ALL ".join([branch] * len(statuses))
+    sql = f"SELECT {JOB_COLUMNS} FROM jobs WHERE number IN ({numbers}) ORDER BY number DESC LIMIT ?"
+    return Query(sql, (*parameters, _limit(wanted)))
+
+
+def _limit(wanted: Wanted) -> int:
+    return NO_LIMIT if wanted.limit is None else max(0, wanted.limit)

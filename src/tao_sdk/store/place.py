@@ -1,0 +1,37 @@
+"""Place: where the store is. Nothing is ever picked up from the current directory because it happens to lie there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tao_sdk.store import published
+from tao_sdk.store.keyring import Keyring
+from tao_sdk.store.log_copies import LogCopies
+from tao_sdk.store.store import Store
+
+
+@dataclass(frozen=True)
+class EngineStore:
+    """A store and what lies in the folder beside it."""
+
+    store: Store
+    keyring: Keyring
+    log_copies: LogCopies
+
+
+def store_path(state_file: str | Path | None, state_dir: Path) -> Path:
+    """The database's path: X.db for a state file X.json or X.db, `jobs.db` in the state directory when none is named.
+
+    X.v8.db where X.db is a database of the published SDK: it is left as it is, and `Store.open` takes its jobs over.
+    """
+    path = Path(state_file).expanduser().absolute() if state_file else state_dir / "jobs.db"
+    if path.suffix == ".json":
+        path = path.with_suffix(".db")
+    ours = published.beside(path)
+    return ours if ours.exists() or published.is_published(path) else path
+
+
+def open_engine_store(state_file: str | Path | None, state_dir: Path) -> EngineStore:
+    store = Store.open(store_path(state_file, state_dir))
+    return EngineStore(store, store.keyring, store.log_copies)

@@ -1,0 +1,109 @@
+"""Private files: directories of mode 0700 and files of mode 0600 that appear whole or not at all.
+
+A path that is a symbolic link, is someone else's, or can be changed by others is refused: what it holds could not be
+trusted, and what is written there could be read.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tao_sdk.model.errors import StoreError
+
+GROUP_AND_OTHERS = 0o077
+OTHERS_CAN_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+@contextmanager
+def explained(path: Path) -> Generator[None]:
+    """What the operating system refuses at `path` becomes a StoreError."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be used: {error.strerror or error}.",
+            "It is part of the job store.",
+            "Mend that, or choose another place with TAO_SDK_STATE_DIR or state_file.",
+        ) from error
+
+
+def make_directory(path: Path) -> None:
+    """`path` as a directory of ours, made with mode 0700 if it is not there. Raises StoreError."""
+    with explained(path):
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _trust(path, path.lstat(), stat.S_ISDIR, "a directory")
+        if path.lstat().st_mode & OTHERS_CAN_WRITE:
+            raise StoreError(
+                f"{path} can be written by other users.",
+                "They could replace the job store.",
+                f"Run: chmod go-w {path}",
+            )
+
+
+def make_file(path: Path) -> None:
+    """`path` as a file of ours with mode 0600, empty if it was not there. Raises StoreError.
+
+    It is never opened: closing a second descriptor of a database would drop the locks that SQLite holds on it.
+    """
+    with explained(path):
+        with suppress(FileExistsError):
+            os.mknod(path, stat.S_IFREG | 0o600)
+        there = path.lstat()
+        _trust(path, there, stat.S_ISREG, "a regular file")
+        if there.st_mode & GROUP_AND_OTHERS:
+            path.chmod(0o600)
+
+
+def _trust(path: Path, there: os.stat_result, kind_matches: object, kind: str) -> None:
+    assert callable(kind_matches)
+    if not kind_matches(there.st_mode):
+        found = "a symbolic link" if stat.S_ISLNK(there.st_mode) else "something else"
+        raise StoreError(f"{path} is {found}, not {kind}.", "It could lead elsewhere later.", "Name the place itself.")
+    if there.st_uid != os.geteuid():
+        raise StoreError(
+            f"{path} belongs to user {there.st_uid}, and this is user {os.geteuid()}.",
+            "Its owner could read and change every job.",
+            "Choose another place with TAO_SDK_STATE_DIR or state_file.",
+        )
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Put `data` at `path`, mode 0600, on disk when this returns; a crash leaves the old file or the new one."""
+    make_directory(path.parent)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+    with explained(path):
+        try:
+            _write_new(temporary, data)
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        _sync_directory(path.parent)
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(descriptor)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def name_in(directory: Path, name: str) -> Path:
+    """`name` as one path component below `directory`; an id that could climb out of it is refused."""
+    if not name or "/" in name or "\0" in name or name.startswith("."):
+        raise StoreError(f"{name!r} cannot be the name of a file.", "It would lie outside the store's folder.")
+    return directory / name

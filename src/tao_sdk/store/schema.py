@@ -1,0 +1,129 @@
+"""Schema: the tables, as the steps that lead from one version to the next.
+
+A database of version n has had the first n steps. A step is never changed once released; a new one is added.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+from pathlib import Path
+
+from tao_sdk.model.errors import StoreError
+
+APPLICATION_ID = 0x54414F38  # "TAO8" in the file's header: ours, and not a database of the published SDK
+
+STEPS: tuple[tuple[str, ...], ...] = (
+    (
+        "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+        # `number` grows with time: the order of a listing, and by its being the rowid the end of every index
+        """CREATE TABLE jobs (
+            number INTEGER PRIMARY KEY,
+            id TEXT NOT NULL UNIQUE,
+            name TEXT NOT NULL,
+            platform TEXT NOT NULL,
+            status TEXT NOT NULL,
+            message TEXT NOT NULL,
+            attempt INTEGER NOT NULL,
+            exit_code INTEGER,
+            image TEXT NOT NULL,
+            gpu_count INTEGER NOT NULL,
+            labels TEXT NOT NULL,
+            parent TEXT,
+            progress TEXT NOT NULL,
+            created TEXT NOT NULL,
+            started TEXT,
+            ended TEXT,
+            seen_at TEXT,
+            results_dir TEXT NOT NULL,
+            backend_details TEXT NOT NULL,
+            spec TEXT NOT NULL,
+            options TEXT NOT NULL,
+            cancel_asked INTEGER NOT NULL,
+            absent_looks INTEGER NOT NULL,
+            revision INTEGER NOT NULL)""",
+        "CREATE INDEX jobs_by_status ON jobs (status)",
+        "CREATE INDEX jobs_by_platform ON jobs (platform, status)",
+        "CREATE INDEX jobs_by_parent ON jobs (parent) WHERE parent IS NOT NULL",
+        "CREATE INDEX jobs_by_name ON jobs (name)",
+        """CREATE TABLE labels (
+            key TEXT NOT NULL,
+            value TEXT NOT NULL,
+            number INTEGER NOT NULL REFERENCES jobs (number) ON DELETE CASCADE,
+            PRIMARY KEY (key, value, number)) WITHOUT ROWID""",
+        "CREATE INDEX labels_by_job ON labels (number)",
+        """CREATE TABLE attempts (
+            job_id TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+            number INTEGER NOT NULL,
+            platform TEXT NOT NULL,
+            endpoint TEXT NOT NULL,
+            store_id TEXT NOT NULL,
+            plan TEXT NOT NULL,
+            ref TEXT,
+            log_cursor TEXT NOT NULL DEFAULT '',
+            PRIMARY KEY (job_id, number))""",
+        # AUTOINCREMENT: the number of an event that was removed is never given again
+        """CREATE TABLE events (
+            seq INTEGER PRIMARY KEY AUTOINCREMENT,
+            job_id TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+            time TEXT NOT NULL,
+            kind TEXT NOT NULL,
+            status TEXT,
+            raw TEXT NOT NULL,
+            data TEXT NOT NULL)""",
+        "CREATE INDEX events_by_job ON events (job_id)",
+        """CREATE TABLE payloads (
+            sha256 TEXT NOT NULL,
+            job_id TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+            PRIMARY KEY (sha256, job_id)) WITHOUT ROWID""",
+        "CREATE INDEX payloads_by_job ON payloads (job_id)",
+        """CREATE TABLE leases (
+            name TEXT PRIMARY KEY,
+            owner TEXT NOT NULL,
+            taken REAL NOT NULL,
+            seconds REAL NOT NULL) WITHOUT ROWID""",
+        """CREATE TABLE claims (
+            job_id TEXT NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+            hook TEXT NOT NULL,
+            key TEXT NOT NULL,
+            PRIMARY KEY (job_id, hook, key)) WITHOUT ROWID""",
+    ),
+)
+VERSION = len(STEPS)
+
+
+def migrate(db: sqlite3.Connection, path: Path) -> None:
+    """Bring the database to this version, inside the caller's transaction. Raises StoreError for one we do not know."""
+    version = _version(db, path)
+    for number, step in enumerate(STEPS[version:], start=version + 1):
+        for statement in step:
+            db.execute(statement)
+        db.execute(f"PRAGMA user_version = {number}")
+    db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    db.execute("INSERT OR IGNORE INTO meta VALUES ('store_id', ?)", (secrets.token_hex(8),))
+
+
+def is_current(db: sqlite3.Connection) -> bool:
+    return _pragma(db, "application_id") == APPLICATION_ID and _pragma(db, "user_version") == VERSION
+
+
+def _version(db: sqlite3.Connection, path: Path) -> int:
+    version = _pragma(db, "user_version")
+    ours = _pragma(db, "application_id") == APPLICATION_ID
+    if not ours and db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        raise StoreError(
+            f"{path} is a database of another program.",
+            "Jobs are not written into it.",
+            "Choose another place with state_file.",
+        )
+    if version > VERSION:
+        raise StoreError(
+            f"{path} was written by a newer tao_sdk: its schema is {version}, this one knows {VERSION}.",
+            "Writing to it could spoil it.",
+            "Upgrade nvidia-tao-sdk, or choose another place with state_file.",
+        )
+    return version
+
+
+def _pragma(db: sqlite3.Connection, name: str) -> int:
+    return db.execute(f"PRAGMA {name}").fetchone()[0]

@@ -1,0 +1,376 @@
+"""Store: what we remember of jobs, for any number of threads and processes at once.
+
+Changing a job is a compare-and-set on its revision, so no two processes undo each other's work. What was decided but
+not yet done (a job, a further attempt, where it lives, a hook's claim) is on disk before its verb returns; other changes
+outlive our crash at once, and the machine's a moment later.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import sqlite3
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NoReturn
+
+from tao_sdk.model.errors import JobNotFound, StoreError, UsageError
+from tao_sdk.model.job import AttemptRow, Event, Job
+from tao_sdk.model.plan import Attempt, Ref
+from tao_sdk.model.status import TERMINAL, Status
+from tao_sdk.store import listing, published, records, schema
+from tao_sdk.store.database import Database
+from tao_sdk.store.file_system import on_network
+from tao_sdk.store.keyring import Keyring
+from tao_sdk.store.listing import Wanted
+from tao_sdk.store.log_copies import LogCopies
+from tao_sdk.store.payload_files import PayloadFiles, split
+from tao_sdk.store.private_files import make_directory, make_file
+from tao_sdk.store.records import ATTEMPT_COLUMNS, EVENT_COLUMNS, JOB_COLUMNS, MUTABLE_COLUMNS, NewEvent
+
+Jobs = list[Job]  # names of their own: in the class, `list` is the verb
+Attempts = list[AttemptRow]
+Events = list[Event]
+Ids = list[str]
+
+LIVE = tuple(status for status in Status if status not in TERMINAL)
+NEAR = 200  # of the newest jobs are searched for what a wrong id may have meant
+
+_SET = ", ".join(f"{column} = ?" for column in MUTABLE_COLUMNS)
+_IS_TERMINAL = "status IN ({})".format(", ".join(f"'{status.value}'" for status in TERMINAL))
+UPDATE_JOB = (
+    f"UPDATE jobs SET {_SET}, revision = revision + 1 WHERE id = ? AND revision = ? "
+    f"AND (status = ? OR NOT {_IS_TERMINAL})"
+)
+INSERT_JOB = f"INSERT INTO jobs ({JOB_COLUMNS}) VALUES ({', '.join('?' * (JOB_COLUMNS.count(',') + 1))})"
+INSERT_ATTEMPT = f"INSERT INTO attempts ({ATTEMPT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT_EVENT = "INSERT INTO events (job_id, time, kind, status, raw, data) VALUES (?, ?, ?, ?, ?, ?)"
+
+# a lease taken "in the future" is believed for its own length only: a clock that was set back must not keep it for ever
+TAKE_LEASE = """
+    INSERT INTO leases (name, owner, taken, seconds) VALUES (?1, ?2, ?3, ?4)
+    ON CONFLICT (name) DO UPDATE SET owner = ?2, taken = ?3, seconds = ?4
+    WHERE owner = ?2 OR ?3 >= taken + seconds OR ?3 < taken - seconds"""
+
+
+class Store:
+    """The jobs of one database. Raises StoreError when it cannot be used, JobNotFound for an id it does not know."""
+
+    def __init__(self, path: Path, database: Database, store_id: str) -> None:
+        self.path = path
+        self.store_id = store_id
+        self.directory = path.with_name(path.name + ".d")
+        self.keyring = Keyring(self.directory / "secrets")
+        self.log_copies = LogCopies(self.directory / "logs")
+        self._payloads = PayloadFiles(self.directory / "payloads")
+        self._db = database
+
+    @classmethod
+    def open(cls, path: Path, *, wal: bool | None = None) -> Store:
+        """The store at `path`, made if it is not there; `wal` says which journal, by default what the file system can.
+
+        Refuses symbolic links, what belongs to someone else, and directories that others can write to.
+        """
+        path = path.absolute()
+        make_directory(path.parent)
+        make_file(path)
+        database = Database(path, wal=not on_network(path.parent) if wal is None else wal)
+        try:
+            store_id = _prepare(database, path)
+            store = cls(path, database, store_id)
+            store._import_published()
+        except BaseException:
+            database.close()
+            raise
+        return store
+
+    def close(self) -> None:
+        self._db.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Jobs
+
+    def add(self, job: Job, row: AttemptRow) -> Job:
+        """Keep a job, its first attempt and its first event. On disk when this returns; StoreError for an id in use."""
+        first = NewEvent(job.id, "status", job.status, job.message, {"attempt": row.attempt.number})
+        try:
+            with self._db.write(synced=True) as db:
+                self._insert_job(db, job)
+                self._insert_attempt(db, row)
+                db.execute(INSERT_EVENT, records.event_row(first))
+        except sqlite3.IntegrityError as error:
+            self.sweep_payloads()
+            raise StoreError(f"A job {job.id} is in the store already.", str(error)) from error
+        except StoreError:
+            self.sweep_payloads()
+            raise
+        return self.get(job.id)
+
+    def discard(self, job_id: str) -> None:
+        """Forget a job that the backend refused, as if it had never been added."""
+        self.remove(job_id)
+
+    def remove(self, job_id: str) -> None:
+        """Forget a job with all that is kept of it here: events, attempts, log copies, secrets. Unknown ids are fine."""
+        with self._db.write() as db:
+            found = db.execute("SELECT sha256 FROM payloads WHERE job_id = ?", (job_id,)).fetchall()
+            db.execute("DELETE FROM jobs WHERE id = ?", (job_id,))
+            self._remove_unused(db, [name for (name,) in found])
+        self.keyring.forget(job_id)
+        self.log_copies.forget(job_id)
+
+    def get(self, job_id: str) -> Job:
+        """The job of that id, or of what `resolve` takes for one."""
+        return self._find(job_id) or self._find(self.resolve(job_id)) or _not_found(job_id)
+
+    def resolve(self, text: str) -> str:
+        """The id of the job whose id, or else name, is `text`, or else whose id begins with it. UsageError when several are."""
+        with self._db.read() as db:
+            if db.execute("SELECT 1 FROM jobs WHERE id = ?", (text,)).fetchone():
+                return text
+            named = _ids(db, "SELECT id FROM jobs WHERE name = ? ORDER BY number DESC LIMIT 6", text)
+            meant = named or _beginning_with(db, text)
+            if not meant:
+                return _not_found(text, db.execute("SELECT id, name FROM jobs ORDER BY number DESC LIMIT ?", (NEAR,)))
+        if len(meant) > 1:
+            shown = ", ".join(meant[:5]) + (", ..." if len(meant) > 5 else "")
+            raise UsageError(f"{text!r} can mean several jobs.", "", f"Say which: {shown}")
+        return meant[0]
+
+    def list(
+        self,
+        *,
+        statuses: Collection[Status] = (),
+        platform: str | None = None,
+        labels: Mapping[str, str] = {},
+        parent: str | None = None,
+        limit: int | None = None,
+        before: str | None = None,
+    ) -> Jobs:
+        """Newest first; `before` is the id of the last job of the page before."""
+        number = None if before is None else self._number(before)
+        return self._jobs(listing.query(Wanted(statuses, platform, labels, parent, limit, number)))
+
+    def live(self, platform: str | None = None) -> Jobs:
+        """The jobs that have not ended, newest first; without those that the published SDK started, and alone can watch."""
+        jobs = self._jobs(listing.query(Wanted(LIVE, platform)))
+        return [job for job in jobs if "imported_from" not in job.backend_details]
+
+    def update(self, job: Job, events: Sequence[NewEvent] = ()) -> Job | None:
+        """Write what can change of `job`, with `events`. None, and nothing is written, when it was changed meanwhile,
+        or its end would be changed: a terminal status is final."""
+        with self._db.write() as db:
+            return self._update(db, job, events)
+
+    def _update(self, db: sqlite3.Connection, job: Job, events: Sequence[NewEvent]) -> Job | None:
+        key = (job.id, job.revision, job.status.value)
+        if db.execute(UPDATE_JOB, (*records.changes_of(job), *key)).rowcount == 0:
+            return None
+        db.executemany(INSERT_EVENT, map(records.event_row, events))
+        return replace(job, revision=job.revision + 1)
+
+    def _find(self, job_id: str) -> Job | None:
+        with self._db.read() as db:
+            row = db.execute(f"SELECT {JOB_COLUMNS} FROM jobs WHERE id = ?", (job_id,)).fetchone()
+        return records.job_of(row, self._payloads) if row else None
+
+    def _number(self, job_id: str) -> int:
+        with self._db.read() as db:
+            row = db.execute("SELECT number FROM jobs WHERE id = ?", (job_id,)).fetchone()
+        return row[0] if row else _not_found(job_id)
+
+    def _jobs(self, query: listing.Query) -> Jobs:
+        with self._db.read() as db:
+            rows = db.execute(query.sql, query.parameters).fetchall()
+        return [records.job_of(row, self._payloads) for row in rows]
+
+    def _insert_job(self, db: sqlite3.Connection, job: Job) -> None:
+        spec, spec_files = split(job.spec, self._payloads)
+        options, option_files = split(job.options, self._payloads)
+        number = db.execute(INSERT_JOB, records.job_row(job, spec, options)).lastrowid
+        db.executemany("INSERT INTO labels VALUES (?, ?, ?)", [(*label, number) for label in job.labels.items()])
+        _refer(db, job.id, spec_files + option_files)
+
+    # Attempts
+
+    def attempt(self, job_id: str, number: int | None = None) -> AttemptRow:
+        """The attempt of that number, by default the newest."""
+        which, values = ("number = ?", (job_id, number)) if number is not None else ("1", (job_id,))
+        found = self._attempts(f"{which} ORDER BY number DESC LIMIT 1", values)
+        return found[0] if found else self._no_attempt(job_id, number)
+
+    def attempts(self, job_id: str) -> Attempts:
+        """Oldest first; none for a job that the published SDK started."""
+        return self._attempts("1 ORDER BY number", (job_id,))
+
+    def add_attempt(self, job: Job, row: AttemptRow, events: Sequence[NewEvent] = ()) -> Job | None:
+        """As `update`, with a further attempt in the same transaction. On disk when this returns."""
+        try:
+            with self._db.write(synced=True) as db:
+                changed = self._update(db, job, events)
+                if changed is not None:
+                    self._insert_attempt(db, row)
+                return changed
+        except sqlite3.IntegrityError as error:
+            raise StoreError(f"{job.id} has an attempt {row.attempt.number} already.", str(error)) from error
+
+    def confirm(self, ref: Ref) -> None:
+        """Keep where an attempt lives. On disk when this returns."""
+        values = (records.to_text(ref.to_json()), ref.attempt.job_id, ref.attempt.number)
+        with self._db.write(synced=True) as db:
+            changed = db.execute("UPDATE attempts SET ref = ? WHERE job_id = ? AND number = ?", values).rowcount
+        if not changed:
+            _not_found(ref.attempt.job_id)
+
+    def save_log_cursor(self, attempt: Attempt, cursor: str) -> None:
+        """Keep up to where the copy of the attempt's log goes."""
+        values = (cursor, attempt.job_id, attempt.number)
+        with self._db.write() as db:
+            db.execute("UPDATE attempts SET log_cursor = ? WHERE job_id = ? AND number = ?", values)
+
+    def _attempts(self, rest: str, values: tuple[Any, ...]) -> Attempts:
+        with self._db.read() as db:
+            rows = db.execute(f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE job_id = ? AND {rest}", values).fetchall()
+        return [records.attempt_of(row, self._payloads) for row in rows]
+
+    def _no_attempt(self, job_id: str, number: int | None) -> AttemptRow:
+        job = self.get(job_id)
+        if source := job.backend_details.get("imported_from"):
+            raise StoreError(
+                f"{job.id} was started by the published SDK.",
+                f"Only what {source} says of it is known here.",
+                "Ask it there, or its backend.",
+            )
+        raise JobNotFound(f"{job.id} has no attempt {number}.", "", f"Its newest is {job.attempt}.")
+
+    def _insert_attempt(self, db: sqlite3.Connection, row: AttemptRow) -> None:
+        plan, files = split(row.plan, self._payloads)
+        db.execute(INSERT_ATTEMPT, records.attempt_row(row, plan))
+        _refer(db, row.attempt.job_id, files)
+
+    # Events
+
+    def record(self, events: Sequence[NewEvent]) -> Events:
+        """Add events, all or none, in their order."""
+        rows = [records.event_row(event) for event in events]
+        try:
+            with self._db.write() as db:
+                numbers = [db.execute(INSERT_EVENT, row).lastrowid or 0 for row in rows]
+        except sqlite3.IntegrityError:
+            known = {event.job_id for event in events if self._find(event.job_id)}
+            return _not_found(next(event.job_id for event in events if event.job_id not in known))
+        return [
+            Event(number, event.job_id, event.time, event.kind, event.status, event.raw, event.data)
+            for number, event in zip(numbers, events, strict=True)
+        ]
+
+    def events(self, job_id: str | None = None, since: int = 0, limit: int | None = None) -> Events:
+        """What happened after number `since`, oldest first, to one job or to all."""
+        of_job, values = ("job_id = ? AND", (job_id,)) if job_id is not None else ("", ())
+        sql = f"SELECT {EVENT_COLUMNS} FROM events WHERE {of_job} seq > ? ORDER BY seq LIMIT ?"
+        with self._db.read() as db:
+            rows = db.execute(sql, (*values, since, -1 if limit is None else max(0, limit))).fetchall()
+        return [records.event_of(row) for row in rows]
+
+    def jobs_with_undelivered(self, due: str, done: str) -> Ids:
+        """The jobs that have an event of kind `due` without one of kind `done` whose data names it under `of`."""
+        of_kind = "SELECT seq, job_id, data FROM events WHERE kind >= 'hook' AND kind < 'hool' AND kind = ?"
+        with self._db.read() as db:
+            waiting = {seq: job_id for seq, job_id, _ in db.execute(of_kind, (due,))}
+            for _, _, data in db.execute(of_kind, (done,)) if waiting else ():
+                waiting.pop(json.loads(data).get("of"), None)
+        return [*dict.fromkeys(waiting.values())]
+
+    # One process acts
+
+    def acquire(self, name: str, owner: str, seconds: float) -> bool:
+        """Take or renew a lease for `seconds`; False while someone else holds it."""
+        with self._db.write() as db:
+            return db.execute(TAKE_LEASE, (name, owner, time.time(), seconds)).rowcount > 0
+
+    def release_lease(self, name: str, owner: str) -> None:
+        """Give a lease back; someone else's is left alone."""
+        with self._db.write() as db:
+            db.execute("DELETE FROM leases WHERE name = ? AND owner = ?", (name, owner))
+
+    def claim(self, job_id: str, hook: str, key: str) -> bool:
+        """True for the first caller ever, in whatever process. On disk when this returns."""
+        try:
+            with self._db.write(synced=True) as db:
+                sql = "INSERT INTO claims VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+                return db.execute(sql, (job_id, hook, key)).rowcount > 0
+        except sqlite3.IntegrityError:
+            return _not_found(job_id)
+
+    # What is left over
+
+    def sweep_payloads(self) -> None:
+        """Remove payload files that no row refers to: a crash or a full disk in the middle of `add` leaves some."""
+        if self._payloads.names():
+            with self._db.write() as db:
+                self._remove_unused(db, self._payloads.names())
+
+    def _remove_unused(self, db: sqlite3.Connection, names: Iterable[str]) -> None:
+        """Inside a transaction: whoever is about to refer to a file waits until it is gone, and writes it anew."""
+        for name in names:
+            if not db.execute("SELECT 1 FROM payloads WHERE sha256 = ?", (name,)).fetchone():
+                self._payloads.remove(name)
+
+    def _import_published(self) -> None:
+        """Take over the jobs of the published SDK's database that this one stands beside, once."""
+        source = published.source_of(self.path)
+        if source is None or self._meta("imported_from") or not published.is_published(source):
+            return
+        jobs = published.read_jobs(source)
+        with self._db.write(synced=True) as db:
+            if db.execute("INSERT OR IGNORE INTO meta VALUES ('imported_from', ?)", (str(source),)).rowcount:
+                for job in jobs:
+                    self._insert_job(db, job)
+                    db.execute(INSERT_EVENT, records.event_row(NewEvent(job.id, "status", job.status, job.message)))
+
+    def _meta(self, name: str) -> str | None:
+        with self._db.read() as db:
+            row = db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+        return row[0] if row else None
+
+
+def _prepare(database: Database, path: Path) -> str:
+    """The database at our version; its id."""
+    with database.read() as db:
+        current = schema.is_current(db)
+    if not current:
+        with database.write(synced=True) as db:
+            schema.migrate(db, path)
+    with database.read() as db:
+        return db.execute("SELECT value FROM meta WHERE name = 'store_id'").fetchone()[0]
+
+
+def _refer(db: sqlite3.Connection, job_id: str, names: Iterable[str]) -> None:
+    db.executemany("INSERT OR IGNORE INTO payloads VALUES (?, ?)", [(name, job_id) for name in names])
+
+
+def _ids(db: sqlite3.Connection, sql: str, *values: object) -> Ids:
+    return [row[0] for row in db.execute(sql, values)]
+
+
+def _beginning_with(db: sqlite3.Connection, text: str) -> Ids:
+    beyond = text + "\U0010ffff"
+    return _ids(db, "SELECT id FROM jobs WHERE id >= ? AND id < ? ORDER BY id LIMIT 6", text, beyond) if text else []
+
+
+def _not_found(job_id: str, known: Iterable[tuple[str, str]] = ()) -> NoReturn:
+    """Raises JobNotFound with the nearest of the `known` (id, name)."""
+    meant = {word: job for job, name in known for word in (name, job)}
+    near = dict.fromkeys(meant[word] for word in difflib.get_close_matches(job_id, meant, n=3))
+    hint = f"Did you mean {' or '.join(near)}?" if near else "List the jobs with: tao ls"
+    raise JobNotFound(f"There is no job {job_id!r} in this store.", "", hint)
