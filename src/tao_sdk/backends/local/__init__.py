@@ -1,0 +1,1 @@
+"""A job as a supervised process group of this machine: no container, no daemon."""

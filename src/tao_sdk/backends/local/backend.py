@@ -1,0 +1,349 @@
+"""LocalBackend: the verbs of the contract for jobs on this machine.
+
+What is decided is decided in render.py and parse.py; here folders are made and removed, and the supervisor is started.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets as random
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from tao_sdk.backends.contract import Capabilities, LogChunk, LogRequest
+from tao_sdk.backends.local import logs, parse, render, sight
+from tao_sdk.backends.local import survey as look
+from tao_sdk.backends.local.facts import LocalFacts
+from tao_sdk.backends.local.files import LocalFiles
+from tao_sdk.backends.local.folder import Folder, create, take
+from tao_sdk.backends.local.options import LocalOptions
+from tao_sdk.backends.local.request import Request
+from tao_sdk.model.diagnosis import Diagnosis, Evidence
+from tao_sdk.model.errors import Refused, Unreachable, UsageError
+from tao_sdk.model.finding import Finding
+from tao_sdk.model.observation import Observation, Outcome, Phase
+from tao_sdk.model.plan import Attempt, Plan, Ref
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.transports import process
+from tao_sdk.transports.process import NotStarted
+
+BOOT = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from tao_sdk.backends.local.supervisor import main; sys.exit(main())"
+)
+SOURCE = Path(__file__).parents[3]  # where the package lies
+START_SECONDS = 30.0  # a supervisor is ready within 0.1
+STALE_SECONDS = 600.0  # what an interrupted submit or release left aside is removed after this
+MARGIN = timedelta(seconds=5)  # beyond the grace, for the end to be seen
+LOOK = 0.02  # seconds between looks while waiting for an end
+
+
+class LocalBackend:
+    """Jobs as supervised process groups of this machine. Their folders are below `<state_dir>/local`."""
+
+    platform = "local"
+    capabilities = Capabilities(shared_filesystem=True, needs_image=False, poll_seconds=1.0)
+    Options = LocalOptions
+
+    def __init__(self, settings: Settings, state_dir: Path) -> None:
+        self.settings = settings
+        self.state_dir = state_dir
+        self.home = state_dir / "local"
+        self.aside = self.home / ".aside"
+        self.endpoint = this_machine()
+
+    def survey(self, spec: JobSpec, options: LocalOptions) -> LocalFacts:
+        return look.survey(spec, options, self.settings.environ, self.state_dir)
+
+    def plan(self, spec: JobSpec, options: LocalOptions, facts: LocalFacts, attempt: Attempt) -> Plan:
+        return render.plan(spec, options, facts, attempt)
+
+    def check(self, plan: Plan, facts: LocalFacts) -> list[Finding]:
+        return render.check(plan, facts)
+
+    def submit(self, plan: Plan, secrets: Mapping[str, str]) -> Ref:
+        message = request(plan, secrets).encode()
+        try:
+            self.stage(plan)
+        except OSError as error:
+            raise Refused(
+                f"{error.filename or self.home}: {error.strerror}.", "The job's folder could not be made."
+            ) from error
+        ref = self.find(plan.attempt)
+        if ref is None:
+            raise Refused(
+                f"{plan.attempt.job_id} is the job of another store.",
+                f"Its folder is {self.folder(plan.attempt).path}.",
+            )
+        return ref if ref.ready else self.start(ref, message)
+
+    def stage(self, plan: Plan) -> None:
+        """The attempt's folder, under its name only when it is whole; one that is there already is left as it is."""
+        target = Path(self.folder(plan.attempt).path)
+        if target.is_dir():
+            return
+        self.prepare_home()
+        folder = self.aside / f"{target.name}.{random.token_hex(8)}"
+        folder.mkdir(0o700)
+        try:
+            fill(Folder(str(folder)), plan)
+            folder.rename(target)
+        except OSError:
+            shutil.rmtree(folder, ignore_errors=True)
+            if not target.is_dir():
+                raise
+
+    def prepare_home(self) -> None:
+        """Our folders, which nobody else can read; what was left aside long ago goes."""
+        for folder in (self.state_dir, self.home, self.aside):
+            folder.mkdir(0o700, parents=True, exist_ok=True)
+        if self.home.is_symlink() or self.home.stat().st_uid != os.geteuid():
+            raise PermissionError(0, "it is a link, or belongs to someone else", str(self.home))
+        old = time.time() - STALE_SECONDS
+        for left in self.aside.iterdir():
+            if left.stat().st_mtime < old:
+                shutil.rmtree(left, ignore_errors=True)
+
+    def start(self, ref: Ref, message: bytes) -> Ref:
+        """Start a supervisor for a folder that has none. Of several, the first to lock the folder stays."""
+        folder = self.folder(ref.attempt)
+        argv = [sys.executable or "python3", "-I", "-S", "-c", BOOT, str(SOURCE), folder.path]
+        try:
+            process.start(argv, message, START_SECONDS)
+        except NotStarted as error:
+            raise Refused(f"The job's supervisor could not be started: {str(error).splitlines()[-1]}") from error
+        except TimeoutError as error:
+            raise Unreachable(str(error)) from error
+        return self.ref(ref.attempt, self.see(ref)) or ref
+
+    def find(self, attempt: Attempt) -> Ref | None:
+        folder = self.folder(attempt)
+        try:
+            seen = sight.Sight().see(folder, "", attempt.number)
+            return self.ref(attempt, seen)
+        except OSError as error:
+            raise Unreachable(f"{error.filename}: {error.strerror}.") from error
+
+    def ref(self, attempt: Attempt, seen: parse.Seen) -> Ref | None:
+        """The Ref of a folder; not ready while nobody has taken charge of it. None when there is none, or a stranger's."""
+        folder = self.folder(attempt)
+        record = parse.json_object(folder.text("attempt"))
+        if record is None or record["store_id"] != attempt.store_id:
+            return None
+        begun = bool(seen.exit) or seen.process is not parse.Life.NEVER or seen.supervisor.living
+        return Ref(
+            platform=self.platform,
+            endpoint=self.endpoint,
+            namespace="",
+            native_id=Path(folder.path).name,
+            unique_id=record["token"],
+            attempt=attempt,
+            ready=begun,
+            step="" if begun else "staged",
+            details={"job_dir": folder.path, "results_dir": record["results_dir"]},
+        )
+
+    def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
+        look = sight.Sight()
+        return {ref: self.observed(ref, look) for ref in refs}
+
+    def observed(self, ref: Ref, look: sight.Sight) -> Observation:
+        if ref.endpoint != self.endpoint:
+            return Observation(Phase.UNREACHABLE, "", reason=f"it runs on {ref.endpoint}, this is {self.endpoint}")
+        folder = self.folder(ref.attempt)
+        try:
+            if not folder.has("attempt"):
+                return Observation(Phase.ABSENT, "no folder")
+            return parse.observation(look.see(folder, results_dir(ref), ref.attempt.number))
+        except OSError as error:
+            return Observation(Phase.UNREACHABLE, "", reason=f"{error.filename}: {error.strerror}")
+
+    def outcome(self, ref: Ref) -> Outcome | None:
+        return sight.outcome(results_dir(ref), ref.attempt.number)
+
+    def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
+        self.must_be_here(ref)
+        path = Path(self.folder(ref.attempt).file("log"))
+
+        def has_ended() -> bool:
+            phase = self.observed(ref, sight.Sight()).phase
+            return phase.ended or phase is Phase.ABSENT
+
+        return logs.read(path, request, has_ended)
+
+    def files(self, endpoint: str = "") -> LocalFiles:
+        if endpoint and endpoint != self.endpoint:
+            raise Unreachable(f"The files are on {endpoint}, this is {self.endpoint}.", "", "Look from there.")
+        return LocalFiles()
+
+    def cancel(self, ref: Ref, grace: timedelta) -> bool:
+        self.must_be_here(ref)
+        folder = self.folder(ref.attempt)
+        if not folder.has("attempt") or folder.has("exit"):
+            return True
+        folder.put("cancel", str(grace.total_seconds()))
+        return Ending(folder, grace.total_seconds()).wait()
+
+    def evidence(self, ref: Ref) -> Evidence:
+        self.must_be_here(ref)
+        folder = self.folder(ref.attempt)
+        seen = self.observed(ref, sight.Sight())
+        record = parse.json_object(folder.text("attempt")) or {}
+        waited = time.time() - record["created"] if seen.phase is Phase.PENDING and record else 0.0
+        return Evidence(
+            phase=seen.phase.value,
+            raw=seen.raw,
+            exit_code=seen.exit_code,
+            reason=seen.reason,
+            events=parse.events(seen, parse.exit_record(folder.text("exit"))),
+            waited_seconds=waited,
+        )
+
+    def diagnose(self, evidence: Evidence) -> Diagnosis | None:  # noqa: ARG002  the general rules know what we say
+        return None
+
+    def release(self, ref: Ref) -> None:
+        self.must_be_here(ref)
+        folder = Path(self.folder(ref.attempt).path)
+        if not folder.is_dir():
+            return
+        if not self.cancel(ref, timedelta(seconds=render.GRACE)):
+            raise Unreachable(f"{ref.native_id} still runs.", "It could not be ended in time.", "Try again.")
+        gone = self.aside / f"{folder.name}.{random.token_hex(8)}"
+        folder.rename(gone)
+        shutil.rmtree(gone)
+
+    def doctor(self) -> list[Finding]:
+        return look.doctor(self.settings.environ, self.state_dir)
+
+    def folder(self, attempt: Attempt) -> Folder:
+        if "/" in attempt.job_id or attempt.job_id.startswith("."):
+            raise UsageError(f"{attempt.job_id!r} is no job id.", "It names a folder.")
+        return Folder(render.job_folder(str(self.state_dir), attempt))
+
+    def see(self, ref: Ref) -> parse.Seen:
+        return sight.Sight().see(self.folder(ref.attempt), results_dir(ref), ref.attempt.number)
+
+    def must_be_here(self, ref: Ref) -> None:
+        if ref.endpoint != self.endpoint:
+            raise Unreachable(f"The job lives on {ref.endpoint}, this is {self.endpoint}.", "", "Ask from there.")
+
+
+class Ending:
+    """Ending a job that was marked as canceled: by its supervisor, or ourselves where it has none."""
+
+    def __init__(self, folder: Folder, grace: float) -> None:
+        self.folder, self.grace = folder, grace
+        self.told = False
+        self.asked_at = 0.0  # when we asked the job ourselves
+
+    def wait(self) -> bool:
+        latest = time.monotonic() + self.grace + MARGIN.total_seconds()
+        while not self.over():
+            if time.monotonic() > latest:
+                return False
+            time.sleep(LOOK)
+        return True
+
+    def over(self) -> bool:
+        """One step towards the end; True once it is written down."""
+        if self.folder.has("exit") or not self.folder.has("attempt"):
+            return True
+        supervisor, leader = self.folder.identity("supervisor"), self.folder.identity("process")
+        if supervisor and supervisor.alive:
+            self.tell(supervisor)
+        elif supervisor and not supervisor.this_space and sight.is_locked(self.folder):
+            return False  # it runs in another container of this machine, where its supervisor sees the mark
+        elif leader:
+            self.end(leader)
+        else:
+            self.forestall()
+        return self.folder.has("exit")
+
+    def tell(self, supervisor: process.Identity) -> None:
+        if not self.told:
+            process.tell(supervisor, signal.SIGTERM)
+            self.told = True
+
+    def end(self, leader: process.Identity) -> None:
+        """Without a supervisor: ask the job to end, kill it when its time is up, write it down when it is gone."""
+        if not process.groups(leader):
+            self.folder.record_exit(parse.canceled(sight.began(self.folder), time.time()))
+        elif not self.asked_at:
+            process.ask_to_end(leader)
+            self.asked_at = time.monotonic()
+        elif time.monotonic() > self.asked_at + self.grace:
+            process.kill(leader)
+
+    def forestall(self) -> None:
+        """Before anybody has taken charge: nobody will any more. Whoever is about to sees the mark."""
+        lock = take(self.folder.file("lock"))
+        if lock is None:
+            return
+        try:
+            if not self.folder.has("process"):
+                self.folder.record_exit(parse.canceled(None, time.time()))
+        finally:
+            os.close(lock)
+
+
+def fill(folder: Folder, plan: Plan) -> None:
+    attempt = plan.attempt
+    record = {
+        "job_id": attempt.job_id,
+        "number": attempt.number,
+        "store_id": attempt.store_id,
+        "token": random.token_hex(16),
+        "results_dir": plan.results_dir,
+        "created": time.time(),
+    }
+    create(folder.file("command"), os.fsencode(plan.request["command"]))
+    create(folder.file("log"), b"")
+    create(folder.file("lock"), b"")
+    folder.reserve_exit()
+    create(folder.file("attempt"), json.dumps(record).encode())
+
+
+def request(plan: Plan, secrets: Mapping[str, str]) -> Request:
+    """What the supervisor is told; the secrets' values go nowhere else."""
+    wanted: Mapping[str, Any] = plan.request
+    missing = [name for name in plan.secrets if name not in secrets]
+    if missing:
+        raise Refused(f"The secret {missing[0]} has no value.", "", f"Export {missing[0]}, or give it in env_vars.")
+    environment = {
+        os.fsencode(name): os.fsencode(value if isinstance(value, str) else secrets[value["secret"]])
+        for name, value in wanted["environment"].items()
+    }
+    gpus = wanted["gpus"]
+    return Request(
+        job=plan.attempt.job_id,
+        cwd=wanted["cwd"],
+        grace=wanted["grace"],
+        time_limit=wanted["time_limit"],
+        gpu_count=gpus["count"],
+        gpus=gpus["from"],
+        locks=gpus["locks"],
+        environment=environment,
+    )
+
+
+def results_dir(ref: Ref) -> str:
+    return ref.details.get("results_dir", "")
+
+
+def this_machine() -> str:
+    """The same after every restart: the host's name, and a digest of its machine-id where it has one."""
+    try:
+        machine = Path("/etc/machine-id").read_bytes().strip()
+    except OSError:
+        return socket.gethostname()
+    return f"{socket.gethostname()}-{hashlib.sha256(machine).hexdigest()[:8]}"

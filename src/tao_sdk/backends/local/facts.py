@@ -1,0 +1,43 @@
+"""Facts about this machine: what a job needs to know of it before it is planned. Pure data, dated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from tao_sdk.model.clock import utc_now
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU as nvidia-smi lists it. Memory in MiB."""
+
+    index: int
+    uuid: str
+    name: str
+    memory: int = 0
+    used: int = 0
+    held_by: str = ""  # the job that has locked it
+
+    @property
+    def key(self) -> str:
+        """How the supervisor is told of it."""
+        return f"{self.index}:{self.uuid}"
+
+
+@dataclass(frozen=True)
+class LocalFacts:
+    """This machine as one job would find it."""
+
+    cwd: str
+    state_dir: str
+    environment: Mapping[str, str] = field(repr=False)  # the caller's, without secrets
+    gpus: tuple[Gpu, ...] = ()
+    gpu_trouble: str = ""  # why nvidia-smi, which is there, did not answer
+    lock_folder: str = ""
+    venv_python: bool = True  # the virtual environment asked for has a python
+    missing: frozenset[str] = frozenset()  # of the declared inputs, the paths where nothing is
+    results_writable: bool = True
+    disk_free: int = 0  # bytes, where the results will lie
+    taken_at: datetime = field(default_factory=utc_now)

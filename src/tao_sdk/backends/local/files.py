@@ -1,0 +1,63 @@
+"""Files of this machine, as a local job sees them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tao_sdk.backends.contract import FileStat
+from tao_sdk.model.errors import PathNotFound, Unreachable
+from tao_sdk.runner.local import find
+
+
+class LocalFiles:
+    """Takes plain paths and file:// addresses; follows links."""
+
+    def stat(self, path: str) -> FileStat:
+        with looking(path):
+            return file_stat(find(path), os.stat(find(path)))  # noqa: PTH116  keeps the path as a text
+
+    def list(self, path: str) -> list[FileStat]:
+        """What lies in a folder, by name; of a file, itself."""
+        with looking(path):
+            folder = Path(find(path))
+            if not folder.is_dir():
+                return [self.stat(path)]
+            with os.scandir(folder) as entries:
+                found = [seen for entry in entries if (seen := entry_stat(entry))]
+        return sorted(found, key=lambda each: each.path)
+
+    def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
+        with looking(path), Path(find(path)).open("rb") as file:
+            file.seek(offset)
+            return file.read(-1 if limit is None else limit)
+
+
+def entry_stat(entry: os.DirEntry[str]) -> FileStat | None:
+    """None for a file that vanished while it was looked at; a link that leads nowhere is itself."""
+    try:
+        return file_stat(entry.path, entry.stat())
+    except FileNotFoundError:
+        pass
+    try:
+        return file_stat(entry.path, entry.stat(follow_symlinks=False))
+    except FileNotFoundError:
+        return None
+
+
+def file_stat(path: str, seen: os.stat_result) -> FileStat:
+    is_dir = stat.S_ISDIR(seen.st_mode)
+    return FileStat(path, is_dir, 0 if is_dir else seen.st_size, seen.st_mtime)
+
+
+@contextmanager
+def looking(path: str) -> Generator[None]:
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError):
+        raise PathNotFound(f"There is nothing at {path}.", "", "Check the path.") from None
+    except OSError as error:
+        raise Unreachable(f"{path} cannot be looked at: {error.strerror}.") from error

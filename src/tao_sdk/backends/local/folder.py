@@ -1,0 +1,113 @@
+"""A job's folder: the files through which client, supervisor and job know about each other, and the order they trust.
+
+    attempt      whose it is; written before the folder gets its name
+    command      the shell text
+    log          what the job prints, written by the job itself
+    lock         held by whoever starts or supervises the attempt, and by the job
+    supervisor   identity of the supervisor
+    waiting      what the supervisor waits for, in words
+    process      identity of the job's first process, written by itself before the command starts
+    cancel       someone wants it ended; holds the grace in seconds
+    exit         how it ended: appears whole, once, and never changes
+    trouble      what a failing supervisor said
+
+Light on purpose, without pathlib: the supervisor imports it.
+"""
+# ruff: noqa: PTH104, PTH108, PTH110, PTH123
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+from tao_sdk.transports.process import Identity
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Literal
+
+    Name = Literal[
+        "attempt", "command", "log", "lock", "supervisor", "waiting", "process", "cancel", "exit", "trouble"
+    ]  # fmt: skip
+
+RESERVED = 4096  # bytes kept for the exit record, so that a full disk cannot lose it
+
+
+class Folder:
+    """One attempt's folder, by path."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def file(self, name: Name) -> str:
+        """The path of one of the files above."""
+        return f"{self.path}/{name}"
+
+    def text(self, name: Name) -> str:
+        """What a file holds; "" while it is not there."""
+        try:
+            with open(self.file(name), encoding="utf-8", errors="replace") as file:
+                return file.read()
+        except FileNotFoundError:
+            return ""
+
+    def has(self, name: Name) -> bool:
+        return os.path.exists(self.file(name))
+
+    def put(self, name: Name, text: str) -> None:
+        """A file that appears whole or not at all."""
+        aside = f"{self.path}/.{name}.{os.getpid()}"
+        create(aside, text.encode())
+        os.rename(aside, self.file(name))
+
+    def identity(self, name: Name) -> Identity | None:
+        return Identity.parse(self.text(name))
+
+    def reserve_exit(self) -> None:
+        create(f"{self.path}/.exit", b" " * RESERVED)
+
+    def record_exit(self, record: Mapping[str, object]) -> None:
+        """Write down how it ended; whoever was first is right."""
+        import json
+
+        aside = f"{self.path}/.exit.{os.getpid()}"
+        try:  # noqa: SIM105  contextlib takes 4 ms to import
+            os.rename(f"{self.path}/.exit", aside)
+        except FileNotFoundError:
+            pass
+        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
+            file.write(json.dumps(record).encode())
+            file.flush()
+            os.fsync(file.fileno())
+        publish(aside, self.file("exit"))
+
+
+def create(path: str, content: bytes) -> None:
+    """A new file that only its owner can read."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(content)
+
+
+def publish(aside: str, path: str) -> None:
+    """Give a finished file its name, unless that is taken."""
+    try:
+        os.link(aside, path)
+    except FileExistsError:
+        pass
+    except OSError:  # a file system without hard links
+        if not os.path.exists(path):
+            os.rename(aside, path)
+            return
+    os.unlink(aside)
+
+
+def take(path: str) -> int | None:
+    """Lock a file for as long as the descriptor, or a child's copy of it, stays open. None when someone has it."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return fd

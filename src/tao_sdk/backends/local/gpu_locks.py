@@ -1,0 +1,106 @@
+"""Locks on GPUs: one file each, shared by all users of the machine, held by a job's supervisor and by the job.
+
+A job takes all the GPUs it needs or none, so that two waiting jobs cannot block each other.
+Light on purpose: the supervisor imports it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SHARED = "/run/lock"  # every user's, gone after a restart
+LONGEST_NAME = 200
+
+
+def lock_folder(own: str) -> str:
+    """Where the locks lie: one place for all users, else `own`."""
+    return SHARED if os.access(SHARED, os.W_OK | os.X_OK) else own
+
+
+def lock_path(folder: str, gpu: str) -> str:
+    """A GPU is called `index:uuid`; only the uuid means the same to everyone."""
+    return f"{folder}/tao-gpu-{gpu.rpartition(':')[2]}.lock"
+
+
+def take_all(folder: str, gpus: Sequence[str], count: int, job: str) -> tuple[dict[str, int], list[str]]:
+    """(GPU -> descriptor of its lock, nobody), or (nothing, the jobs that hold what is missing)."""
+    taken: dict[str, int] = {}
+    holders: list[str] = []
+    for gpu in gpus:
+        if len(taken) == count:
+            break
+        fd = open_lock(lock_path(folder, gpu))
+        if lock(fd):
+            taken[gpu] = fd
+        else:
+            holders.append(holder(fd))
+            os.close(fd)
+    if len(taken) < count:
+        release(taken)
+        return {}, holders
+    for fd in taken.values():
+        sign(fd, job)
+    return taken, []
+
+
+def held_by(folder: str, gpu: str) -> str:
+    """The job that holds a GPU; "" when none does."""
+    try:
+        fd = os.open(lock_path(folder, gpu), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        return "" if lock(fd, fcntl.LOCK_SH) else holder(fd)
+    finally:
+        os.close(fd)
+
+
+def release(taken: dict[str, int]) -> None:
+    """Free them, also where a process that outlives the job has copies of the descriptors."""
+    for fd in taken.values():
+        fcntl.flock(fd, fcntl.LOCK_UN)
+        os.close(fd)
+
+
+def lock(fd: int, kind: int = fcntl.LOCK_EX) -> bool:
+    try:
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def open_lock(path: str) -> int:
+    """Opens another user's file too: without O_CREAT, which a sticky folder refuses, and read-only where need be."""
+    flags = os.O_NOFOLLOW | os.O_CLOEXEC
+    while True:
+        try:
+            return os.open(path, os.O_RDWR | flags)
+        except FileNotFoundError:
+            pass
+        except PermissionError:
+            return os.open(path, os.O_RDONLY | flags)
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | flags, 0o666)
+        except FileExistsError:
+            continue
+        os.fchmod(fd, 0o666)
+        return fd
+
+
+def sign(fd: int, job: str) -> None:
+    """Say who holds it, where we may."""
+    try:
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, job.encode()[:LONGEST_NAME], 0)
+    except OSError:
+        return
+
+
+def holder(fd: int) -> str:
+    return os.pread(fd, LONGEST_NAME, 0).decode("utf-8", "replace").strip() or "someone else"

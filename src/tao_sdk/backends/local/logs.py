@@ -1,0 +1,67 @@
+"""Reading a job's log: from a cursor, from its last lines, and on until the job has ended. Flat memory."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tao_sdk.backends.contract import KiB, LogChunk, LogRequest
+from tao_sdk.model.errors import PathNotFound, UsageError
+
+CHUNK = 256 * KiB
+QUICK, SLOW = 0.05, 0.2  # seconds between looks while following: quick after news
+
+
+def read(path: Path, request: LogRequest, has_ended: Callable[[], bool]) -> Iterator[LogChunk]:
+    """The bytes that are wanted. A cursor is an offset, so a reader that was cut off goes on where it was."""
+    if request.rank:
+        raise UsageError(f"There is no rank {request.rank}.", "A local job has one process group, rank 0.")
+    with opened(path) as file:
+        offset, pause = first(file.fileno(), request), QUICK
+        while True:
+            last = not request.follow or has_ended()  # looked before reading: what is there afterwards is all
+            before = offset
+            while data := os.pread(file.fileno(), CHUNK, offset):
+                offset += len(data)
+                yield LogChunk(data, str(offset))
+            if last:
+                return
+            pause = QUICK if offset > before else min(pause * 1.5, SLOW)
+            time.sleep(pause)
+
+
+def opened(path: Path):
+    try:
+        return path.open("rb", buffering=0)
+    except FileNotFoundError:
+        raise PathNotFound(f"The log is gone: {path}", "The job's folder was removed.") from None
+
+
+def first(fd: int, request: LogRequest) -> int:
+    if request.cursor:
+        return int(request.cursor)
+    return 0 if request.tail is None else tail(fd, request.tail)
+
+
+def tail(fd: int, lines: int) -> int:
+    """Where the last `lines` lines begin, reading backwards. A last line without its newline counts."""
+    end = os.fstat(fd).st_size
+    wanted = lines + (end > 0 and os.pread(fd, 1, end - 1) == b"\n")
+    while wanted and end:
+        start = max(0, end - CHUNK)
+        block = os.pread(fd, end - start, start)
+        found = block.count(b"\n")
+        if found >= wanted:
+            return start + nth_last(block, wanted) + 1
+        wanted, end = wanted - found, start
+    return 0 if wanted else os.fstat(fd).st_size
+
+
+def nth_last(block: bytes, number: int) -> int:
+    """The index of the newline with `number - 1` newlines after it."""
+    at = len(block)
+    for _ in range(number):
+        at = block.rindex(b"\n", 0, at)
+    return at

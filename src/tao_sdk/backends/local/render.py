@@ -1,0 +1,253 @@
+"""From a JobSpec to the Plan of a process on this machine, and what would stop it. Pure."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from tao_sdk.backends.local.facts import Gpu, LocalFacts
+from tao_sdk.backends.local.options import LocalOptions
+from tao_sdk.backends.rendezvous import single_node
+from tao_sdk.model.credentials import NEVER_IN_THE_JOB
+from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.plan import Attempt, Plan
+from tao_sdk.model.secrets import SecretRef, is_secret_name, split_secrets
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.units import format_size
+from tao_sdk.payload.declared import ArgumentKeys, SpecKeys, path_inputs
+from tao_sdk.payload.values import plain_mapping
+from tao_sdk.runner.document import Input
+from tao_sdk.runner.local import path_of
+
+GRACE = 10.0  # seconds between SIGTERM and SIGKILL unless the caller says otherwise
+ROOT = "runs"  # below the folder where the job was submitted
+LITTLE_SPACE = 1 << 30  # bytes; less at the results is worth a warning
+
+Variables = dict[str, str | SecretRef]
+
+
+def plan(spec: JobSpec, options: LocalOptions, facts: LocalFacts, attempt: Attempt) -> Plan:
+    """Everything that submit will do."""
+    count, gpus = choose_gpus(spec, options, facts)
+    env = environment(spec, options, facts, attempt, count)
+    folder = job_folder(facts.state_dir, attempt)
+    results = f"{env['TAO_RESULTS_ROOT']}/{attempt.job_id}"
+    request = {
+        "command": spec.command,
+        "cwd": facts.cwd,
+        "environment": {k: {"secret": v.name} if isinstance(v, SecretRef) else v for k, v in sorted(env.items())},
+        "gpus": {
+            "count": count,
+            "asked": spec.gpu_count,
+            "ids": list(options.gpu_ids),
+            "from": gpus,
+            "locks": facts.lock_folder,
+        },
+        "time_limit": spec.time_limit.total_seconds() if spec.time_limit else 0.0,
+        "grace": GRACE,
+        "nodes": spec.num_nodes or 1,
+        "venv": venv(options, facts),
+        "inputs": local_inputs(spec, facts.cwd),
+        "outside": [path for path in chosen_outputs(spec) if not within(path, str(env["TAO_RESULTS_ROOT"]))],
+        "mounts": bool(spec.mounts),
+        "native": sorted(spec.native),
+    }
+    return Plan(
+        attempt=attempt,
+        request=request,
+        secrets=tuple(sorted({value.name for value in env.values() if isinstance(value, SecretRef)})),
+        results_dir=results,
+        notes=tuple(notes(spec, facts)),
+        backend_details={"backend_type": "local", "num_gpu": count, "job_dir": folder},
+    )
+
+
+def job_folder(state_dir: str, attempt: Attempt) -> str:
+    return f"{state_dir}/local/{attempt.job_id}.{attempt.number}"
+
+
+def caller_environment(environ: Mapping[str, str], marked: Sequence[str]) -> dict[str, str]:
+    """What a job inherits: everything but secrets and what steers this SDK."""
+    left_out = NEVER_IN_THE_JOB | set(marked)
+    return {name: value for name, value in environ.items() if name not in left_out and not is_secret_name(name)}
+
+
+def environment(spec: JobSpec, options: LocalOptions, facts: LocalFacts, attempt: Attempt, gpus: int) -> Variables:
+    """The caller's, then ours, then what the job asks for, then what nobody may change."""
+    asked, _ = split_secrets(spec.env_vars, spec.secrets)
+    root = results_root(spec, facts.cwd)
+    return {
+        **with_venv(facts.environment, venv(options, facts)),
+        **single_node(gpus),
+        "TAO_GRACE": f"{GRACE:g}",
+        **({"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if gpus else {"CUDA_VISIBLE_DEVICES": ""}),
+        **asked,
+        "TAO_JOB_ID": attempt.job_id,
+        "TAO_ATTEMPT": str(attempt.number),
+        "TAO_RESULTS_ROOT": root,
+        "TAO_RESULTS_DIR": f"{root}/{attempt.job_id}",
+    }
+
+
+def results_root(spec: JobSpec, cwd: str) -> str:
+    asked = spec.env_vars.get("TAO_RESULTS_ROOT")
+    return posixpath.normpath(posixpath.join(cwd, asked if isinstance(asked, str) and asked else ROOT))
+
+
+def venv(options: LocalOptions, facts: LocalFacts) -> str:
+    return posixpath.normpath(posixpath.join(facts.cwd, options.venv_path)) if options.venv_path else ""
+
+
+def with_venv(environment: Mapping[str, str], folder: str) -> Mapping[str, str]:
+    """What `activate` does."""
+    if not folder:
+        return environment
+    kept = {name: value for name, value in environment.items() if name != "PYTHONHOME"}
+    return {**kept, "VIRTUAL_ENV": folder, "PATH": f"{folder}/bin:{environment.get('PATH', posixpath.defpath)}"}
+
+
+def choose_gpus(spec: JobSpec, options: LocalOptions, facts: LocalFacts) -> tuple[int, list[str]]:
+    """(how many, of which): the supervisor takes as many as are free, in this order. An explicit choice is the user's."""
+    if "CUDA_VISIBLE_DEVICES" in spec.env_vars and not options.gpu_ids:
+        return 0, []
+    if options.gpu_ids:
+        return len(options.gpu_ids), [gpu.key for gpu in facts.gpus if gpu.index in options.gpu_ids]
+    here = visible(facts)
+    count = len(here) if spec.gpu_count < 0 or (spec.gpu_count == 1 and not here) else spec.gpu_count
+    return count, [gpu.key for gpu in sorted(here, key=lambda gpu: (gpu.held_by != "", gpu.used, gpu.index))]
+
+
+def visible(facts: LocalFacts) -> list[Gpu]:
+    """The machine's GPUs, less those that the caller's own environment hides, as a batch system's shell does."""
+    named = facts.environment.get("CUDA_VISIBLE_DEVICES")
+    if named is None:
+        return list(facts.gpus)
+    names = [name.strip() for name in named.split(",")]
+    return [gpu for gpu in facts.gpus if str(gpu.index) in names or any(n and gpu.uuid.startswith(n) for n in names)]
+
+
+def declared_inputs(spec: JobSpec) -> list[Input]:
+    if spec.specs is not None:
+        return SpecKeys(plain_mapping(spec.specs, "specs"), "specs").inputs(spec.inputs)
+    if spec.args is not None:
+        return ArgumentKeys(plain_mapping(spec.args, "args"), "args").inputs(spec.inputs)
+    return path_inputs(spec.inputs)
+
+
+def local_inputs(spec: JobSpec, cwd: str) -> dict[str, str]:
+    """Key -> path of each declared input that must be there now. What travels with the job is looked for in the job."""
+    travels = any(not posixpath.isabs(path) for path in spec.files)
+    paths = {each["key"]: path_of(each["uri"]) for each in declared_inputs(spec)}
+    return {key: posixpath.join(cwd, path) for key, path in paths.items() if posixpath.isabs(path) or not travels}
+
+
+def chosen_outputs(spec: JobSpec) -> list[str]:
+    """The absolute paths that the spec names for its outputs: the user's word."""
+    given = spec.specs if spec.specs is not None else spec.args
+    if given is None:
+        return []
+    keys = SpecKeys if spec.specs is not None else ArgumentKeys
+    values = (path_of(each["value"]) for each in keys(plain_mapping(given, "specs"), "specs").outputs(spec.outputs))
+    return [path for path in values if posixpath.isabs(path)]
+
+
+def within(path: str, root: str) -> bool:
+    path, root = posixpath.normpath(path), posixpath.normpath(root)
+    return posixpath.commonpath([path, root]) == root
+
+
+def notes(spec: JobSpec, facts: LocalFacts) -> Iterator[str]:
+    limits = [name for name in ("cpus", "memory", "shm_size") if getattr(spec, name) is not None]
+    if limits:
+        yield f"{', '.join(limits)}: a local job is not limited; it shares this machine with everything else."
+    if facts.gpus and spec.gpu_count == 0 and "CUDA_VISIBLE_DEVICES" not in spec.env_vars:
+        yield "gpu_count is 0: the job sees none of this machine's GPUs."
+
+
+def check(plan: Plan, facts: LocalFacts) -> list[Finding]:
+    """What would stop the job (errors), and what it should know (warnings)."""
+    return [*gpu_findings(plan.request, facts), *path_findings(plan, facts), *unused_findings(plan.request)]
+
+
+def gpu_findings(request: Mapping[str, Any], facts: LocalFacts) -> Iterator[Finding]:
+    gpus: Mapping[str, Any] = request["gpus"]
+    has = len(facts.gpus) if gpus["ids"] else len(visible(facts))
+    unknown = [index for index in gpus["ids"] if index not in {gpu.index for gpu in facts.gpus}]
+    if unknown:
+        known = ", ".join(str(gpu.index) for gpu in facts.gpus) or "none"
+        yield error("gpu.unknown", f"This machine has no GPU {unknown[0]}.", f"It has: {known}.", "Leave gpu_ids out.")
+    elif gpus["count"] > has:
+        why = facts.gpu_trouble or f"It has {has}."
+        yield error(
+            "gpu.too_many",
+            f"The job asks for {gpus['count']} GPUs, more than this machine has.",
+            why,
+            f"Use --gpus {has}.",
+        )
+    elif gpus["asked"] and not has and not gpus["ids"]:
+        yield warning(
+            "gpu.none", "The job asks for a GPU and runs without: this machine has none.", facts.gpu_trouble, ""
+        )
+    held = [gpu for gpu in facts.gpus if gpu.key in gpus["from"] and gpu.held_by]
+    if held and 0 < gpus["count"] <= has and len(gpus["from"]) - len(held) < gpus["count"]:
+        jobs = ", ".join(dict.fromkeys(gpu.held_by for gpu in held))
+        yield warning(
+            "gpu.busy", "The job will wait: too few GPUs are free.", f"Held by {jobs}.", "Wait, or cancel one of them."
+        )
+
+
+def path_findings(plan: Plan, facts: LocalFacts) -> Iterator[Finding]:
+    request = plan.request
+    for key, path in request["inputs"].items():
+        if path in facts.missing:
+            yield error(
+                "input.missing", f"The input {key} is not there: {path}", "", "Check the path, or mark it optional."
+            )
+    if request["venv"] and not facts.venv_python:
+        fix = f"python3 -m venv {request['venv']}"
+        yield error("venv.missing", f"venv_path has no bin/python: {request['venv']}", "", fix)
+    if not facts.results_writable:
+        yield error(
+            "results.unwritable",
+            f"Results cannot be written to {plan.results_dir}.",
+            "",
+            "Set TAO_RESULTS_ROOT to a folder of yours.",
+        )
+    elif facts.disk_free < LITTLE_SPACE:
+        yield warning(
+            "disk.low",
+            f"Only {format_size(facts.disk_free)} are free where the results will lie.",
+            plan.results_dir,
+            "",
+        )
+    for path in request["outside"]:
+        yield warning(
+            "output.outside", f"The output {path} lies outside the job's results.", f"They are {plan.results_dir}.", ""
+        )
+
+
+def unused_findings(request: Mapping[str, Any]) -> Iterator[Finding]:
+    if request["nodes"] > 1:
+        fix = "Leave num_nodes out, or use slurm or kubernetes."
+        yield error(
+            "nodes.one_only", f"num_nodes is {request['nodes']}; a local job runs on this machine alone.", "", fix
+        )
+    if request["mounts"]:
+        yield warning("mounts.unused", "mounts are not used: a local job sees this machine's own paths.", "", "")
+    if request["native"]:
+        names = ", ".join(request["native"])
+        yield error(
+            "native.unknown",
+            f"native has {names}; there is no request of the local platform to patch.",
+            "",
+            "Leave it out.",
+        )
+
+
+def error(code: str, what: str, evidence: str, fix: str) -> Finding:
+    return Finding(Severity.ERROR, code, what, evidence, fix)
+
+
+def warning(code: str, what: str, evidence: str, fix: str) -> Finding:
+    return Finding(Severity.WARNING, code, what, evidence, fix)

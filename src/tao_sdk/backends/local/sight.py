@@ -1,0 +1,89 @@
+"""Looking at attempts: what lies in their folders and what became of their processes. Reads, never writes.
+
+However many are looked at, no program is started and /proc is walked at most once.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property
+from pathlib import Path
+
+from tao_sdk.backends.local.folder import Folder, take
+from tao_sdk.backends.local.parse import Life, Seen, exit_record, manifest
+from tao_sdk.model.observation import Outcome
+from tao_sdk.transports.process import GONE, STOPPED, Identity, sessions
+
+
+class Sight:
+    """One look. What is costly is looked at once, when the first attempt needs it."""
+
+    @cached_property
+    def sessions(self) -> frozenset[int]:
+        """The sessions of this machine that have a living member."""
+        return frozenset(sessions())
+
+    def see(self, folder: Folder, results_dir: str, attempt: int) -> Seen:
+        if ended := exit_record(folder.text("exit")):
+            return Seen(exit=ended)
+        seen = self.see_processes(folder)
+        if seen.process.living or seen.supervisor.living:
+            return seen
+        if ended := exit_record(folder.text("exit")):  # written between the two looks
+            return Seen(exit=ended)
+        return Seen(seen.supervisor, seen.process, seen.pid, seen.started, outcome=outcome(results_dir, attempt))
+
+    def see_processes(self, folder: Folder) -> Seen:
+        supervisor, process = folder.identity("supervisor"), folder.identity("process")
+        life = self.life(supervisor, folder)
+        return Seen(
+            supervisor=life,
+            process=self.life_of_session(process, folder, supervised=life.living),
+            pid=process.pid if process else 0,
+            started=began(folder),
+            waiting="" if process else folder.text("waiting"),
+        )
+
+    def life(self, identity: Identity | None, folder: Folder) -> Life:
+        if identity is None:
+            return Life.ALIVE if is_locked(folder) else Life.NEVER
+        if not identity.this_boot:
+            return Life.RESTARTED
+        if not identity.this_space:
+            return Life.ALIVE if is_locked(folder) else Life.ELSEWHERE
+        state = identity.state
+        return Life.GONE if state in GONE else Life.STOPPED if state in STOPPED else Life.ALIVE
+
+    def life_of_session(self, leader: Identity | None, folder: Folder, supervised: bool) -> Life:
+        """Of the job's first process, or of what it left behind when nobody clears up after it."""
+        if leader is None:
+            return Life.NEVER
+        life = self.life(leader, folder)
+        left = life is Life.GONE and not supervised and leader.this_space and leader.pid in self.sessions
+        return Life.ALIVE if left else life
+
+
+def is_locked(folder: Folder) -> bool:
+    """Whether someone starts or supervises the attempt. A folder that is not there has nobody."""
+    try:
+        fd = take(folder.file("lock"))
+    except FileNotFoundError:
+        return False
+    if fd is not None:
+        os.close(fd)
+    return fd is None
+
+
+def began(folder: Folder) -> float | None:
+    try:
+        return Path(folder.file("process")).stat().st_mtime
+    except FileNotFoundError:
+        return None
+
+
+def outcome(results_dir: str, attempt: int) -> Outcome | None:
+    try:
+        text = Path(results_dir, ".tao", "manifest.json").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    return manifest(text, attempt)

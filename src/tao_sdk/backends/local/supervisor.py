@@ -1,0 +1,271 @@
+"""The supervisor of one job: gets its GPUs, starts it, passes signals on, ends it in time, and records how it ended.
+
+A program of its own, started by `submit` and run by `python -I -S`; it needs nothing but what it imports here and lives
+as long as the job. Nobody has to be there for it: what it knows is in the job's folder. Without pathlib, to start quickly.
+"""
+# ruff: noqa: PTH123
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import sys
+import time
+
+from tao_sdk.backends.local import gpu_locks
+from tao_sdk.backends.local.folder import Folder, take
+from tao_sdk.backends.local.request import Request
+from tao_sdk.transports.process import Identity, ask_to_end, groups, identify, kill, send
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CUT_SHORT, NOT_READY = 65, 70  # exit codes of a start that came to nothing
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+BLOCKED = (*ENDING, signal.SIGCHLD, signal.SIGHUP, signal.SIGPIPE)
+DEFAULTED = (*ENDING, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
+TURN = 1.0  # seconds between looks at the folder when nothing happens
+CLEARING, SLOWEST = 0.02, 0.2  # between looks while the last processes of a job are going away
+RETRY = 0.2  # between tries to get GPUs; jitter comes on top
+SETTLING = 2.0  # more than the runner has, which ends the command after the same grace and then notes how it went
+HIGH = 200  # descriptors above those that shells use
+SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh", "/usr/bin/sh")
+
+
+def main() -> int:
+    """Take charge of the attempt in the folder that is our last argument, and go into the background.
+
+    The exit code is 0 also when another has it, or it is over.
+    """
+    request = Request.decode(sys.stdin.buffer.read())
+    if request is None:
+        return CUT_SHORT
+    folder = Folder(sys.argv[-1])
+    lock = take_charge(folder)
+    if lock is None:
+        return 0
+    ready, tell = os.pipe()
+    if os.fork():
+        os.close(tell)
+        return 0 if os.read(ready, 1) else NOT_READY
+    os.close(ready)
+    Supervisor(folder, request, lock).run(tell)
+    os._exit(0)
+
+
+def take_charge(folder: Folder) -> int | None:
+    """The folder's lock; None when the attempt needs nobody. One who only looks has the lock for a moment, too."""
+    while True:
+        lock = take(folder.file("lock"))
+        if folder.has("exit") or folder.has("process"):
+            return None
+        supervisor = folder.identity("supervisor")
+        if lock is not None or (supervisor and supervisor.alive):
+            return lock
+        time.sleep(CLEARING)
+
+
+class Supervisor:
+    """From having the folder's lock to the exit record."""
+
+    def __init__(self, folder: Folder, request: Request, lock: int) -> None:
+        self.folder, self.request, self.lock = folder, request, lock
+        self.gpus: dict[str, int] = {}
+        self.leader: Identity | None = None
+        self.ended_by = ""  # "cancel", "time_limit" or "signal": why it was ended, if it was
+        self.over = False  # the job's first process has ended
+        self.limit_at = self.kill_at = float("inf")
+        self.started = 0.0
+        self.oom_kills = oom_kills()
+
+    def run(self, tell: int) -> None:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED)
+        self.folder.put("supervisor", str(identify(os.getpid())))
+        detach(self.folder)
+        os.write(tell, b".")
+        os.close(tell)
+        if not self.get_gpus():
+            return self.finish(None, 0)
+        trouble = self.start()
+        if trouble:
+            return self.finish(127, 0, trouble)
+        self.watch()
+        self.clear()
+        return self.finish(*self.reap())
+
+    def get_gpus(self) -> bool:
+        """Wait for all of them. False when it was told to end instead."""
+        said = ""
+        while True:
+            self.hear(0)
+            if self.ended_by:
+                return False
+            try:
+                self.gpus, holders = gpu_locks.take_all(
+                    self.request.locks, self.request.gpus, self.request.gpu_count, self.request.job
+                )
+            except OSError as error:
+                self.gpus, holders = {}, [f"{error.filename}: {error.strerror}"]
+            if len(self.gpus) == self.request.gpu_count:
+                return True
+            waits = waiting_for(self.request.gpu_count, holders)
+            if waits != said:
+                self.folder.put("waiting", waits)
+                said = waits
+            self.hear(RETRY * (1 + os.urandom(1)[0] / 256))
+
+    def start(self) -> str:
+        """Start the job; what went wrong, or "" once its program runs."""
+        said, say = os.pipe()
+        self.started = time.time()
+        pid = os.fork()
+        if pid == 0:
+            os.close(said)
+            become_the_job(self.folder, self.request, self.gpus, self.lock, say)
+        os.close(say)
+        with os.fdopen(said, "rb") as pipe:
+            trouble = pipe.read().decode("utf-8", "replace")
+        self.leader = identify(pid)
+        if self.request.time_limit:
+            self.limit_at = time.monotonic() + self.request.time_limit
+        return trouble
+
+    def watch(self) -> None:
+        """Until the job's first process has ended. It is not reaped yet, so its id cannot become another's."""
+        while not self.exited():
+            self.turn(TURN)
+        self.over = True
+
+    def exited(self) -> bool:
+        assert self.leader
+        return os.waitid(os.P_PID, self.leader.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def clear(self) -> None:
+        """End what the job left running, with the grace that it still has."""
+        assert self.leader
+        left = groups(self.leader)
+        for group in left - ({self.leader.pid} if self.ended_by else set()):
+            send(group, signal.SIGTERM)
+        self.kill_at = min(self.kill_at, time.monotonic() + self.request.grace)
+        pause = CLEARING
+        while left:
+            self.turn(pause)
+            pause = min(pause * 1.5, SLOWEST)
+            left = groups(self.leader)
+
+    def turn(self, seconds: float) -> None:
+        """Wait for a signal or a deadline, and do what it asks for."""
+        assert self.leader
+        now = time.monotonic()
+        self.hear(max(0.0, min(seconds, self.limit_at - now, self.kill_at - now)))
+        now = time.monotonic()
+        if now >= self.limit_at and not self.over:
+            self.limit_at = float("inf")
+            self.end("time_limit", self.request.grace)
+        if now >= self.kill_at:
+            self.kill_at = now + SLOWEST
+            kill(self.leader)
+
+    def hear(self, seconds: float) -> None:
+        """Wait for a signal, and see whether the job is to be ended."""
+        heard = signal.sigtimedwait((*ENDING, signal.SIGCHLD), seconds)
+        asked = heard is not None and heard.si_signo in ENDING
+        if self.folder.has("cancel") and (asked or self.ended_by != "cancel"):
+            self.end("cancel", float(self.folder.text("cancel") or self.request.grace))
+        elif asked:
+            self.end("signal", self.request.grace)
+
+    def end(self, why: str, grace: float) -> None:
+        """Begin to end the job. The first reason stays; a later one can only make it shorter."""
+        settling = SETTLING if grace >= self.request.grace else 0.0
+        self.kill_at = min(self.kill_at, time.monotonic() + grace + settling)
+        if self.ended_by or self.over:
+            return
+        self.ended_by = why
+        if self.leader:
+            ask_to_end(self.leader)
+
+    def reap(self) -> tuple[int, int]:
+        """(exit code, signal) of the job's first process."""
+        assert self.leader
+        status = os.waitpid(self.leader.pid, 0)[1]
+        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+        return (128 + number if number else os.WEXITSTATUS(status)), number
+
+    def finish(self, exit_code: int | None, number: int, trouble: str = "") -> None:
+        """Free the GPUs, then say that it is over."""
+        gpu_locks.release(self.gpus)
+        self.folder.record_exit(
+            {
+                "exit_code": exit_code,
+                "signal": number,
+                "canceled": self.ended_by == "cancel",
+                "time_limit": self.request.time_limit if self.ended_by == "time_limit" else 0,
+                "told_to_end": self.ended_by == "signal",
+                "trouble": trouble,
+                "oom_kills": max(0, oom_kills() - self.oom_kills),
+                "started": self.started or None,
+                "ended": time.time(),
+            }
+        )
+        fcntl.flock(self.lock, fcntl.LOCK_UN)
+
+
+def waiting_for(count: int, holders: Sequence[str]) -> str:
+    gpus = "1 free GPU" if count == 1 else f"{count} free GPUs"
+    return f"waits for {gpus} (held by {', '.join(dict.fromkeys(holders))})"
+
+
+def detach(folder: Folder) -> None:
+    """Let go of the client: nothing of it is read or written any more."""
+    null = os.open(os.devnull, os.O_RDWR)
+    trouble = os.open(folder.file("trouble"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for fd, target in ((null, 0), (null, 1), (trouble, 2)):
+        os.dup2(fd, target)
+
+
+def become_the_job(folder: Folder, request: Request, gpus: dict[str, int], lock: int, say: int) -> None:
+    """In the child: turn into the command. What cannot be done is said through the pipe, which else closes empty."""
+    try:
+        os.setsid()
+        folder.put("process", str(identify(os.getpid())))
+        environment = {**request.environment, **visible(request, gpus)}
+        os.chdir(request.cwd)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        log = os.open(folder.file("log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        keep_open([lock, *gpus.values()])
+        for number in DEFAULTED:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        shell = next((path for path in SHELLS if os.access(path, os.X_OK)), SHELLS[-1])
+        os.execve(shell, [shell, folder.file("command")], environment)
+    except OSError as error:
+        os.write(say, f"{error.filename or ''}: {error.strerror}".removeprefix(": ").encode())
+    os._exit(127)
+
+
+def visible(request: Request, gpus: dict[str, int]) -> dict[bytes, bytes]:
+    """Which GPUs the job sees: those whose locks it got, as `index:uuid`; nothing to say when none were asked for."""
+    indexes = [name.partition(":")[0] for name in gpus]
+    return {b"CUDA_VISIBLE_DEVICES": ",".join(indexes).encode()} if request.gpu_count else {}
+
+
+def keep_open(locks: Sequence[int]) -> None:
+    """The job holds the locks too: should its supervisor be killed, they stay until it has ended."""
+    for fd in locks:
+        fcntl.fcntl(fd, fcntl.F_DUPFD, HIGH)
+
+
+def oom_kills() -> int:
+    """How often this machine's kernel has ended a process for want of memory."""
+    try:
+        with open("/proc/vmstat", "rb") as file:
+            lines = [line for line in file if line.startswith(b"oom_kill ")]
+    except OSError:
+        return 0
+    return int(lines[0].split()[1]) if lines else 0

@@ -1,0 +1,135 @@
+"""Surveying this machine: all the looking that a plan, and the doctor, need."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from tao_sdk.backends.local import gpu_locks, parse, render
+from tao_sdk.backends.local.facts import Gpu, LocalFacts
+from tao_sdk.backends.local.options import LocalOptions
+from tao_sdk.model.errors import UsageError
+from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.units import format_size
+from tao_sdk.transports.process import NotStarted, output
+
+NVIDIA_SMI_SECONDS = 30.0  # a sleeping driver takes seconds to wake
+
+
+def survey(spec: JobSpec, options: LocalOptions, environ: Mapping[str, str], state_dir: Path) -> LocalFacts:
+    cwd = current_folder()
+    locks = gpu_locks.lock_folder(f"{state_dir}/local")
+    gpus, trouble = look_for_gpus(environ) if spec.gpu_count or options.gpu_ids else ((), "")
+    root = nearest(Path(render.results_root(spec, cwd)))
+    facts = LocalFacts(
+        cwd=cwd,
+        state_dir=str(state_dir),
+        environment=render.caller_environment(environ, spec.secrets),
+        gpus=tuple(replace(gpu, held_by=gpu_locks.held_by(locks, gpu.key)) for gpu in gpus),
+        gpu_trouble=trouble,
+        lock_folder=locks,
+        missing=frozenset(path for path in render.local_inputs(spec, cwd).values() if not Path(path).exists()),
+        results_writable=root.is_dir() and os.access(root, os.W_OK | os.X_OK),
+        disk_free=shutil.disk_usage(root).free,
+    )
+    venv = render.venv(options, facts)
+    return replace(facts, venv_python=not venv or os.access(f"{venv}/bin/python", os.X_OK))
+
+
+def current_folder() -> str:
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:
+        raise UsageError(
+            "The current folder is gone.", "A local job starts in it.", "Change to one that is there."
+        ) from None
+
+
+def look_for_gpus(environ: Mapping[str, str]) -> tuple[tuple[Gpu, ...], str]:
+    """(the GPUs, nothing), or (none, why they could not be listed); without nvidia-smi there are none."""
+    program = shutil.which("nvidia-smi", path=environ.get("PATH", os.defpath))
+    if program is None:
+        return (), ""
+    try:
+        return parse.gpus(output([program, *parse.QUERY], environ, NVIDIA_SMI_SECONDS)), ""
+    except NotStarted as error:
+        return (), str(error)
+
+
+def nearest(path: Path) -> Path:
+    """The path, or the nearest one above it that is there."""
+    return next(above for above in (path, *path.parents) if above.exists())
+
+
+def doctor(environ: Mapping[str, str], state_dir: Path) -> list[Finding]:
+    """What a new user would trip over on this machine."""
+    return [
+        state_finding(state_dir),
+        shell_finding(),
+        python_finding(environ),
+        *gpu_findings(environ),
+        disk_finding(state_dir),
+    ]
+
+
+def state_finding(state_dir: Path) -> Finding:
+    there = nearest(state_dir)
+    if os.access(there, os.W_OK | os.X_OK):
+        return Finding(Severity.OK, "local.state_dir", f"Jobs are kept in {state_dir}.")
+    fix = "Set TAO_SDK_STATE_DIR to a folder of yours."
+    return Finding(
+        Severity.ERROR, "local.state_dir", f"Jobs cannot be kept: {there} is not writable.", str(state_dir), fix
+    )
+
+
+def shell_finding() -> Finding:
+    if os.access("/bin/bash", os.X_OK):
+        return Finding(Severity.OK, "local.shell", "Commands are run by /bin/bash.")
+    return Finding(
+        Severity.WARNING, "local.shell", "There is no /bin/bash; commands are run by sh.", "", "apt-get install bash"
+    )
+
+
+def python_finding(environ: Mapping[str, str]) -> Finding:
+    program = shutil.which("python3", path=environ.get("PATH", os.defpath))
+    if program is None:
+        what = "There is no python3 in PATH; jobs with inputs, outputs or a spec need it."
+        return Finding(Severity.WARNING, "local.python", what, "", "apt-get install python3")
+    try:
+        version = output(
+            [program, "-I", "-S", "-c", "import sys; print('%d.%d.%d' % sys.version_info[:3])"], environ, 10.0
+        ).strip()
+    except NotStarted as error:
+        return Finding(Severity.WARNING, "local.python", f"{program} does not run.", str(error), "")
+    if tuple(map(int, version.split("."))) < (3, 8):
+        return Finding(Severity.WARNING, "local.python", f"{program} is {version}; jobs need 3.8 or later.", "", "")
+    return Finding(Severity.OK, "local.python", f"Jobs find python3 {version}.", program)
+
+
+def gpu_findings(environ: Mapping[str, str]) -> list[Finding]:
+    gpus, trouble = look_for_gpus(environ)
+    if trouble:
+        return [
+            Finding(Severity.ERROR, "local.gpu", "nvidia-smi is here and does not answer.", trouble, "Mend the driver.")
+        ]
+    if not gpus:
+        return [Finding(Severity.WARNING, "local.gpu", "No GPU is seen; jobs run without.", "", "")]
+    names = ", ".join(f"{gpu.index}: {gpu.name}" for gpu in gpus)
+    return [Finding(Severity.OK, "local.gpu", f"{len(gpus)} GPU{'s' * (len(gpus) > 1)} seen.", names)]
+
+
+def disk_finding(state_dir: Path) -> Finding:
+    free = shutil.disk_usage(nearest(state_dir)).free
+    little = free < render.LITTLE_SPACE
+    severity = Severity.WARNING if little else Severity.OK
+    return Finding(
+        severity,
+        "local.disk",
+        f"{format_size(free)} are free for logs.",
+        str(state_dir),
+        "Free some space." if little else "",
+    )

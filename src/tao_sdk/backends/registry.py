@@ -1,0 +1,71 @@
+"""Backends by name: those of this package, imported when asked for, and those that others bring as entry points."""
+
+from __future__ import annotations
+
+import difflib
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tao_sdk.model.errors import TaoError, UsageError
+from tao_sdk.model.settings import Settings
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+    from tao_sdk.backends.contract import Backend
+
+GROUP = "tao_sdk.backends"
+
+BUILT_IN = {
+    "local": "tao_sdk.backends.local.backend:LocalBackend",
+}
+NOT_BUILT = ("docker", "kubernetes", "slurm", "brev", "lepton")
+ALIASES = {"local-docker": "docker", "remote-docker": "docker", "k8s": "kubernetes"}
+
+
+class NotBuilt(TaoError):
+    """A platform that the documents name and this version does not have."""
+
+    code = "platform.not_built"
+
+
+def platform_name(name: str) -> str:
+    """The name under which we keep a platform: `k8s` is kubernetes."""
+    return ALIASES.get(name, name)
+
+
+def platforms() -> list[str]:
+    """Every platform that can be used here."""
+    return sorted({*BUILT_IN, *_brought()})
+
+
+def backend_class(name: str) -> type[Any]:
+    """The class of a platform's backend. Raises UsageError for an unknown name, NotBuilt for one to come."""
+    name = platform_name(name)
+    if name in BUILT_IN:
+        module, _, attribute = BUILT_IN[name].partition(":")
+        return getattr(import_module(module), attribute)
+    brought = _brought()
+    if name in brought:
+        return brought[name].load()
+    if name in NOT_BUILT:
+        raise NotBuilt(f"The platform {name} is not part of this version.", "", f"Here are: {', '.join(platforms())}.")
+    raise _unknown(name)
+
+
+def open_backend(name: str, settings: Settings, state_dir: Path | None = None) -> Backend:
+    return backend_class(name)(settings, state_dir or settings.state_dir)
+
+
+def _brought() -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=GROUP) if point.name not in BUILT_IN}
+
+
+def _unknown(name: str) -> UsageError:
+    known = sorted({*platforms(), *NOT_BUILT, *ALIASES})
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"Did you mean {near[0]}?" if near else f"Known are: {', '.join(known)}."
+    return UsageError(f"There is no platform {name!r}.", "", hint)

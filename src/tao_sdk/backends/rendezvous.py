@@ -1,0 +1,27 @@
+"""The distributed environment contract: how the processes of one job find each other, under both sets of names.
+
+WORLD_SIZE is the number of nodes, as TAO's containers read it; NNODES and NPROC_PER_NODE say the same to torchrun.
+"""
+
+from __future__ import annotations
+
+MASTER_PORT = 29500
+
+
+def rendezvous(
+    nodes: int, gpus_per_node: int, node_rank: int | str, master: str, port: int | str = MASTER_PORT
+) -> dict[str, str]:
+    """The variables of one node. Rank, master and port may be shell text that only the node can evaluate."""
+    return {
+        "WORLD_SIZE": str(nodes),
+        "NUM_GPU_PER_NODE": str(gpus_per_node),
+        "NNODES": str(nodes),
+        "NPROC_PER_NODE": str(max(gpus_per_node, 1)),
+        "NODE_RANK": str(node_rank),
+        "MASTER_ADDR": master,
+        "MASTER_PORT": str(port),
+    }
+
+
+def single_node(gpus: int) -> dict[str, str]:
+    return rendezvous(nodes=1, gpus_per_node=gpus, node_rank=0, master="127.0.0.1")

@@ -1,0 +1,189 @@
+"""Processes of this machine: started apart from us, named so that a reused id is never mistaken, looked at, signalled.
+
+Light on purpose: the supervisor of a local job imports this, and every import is time a submit takes; hence no pathlib either.
+Linux only.
+"""
+
+# ruff: noqa: PTH116, PTH123, PTH208
+
+from __future__ import annotations
+
+import os
+import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+GONE = frozenset({"", "Z", "X"})  # a zombie has ended: whether its parent reaps it is not its business
+STOPPED = frozenset({"T", "t"})
+_START, _SESSION, _GROUP = 19, 3, 2  # fields of /proc/<pid>/stat, counted from the state
+
+
+class Identity:
+    """A process for good: its id, when it started, and in which boot and pid namespace. Ids alone are used again."""
+
+    def __init__(self, pid: int, start: str, boot: str, space: str) -> None:
+        self.pid, self.start, self.boot, self.space = pid, start, boot, space
+
+    def __str__(self) -> str:
+        return f"{self.pid} {self.start} {self.boot} {self.space}"
+
+    @classmethod
+    def parse(cls, text: str) -> Identity | None:
+        """The identity that `str` wrote; None for a record that was cut short."""
+        parts = text.split()
+        return cls(int(parts[0]), *parts[1:]) if len(parts) == 4 and parts[0].isdigit() else None
+
+    @property
+    def this_boot(self) -> bool:
+        return self.boot == boot_id()
+
+    @property
+    def this_space(self) -> bool:
+        return self.this_boot and self.space == space_id()
+
+    @property
+    def state(self) -> str:
+        """The kernel's letter for its state; "" once there is no such process."""
+        stat = _stat(self.pid) if self.this_space else []
+        return stat[0] if stat and stat[_START] == self.start else ""
+
+    @property
+    def alive(self) -> bool:
+        return self.state not in GONE
+
+
+def identify(pid: int) -> Identity | None:
+    stat = _stat(pid)
+    return Identity(pid, stat[_START], boot_id(), space_id()) if stat else None
+
+
+_here: dict[str, str] = {}  # what cannot change while we run
+
+
+def boot_id() -> str:
+    """Differs after every start of the machine."""
+    if "boot" not in _here:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            _here["boot"] = file.read().strip()
+    return _here["boot"]
+
+
+def space_id() -> str:
+    """The pid namespace: inside a container, ids mean other processes than outside."""
+    if "space" not in _here:
+        _here["space"] = str(os.stat("/proc/self/ns/pid").st_ino)
+    return _here["space"]
+
+
+def sessions() -> dict[int, list[int]]:
+    """Session -> process group of each living member, for all sessions there are: one pass over /proc."""
+    found: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):
+        stat = _stat(int(name)) if name.isdigit() else []
+        if stat and stat[0] not in GONE:
+            found.setdefault(int(stat[_SESSION]), []).append(int(stat[_GROUP]))
+    return found
+
+
+def groups(leader: Identity) -> set[int]:
+    """The living process groups of the session that `leader` began, whether or not it still lives itself."""
+    if not leader.this_space or _is_someone_else(leader):
+        return set()
+    return set(sessions().get(leader.pid, ()))
+
+
+def _is_someone_else(leader: Identity) -> bool:
+    stat = _stat(leader.pid)
+    return bool(stat) and stat[_START] != leader.start
+
+
+def tell(one: Identity, number: int) -> None:
+    """Signal one process; that it is gone by now is fine."""
+    try:
+        if one.alive:
+            os.kill(one.pid, number)
+    except ProcessLookupError:
+        return
+
+
+def send(group: int, number: int) -> None:
+    """Signal a whole process group; nobody there is fine."""
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return
+
+
+def ask_to_end(leader: Identity) -> None:
+    """SIGTERM to the leader's group, which passes it on as it sees fit; to every group once the leader is gone."""
+    for group in {leader.pid} if leader.alive else groups(leader):
+        send(group, signal.SIGTERM)
+        send(group, signal.SIGCONT)
+
+
+def kill(leader: Identity) -> None:
+    """SIGKILL to every process group of the session."""
+    for group in groups(leader):
+        send(group, signal.SIGKILL)
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields of /proc/<pid>/stat after the name, which may hold anything; empty when there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b") ")[2].decode("ascii").split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+class NotStarted(Exception):
+    """A process could not be started, or ended before it was ready; the text is what it said."""
+
+
+def start(argv: Sequence[str], given: bytes, seconds: float) -> None:
+    """Run a program that puts itself into the background: in a session of its own, with nothing of ours but `given`.
+
+    It reads `given` from its standard input and is ready when its first process ends with 0. Raises NotStarted, and
+    TimeoutError when that is not known after `seconds`.
+    """
+    import subprocess
+
+    try:
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            cwd="/",
+            env={},
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise NotStarted(f"{argv[0]}: {error.strerror}") from error
+    try:
+        _, said = process.communicate(given, timeout=seconds)
+    except subprocess.TimeoutExpired as error:
+        raise TimeoutError(f"{argv[0]} was not ready after {seconds:.0f} s") from error
+    if process.returncode:
+        raise NotStarted(said.decode("utf-8", "replace").strip() or f"it ended with {process.returncode}")
+
+
+def output(argv: Sequence[str], env: Mapping[str, str], seconds: float) -> str:
+    """What a program prints. Raises NotStarted when it fails, with its words; it is ended after `seconds`."""
+    import subprocess
+
+    try:
+        done = subprocess.run(
+            argv, env=dict(env), stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False
+        )
+    except OSError as error:
+        raise NotStarted(f"{argv[0]}: {error.strerror}") from error
+    except subprocess.TimeoutExpired as error:
+        raise NotStarted(f"{argv[0]} did not answer within {seconds:.0f} s") from error
+    if done.returncode:
+        said: Iterable[bytes] = (done.stderr, done.stdout)
+        words = b" ".join(said).decode("utf-8", "replace").strip()
+        raise NotStarted(f"{argv[0]}: {words or f'exit code {done.returncode}'}")
+    return done.stdout.decode("utf-8", "replace")
