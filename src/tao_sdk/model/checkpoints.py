@@ -1,0 +1,235 @@
+"""Checkpoints: which of the files that a training left are checkpoints, of which epoch, and which to go on with.
+
+Pure: it is told what is there. Nothing is guessed: a checkpoint that cannot be told for certain is None. Not here: who
+lists the files (client/results.py), and how a job finds its own checkpoint to resume from (runner/resume.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, cast
+
+from tao_sdk.model.progress import Progress
+
+TRAINED = (".pth.tar", ".pth", ".pt", ".ckpt", ".tlt", ".hdf5", ".h5", ".safetensors", ".npz", ".distcp", ".bin")
+EXPORTED = (".engine", ".onnx", ".trt")  # can be evaluated, cannot be trained on
+
+_FOLDERS = frozenset({"train", "checkpoint", "checkpoints", "ckpt", "ckpts", "weights", "models", "safetensors"})
+_NOT_OURS = frozenset({"inputs", "ptm", "pretrained", ".tao", ".cache"})  # what was brought, not what was made
+_COMPANIONS = frozenset({"optimizer", "optim", "scheduler", "scaler", "rng", "args"})
+_NAMES = frozenset({"model", "weights", "checkpoint", "ckpt", "final", "best", "latest", "last"})
+
+_EPOCH = re.compile(r"(?:^|[^a-z])epoch[=_. -]*(\d{1,9})|^weights\.(\d{1,9})-")
+_STEP = re.compile(
+    r"(?:^|[^a-z])(?:step|steps|iter|iteration)[=_. -]*(\d{1,12})|^(?:checkpoint|ckpt|model)[-_](\d{1,12})$"
+)
+_FOLDER = re.compile(
+    r"(?:epoch|step|iter|checkpoint|global_?step)[=_-]?\d+(?:[-_](?:step|iter)[=_-]?\d+)?|best|latest|last"
+)
+_COUNTED_FROM_ZERO = re.compile(r"epoch=\d+|epoch_\d+_step_\d+")  # as Lightning and TAO name them: the first is epoch 0
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """One checkpoint, a file or a folder. `epoch` and `step` are the numbers in its name, as the job counts them."""
+
+    path: str
+    size: int  # bytes, of all its files
+    mtime: float  # seconds since the epoch, of its newest file
+    epoch: int | None = None
+    step: int | None = None
+    is_best: bool = False  # its name says so
+    is_latest: bool = False  # a name that moves on: today's epoch 12, tomorrow's 13
+    is_dir: bool = False
+    complete: bool = False
+
+    @property
+    def exported(self) -> bool:
+        return self.path.endswith(EXPORTED)
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Paths of the complete checkpoints that people ask for; None where there is none for certain."""
+
+    best: str | None
+    newest: str | None
+
+
+def choose(
+    files: Iterable[tuple[str, int, float]], root: str, manifest: Mapping[str, Any] | None, progress: Progress
+) -> Chosen:
+    """The best and the newest complete checkpoint among `files` (path, size, mtime) below `root`."""
+    complete = [each for each in checkpoints(files, root, manifest) if each.complete]
+    best, latest = best_of(complete, progress), newest_of(complete)
+    return Chosen(best=best.path if best else None, newest=latest.path if latest else None)
+
+
+def checkpoints(
+    files: Iterable[tuple[str, int, float]], root: str = "", manifest: Mapping[str, Any] | None = None
+) -> list[Checkpoint]:
+    """Every checkpoint among `files`, the least trained first.
+
+    One is complete when the manifest lists all its files with the sizes they have. Without a manifest the one written
+    last, which may be half written, never is.
+    """
+    there = [_File(path, _below(root, path), size, mtime) for path, size, mtime in files]
+    groups: dict[str, list[_File]] = {}
+    for file in there:
+        if _is_ours(file):
+            groups.setdefault(file.place, []).append(file)
+    is_complete = _by_time(groups) if manifest is None else _by_manifest(manifest, there, root)
+    found = [_checkpoint(place, group, is_complete(place)) for place, group in groups.items()]
+    return sorted(found, key=_how_far(found))
+
+
+def newest_of(found: Sequence[Checkpoint], allow_latest: bool = False) -> Checkpoint | None:
+    """The furthest trained complete one. One named `latest` or `last` only when that is asked for."""
+    usable = [each for each in found if each.complete and not each.exported and (allow_latest or not each.is_latest)]
+    return max(usable, key=_how_far(usable), default=None)
+
+
+def best_of(found: Sequence[Checkpoint], progress: Progress) -> Checkpoint | None:
+    """The one whose name says best, else that of the best epoch; None when that epoch left none."""
+    trained = [each for each in found if not each.exported]
+    named = max((each for each in trained if each.is_best), key=lambda each: each.mtime, default=None)
+    return named or (of_epoch(trained, progress.best_epoch, progress) if progress.best_epoch else None)
+
+
+def of_epoch(
+    found: Sequence[Checkpoint], epoch: int, progress: Progress | None = None, step: int | None = None
+) -> Checkpoint | None:
+    """Exactly that of `epoch`, counted from 1, and of `step` if given; never a neighbour."""
+    wanted = epoch - 1 if counts_from_zero(found, progress or Progress()) else epoch
+    there = [each for each in found if each.epoch == wanted and not each.is_latest and step in (None, each.step)]
+    return max(there, key=_how_far(there), default=None)
+
+
+def counts_from_zero(found: Iterable[Checkpoint], progress: Progress) -> bool:
+    """Whether the names count epochs from 0, so that epoch 1 is `model_epoch_000`."""
+    epochs = {each.epoch for each in found if each.epoch is not None}
+    if 0 in epochs or progress.epochs in epochs:
+        return 0 in epochs
+    names = [PurePosixPath(each.path).name for each in found if each.epoch is not None]
+    return progress.counts_from_zero or any(_COUNTED_FROM_ZERO.search(name) for name in names)
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file that is a checkpoint, or one of those in a folder that is."""
+
+    path: str
+    below: str  # its path below the results
+    size: int
+    mtime: float
+
+    @property
+    def stem(self) -> str:
+        name = PurePosixPath(self.path).name
+        suffix = next((suffix for suffix in (*TRAINED, *EXPORTED) if name.endswith(suffix)), "")
+        return name.removesuffix(suffix).lower()
+
+    @property
+    def place(self) -> str:
+        """The path of the checkpoint: the folder's when only the folder's name says which it is."""
+        if _says_which(self.stem):
+            return self.path
+        for folder in list(PurePosixPath(self.path).parents)[:2]:
+            if _FOLDER.fullmatch(folder.name.lower()):
+                return str(folder)
+        return self.path
+
+
+def _below(root: str, path: str) -> str:
+    root = root.rstrip("/")
+    return path[len(root) + 1 :] if root and path.startswith(f"{root}/") else path
+
+
+def _is_ours(file: _File) -> bool:
+    """Whether this training made it and could go on from it: not an input, not an optimizer's state of its own."""
+    if not file.size or not file.path.endswith((*TRAINED, *EXPORTED)):
+        return False
+    folders = {folder.lower() for folder in PurePosixPath(file.below).parts[:-1]}
+    words = _words(file.stem)
+    if folders & _NOT_OURS or words & _COMPANIONS:
+        return False
+    return bool(folders & _FOLDERS or words & _NAMES) or file.place != file.path or _says_which(file.stem)
+
+
+def _words(name: str) -> set[str]:
+    return set(re.split(r"[^a-z]+", name))
+
+
+def _says_which(stem: str) -> bool:
+    return bool(_EPOCH.search(stem) or _STEP.search(stem) or _words(stem) & {"best", "latest", "last"})
+
+
+def _checkpoint(place: str, group: list[_File], complete: bool) -> Checkpoint:
+    is_dir = place != group[0].path
+    name = PurePosixPath(place).name.lower() if is_dir else group[0].stem
+    return Checkpoint(
+        path=place,
+        size=sum(file.size for file in group),
+        mtime=max(file.mtime for file in group),
+        epoch=_number(_EPOCH, name),
+        step=_number(_STEP, name),
+        is_best="best" in _words(name),
+        is_latest=bool(_words(name) & {"latest", "last"}),
+        is_dir=is_dir,
+        complete=complete,
+    )
+
+
+def _number(pattern: re.Pattern[str], name: str) -> int | None:
+    match = pattern.search(name)
+    return int(match[1] or match[2]) if match else None
+
+
+def _how_far(found: Sequence[Checkpoint]) -> Callable[[Checkpoint], tuple[float, ...]]:
+    """A sort key: by epoch and step where names tell them, else by time, which a copy may have lost."""
+    if any(each.epoch is not None for each in found):
+        return lambda each: (_or_less(each.epoch), _or_less(each.step), each.mtime)
+    return lambda each: (_or_less(each.step), each.mtime)
+
+
+def _or_less(number: int | None) -> int:
+    return -1 if number is None else number
+
+
+def _by_time(groups: Mapping[str, list[_File]]) -> Callable[[str], bool]:
+    written = {place: max(file.mtime for file in group) for place, group in groups.items()}
+    last = max(written.values(), default=0.0)
+    return lambda place: written[place] < last
+
+
+def _by_manifest(manifest: Mapping[str, Any], there: Iterable[_File], root: str) -> Callable[[str], bool]:
+    listed = dict(_listed(manifest))
+    sizes = {file.below: file.size for file in there}
+
+    def is_complete(place: str) -> bool:
+        below = _below(root, place)
+        if below in sizes:
+            return sizes[below] == listed.get(below)
+        return _inside(below, sizes) == _inside(below, listed)
+
+    return is_complete
+
+
+def _listed(manifest: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Path and size of what the manifest vouches for; an empty checksum says that the file was still being written."""
+    entries: Any = manifest.get("files")
+    for entry in cast(list[Any], entries) if isinstance(entries, list) else []:
+        match entry:
+            case {"sha256": "" | None}:
+                continue
+            case {"path": str(path), "size": int(size)}:
+                yield path, size
+            case _:
+                continue
+
+
+def _inside(folder: str, sizes: Mapping[str, int]) -> dict[str, int]:
+    return {path: size for path, size in sizes.items() if path.startswith(f"{folder}/")}

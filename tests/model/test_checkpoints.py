@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tao_sdk.model.checkpoints import Checkpoint, best_of, checkpoints, choose, counts_from_zero, newest_of, of_epoch
+from tao_sdk.model.progress import Best, Progress
+
+Files = list[tuple[str, int, float]]
+
+
+def files(*paths: str, size: int = 100) -> Files:
+    """Files written one after the other, a second apart."""
+    return [(path, size, 1000.0 + number) for number, path in enumerate(paths)]
+
+
+def manifest(listing: Files, **sizes: int) -> dict[str, Any]:
+    return {
+        "files": [
+            {"path": path, "size": sizes.get(path, size), "mtime": mtime, "sha256": "ab12"}
+            for path, size, mtime in listing
+        ],
+        "whole": False,
+        "exit_code": None,
+        "attempt": 1,
+    }
+
+
+def only(path: str) -> Checkpoint:
+    (found,) = checkpoints(files(path))
+    return found
+
+
+def newest(listing: Files, **kwargs: Any) -> str | None:
+    found = newest_of(checkpoints(listing, manifest=manifest(listing)), **kwargs)
+    return found.path if found else None
+
+
+def best_epoch(epoch: int, epochs: int | None = None, from_zero: bool = False) -> Progress:
+    return Progress(epoch=epoch, epochs=epochs, best=Best(epoch, "accuracy", 0.9), counts_from_zero=from_zero)
+
+
+@pytest.mark.parametrize(
+    ("path", "epoch", "step"),
+    [
+        ("train/model_epoch_012_step_00100.pth", 12, 100),
+        ("train/epoch=3-step=100.ckpt", 3, 100),
+        ("train/best-epoch=03-val_loss=0.12.ckpt", 3, None),
+        ("checkpoints/iter_000000200.pt", None, 200),
+        ("train/dn_model_latest.pth", None, None),
+        ("train/epoch_10.pth", 10, None),
+        ("train/resnet18_epoch_080.tlt", 80, None),
+        ("train/weights.05-0.23.hdf5", 5, None),
+        ("train/model-epoch10.pt", 10, None),
+        ("checkpoints/model_0004999.pth", None, 4999),
+        ("checkpoints/checkpoint_500.safetensors", None, 500),
+        ("train/best_accuracy_top1_epoch_9.pth", 9, None),
+        ("train/model_epoch_004.npz", 4, None),
+        ("train/vit_fold2_epoch_7.pth.tar", 7, None),
+    ],
+)
+def test_epoch_and_step_are_read_from_the_names_that_trainers_give(path: str, epoch: int | None, step: int | None):
+    found = only(path)
+    assert (found.epoch, found.step) == (epoch, step)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/runs/epoch_99_run/train/model.pth",
+        "/runs/best_run/train/model.pth",
+        "/runs/step_5_b/latest-7f/train/model.pth",
+    ],
+)
+def test_the_folders_above_say_nothing_of_a_checkpoint(path: str):
+    found = only(path)
+    assert (found.epoch, found.step, found.is_best, found.is_latest) == (None, None, False, False)
+
+
+def test_a_numbered_file_in_a_folder_named_best_is_what_its_own_name_says():
+    found = only("best/model_epoch_003.pth")
+    assert (found.path, found.epoch, found.is_best) == ("best/model_epoch_003.pth", 3, False)
+
+
+def test_a_folder_of_shards_is_one_checkpoint():
+    listing = files(
+        "checkpoints/step_1000/model-00001-of-00002.safetensors",
+        "checkpoints/step_1000/model-00002-of-00002.safetensors",
+        "checkpoints/epoch_3/safetensors/model.safetensors",
+    )
+    found = checkpoints(listing)
+    assert {(each.path, each.epoch, each.step, each.is_dir) for each in found} == {
+        ("checkpoints/step_1000", None, 1000, True),
+        ("checkpoints/epoch_3", 3, None, True),
+    }
+    assert max(each.size for each in found) == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "work/digits.npz",
+        "inputs/model_epoch_003.pth",
+        "results/ptm/train/model.pth",
+        "train/optimizer.pt",
+        "train/rng_state.pth",
+        "train/status.json",
+        "train/model_epoch_003.tmp",
+        "metrics.json",
+        "images/images.npz",
+        "",
+    ],
+)
+def test_what_is_no_checkpoint_of_this_training_is_left_out(path: str):
+    assert checkpoints(files(path)) == []
+
+
+def test_an_empty_file_is_no_checkpoint():
+    assert checkpoints([("train/model_epoch_001.pth", 0, 1.0)]) == []
+
+
+def test_the_newest_is_the_furthest_trained_and_not_the_last_written():
+    assert newest(files("train/model_epoch_010.pth", "train/model_epoch_009.pth")) == "train/model_epoch_010.pth"
+    assert (
+        newest(files("train/epoch=3-step=900.ckpt", "train/epoch=3-step=1000.ckpt")) == "train/epoch=3-step=1000.ckpt"
+    )
+    assert newest(files("c/iter_2000.pt", "c/iter_10000.pt", "c/iter_500.pt")) == "c/iter_10000.pt"
+
+
+def test_a_checkpoint_named_latest_is_taken_only_when_that_is_asked_for():
+    listing = files("train/model_epoch_001.pth", "train/dn_model_latest.pth")
+    assert newest(listing) == "train/model_epoch_001.pth"
+    assert newest(files("train/dn_model_latest.pth")) is None
+    assert newest(files("train/last.ckpt"), allow_latest=True) == "train/last.ckpt"
+
+
+def test_an_exported_engine_is_nothing_to_train_on():
+    assert newest(files("train/model_epoch_001.pth", "export/model_epoch_002.onnx", "export/model.engine")) == (
+        "train/model_epoch_001.pth"
+    )
+
+
+def test_the_newest_one_is_never_complete_without_a_manifest():
+    found = checkpoints(files("train/model_epoch_001.pth", "train/model_epoch_002.pth"))
+    assert [each.complete for each in found] == [True, False]
+
+
+def test_of_files_written_in_the_same_second_none_is_complete_without_a_manifest():
+    found = checkpoints([("train/model_epoch_001.pth", 9, 5.0), ("train/model_epoch_002.pth", 9, 5.0)])
+    assert [each.complete for each in found] == [False, False]
+
+
+def test_one_that_has_not_the_size_of_the_manifest_is_not_complete():
+    listing = files("train/model_epoch_001.pth", "train/model_epoch_002.pth")
+    found = checkpoints(listing, manifest=manifest(listing, **{"train/model_epoch_002.pth": 101}))
+    assert [each.complete for each in found] == [True, False]
+
+
+def test_one_that_the_manifest_does_not_know_is_not_complete():
+    listing = files("train/model_epoch_001.pth", "train/model_epoch_002.pth")
+    found = checkpoints(listing, manifest=manifest(listing[:1]))
+    assert [each.complete for each in found] == [True, False]
+
+
+def test_one_that_was_still_being_written_when_the_manifest_was_made_is_not_complete():
+    listing = files("train/model_epoch_001.pth")
+    unsure = {"files": [{"path": listing[0][0], "size": 100, "mtime": 1000.0, "sha256": ""}]}
+    assert [each.complete for each in checkpoints(listing, manifest=unsure)] == [False]
+
+
+def test_a_folder_that_lacks_a_shard_is_not_complete():
+    listing = files("c/step_9/model-1-of-2.safetensors", "c/step_9/model-2-of-2.safetensors")
+    assert [each.complete for each in checkpoints(listing, manifest=manifest(listing))] == [True]
+    assert [each.complete for each in checkpoints(listing[:1], manifest=manifest(listing))] == [False]
+    assert [each.complete for each in checkpoints(listing, manifest=manifest(listing[:1]))] == [False]
+
+
+@pytest.mark.parametrize("broken", [{}, {"files": None}, {"files": "x"}, {"files": [None, {"path": 1}, {"size": 3}]}])
+def test_a_manifest_that_cannot_be_understood_vouches_for_nothing(broken: dict[str, Any]):
+    assert [each.complete for each in checkpoints(files("train/epoch_1.pth", "train/epoch_2.pth"), "", broken)] == [
+        False
+    ] * 2
+
+
+def test_paths_of_the_manifest_are_relative_to_the_results():
+    below = files("train/model_epoch_001.pth")
+    above = [(f"/data/inputs/job/{path}", size, mtime) for path, size, mtime in below]
+    (found,) = checkpoints(above, "/data/inputs/job/", manifest(below))
+    assert (found.path, found.complete) == ("/data/inputs/job/train/model_epoch_001.pth", True)
+
+
+def test_the_best_is_the_one_that_says_so():
+    found = checkpoints(files("train/best.ckpt", "train/model_epoch_002.pth"))
+    best = best_of(found, best_epoch(2))
+    assert best is not None and best.path == "train/best.ckpt"
+
+
+def test_else_the_best_is_that_of_the_best_epoch():
+    found = checkpoints(files(*[f"train/model_epoch_{n:03}.npz" for n in range(1, 21)]))
+    best = best_of(found, best_epoch(17, 20))
+    assert best is not None and best.path == "train/model_epoch_017.npz"
+
+
+def test_a_best_epoch_that_left_no_checkpoint_has_no_neighbour_in_its_place():
+    found = checkpoints(files("train/epoch_5.pth", "train/epoch_10.pth"))
+    assert best_of(found, best_epoch(7, 10)) is None
+    assert best_of(found, Progress()) is None
+
+
+@pytest.mark.parametrize(
+    ("names", "progress"),
+    [
+        (["model_epoch_000.pth", "model_epoch_001.pth"], Progress()),
+        (["epoch=1-step=20.ckpt", "epoch=2-step=30.ckpt"], Progress()),
+        (["model_epoch_001_step_00020.pth"], Progress(epochs=20)),
+        (["epoch_1.pth", "epoch_2.pth"], Progress(counts_from_zero=True)),
+    ],
+)
+def test_names_that_count_from_zero_are_seen_to(names: list[str], progress: Progress):
+    found = checkpoints(files(*names))
+    assert counts_from_zero(found, progress)
+    second = of_epoch(found, 2, progress)
+    assert second is not None and second.epoch == 1
+
+
+def test_names_that_reach_the_number_of_epochs_count_from_one():
+    found = checkpoints(files("epoch=19-step=20.ckpt", "epoch=20-step=30.ckpt"))
+    assert not counts_from_zero(found, Progress(epochs=20, counts_from_zero=True))
+
+
+def test_one_step_of_an_epoch_can_be_asked_for():
+    found = checkpoints(files("epoch_1_iter_10.pth", "epoch_1_iter_20.pth", "epoch_2_iter_30.pth"))
+    assert [of_epoch(found, 1, step=step) for step in (10, 20, 30)] == [found[0], found[1], None]
+
+
+def test_what_is_chosen_is_complete():
+    names = [f"train/model_epoch_{n:03}.npz" for n in (1, 2, 3)]
+    listing = [(f"/runs/j/{path}", size, mtime) for path, size, mtime in files(*names)]
+    whole = choose(listing, "/runs/j", manifest(files(*names)), best_epoch(3, 3))
+    growing = choose(listing, "/runs/j", manifest(files(*names), **{names[2]: 50}), best_epoch(3, 3))
+    assert (whole.best, whole.newest) == ("/runs/j/train/model_epoch_003.npz",) * 2
+    assert (growing.best, growing.newest) == (None, "/runs/j/train/model_epoch_002.npz")
+    assert choose([], "/runs/j", None, Progress()).newest is None
