@@ -60,7 +60,9 @@ FILES = sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_imports_run_one_way(path: Path) -> None:
     layer = path.relative_to(SOURCE).with_suffix("").parts[0]
-    wrong = {name for name in imports_of(path) if (SOURCE / name).exists() or (SOURCE / f"{name}.py").exists()} - allowed(layer)
+    wrong = {
+        name for name in imports_of(path) if (SOURCE / name).exists() or (SOURCE / f"{name}.py").exists()
+    } - allowed(layer)
     assert not wrong, f"{layer} may not import {', '.join(sorted(wrong))}"
 
 
@@ -78,7 +80,12 @@ def loaded_by(statement: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "statement",
-    ["import tao_sdk", "import tao_sdk; tao_sdk.Client", "import tao_sdk.platforms.local", "import tao_sdk.script_runner"],
+    [
+        "import tao_sdk",
+        "import tao_sdk; tao_sdk.Client",
+        "import tao_sdk.platforms.local",
+        "import tao_sdk.script_runner",
+    ],
 )
 def test_importing_the_sdk_loads_no_third_party_module(statement: str) -> None:
     assert not loaded_by(statement) & set(THIRD_PARTY)
@@ -96,7 +103,10 @@ def test_only_settings_reads_the_environment() -> None:
 
 def _reads_environment(path: Path) -> bool:
     return any(
-        isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv") and isinstance(node.value, ast.Name) and node.value.id == "os"
+        isinstance(node, ast.Attribute)
+        and node.attr in ("environ", "getenv")
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "os"
         for node in ast.walk(ast.parse(path.read_text()))
     )
 
@@ -123,7 +133,8 @@ def test_only_the_ends_of_the_process_catch_everything() -> None:
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ExceptHandler) and (
-                node.type is None or (isinstance(node.type, ast.Name) and node.type.id in ("Exception", "BaseException"))
+                node.type is None
+                or (isinstance(node.type, ast.Name) and node.type.id in ("Exception", "BaseException"))
             ):
                 catchers.add(str(path.relative_to(SOURCE)))
     assert catchers <= CATCHES_EVERYTHING

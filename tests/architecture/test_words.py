@@ -8,7 +8,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 VAGUE = re.compile(r"(^|_)(utils?|helpers?|managers?|handlers?|common|misc)(_|\.|$)")
-HOSTS = re.compile("|".join(("pypi" + r"\.org", "files" + r"\.pythonhosted", "proxy" + r"\.golang", "registry" + r"\.npmjs")))
+HOSTS = re.compile(
+    "|".join(("pypi" + r"\.org", "files" + r"\.pythonhosted", "proxy" + r"\.golang", "registry" + r"\.npmjs"))
+)
 
 
 def tracked() -> list[Path]:

@@ -34,7 +34,9 @@ def until_it_runs(client: Client, job: Job, words: bytes = b"") -> None:
     raise AssertionError(f"{job.id} does not run: {seen}")
 
 
-@pytest.mark.parametrize(("command", "status", "code"), [("true", "Complete", 0), ("exit 3", "Error", 3), ("kill -9 $$", "Error", 137)])
+@pytest.mark.parametrize(
+    ("command", "status", "code"), [("true", "Complete", 0), ("exit 3", "Error", 3), ("kill -9 $$", "Error", 137)]
+)
 def test_a_job_ends_as_its_command_does(client: Client, place: Place, command: str, status: str, code: int) -> None:
     job = submit(client, place, command)
     assert client.wait(job.id, timeout=60).status == status
@@ -45,8 +47,8 @@ def test_every_status_is_an_event_with_a_growing_number(client: Client, place: P
     job = submit(client, place, "sleep 0.5")
     client.wait(job.id, timeout=60)
     events = [event for event in client.events(job.id) if event.kind == "status"]
-    assert [event.status for event in events][0] is Status.PENDING
-    assert [event.status for event in events][-1] is Status.COMPLETE
+    assert events[0].status is Status.PENDING
+    assert events[-1].status is Status.COMPLETE
     assert [event.seq for event in events] == sorted({event.seq for event in events})
 
 
@@ -58,7 +60,13 @@ def test_a_job_survives_its_client_and_is_found_by_another(place: Place, tmp_pat
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     argv = [sys.executable, "-c", script, place.platform]
-    first = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, env={**place.environ(), "PYTHONPATH": str(Path(__file__).parent)})
+    first = subprocess.run(
+        argv,
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**place.environ(), "PYTHONPATH": str(Path(__file__).parent)},
+    )
     job_id = first.stdout.strip()
     assert first.returncode == -9, first.stderr
     with place.client() as client:
@@ -154,7 +162,9 @@ def test_after_gc_the_log_is_still_there(client: Client, place: Place) -> None:
     assert client.get_job(job.id).status is Status.COMPLETE
 
 
-def test_an_infrastructure_failure_is_tried_again_by_a_watcher_and_both_logs_are_kept(place: Place, tmp_path: Path) -> None:
+def test_an_infrastructure_failure_is_tried_again_by_a_watcher_and_both_logs_are_kept(
+    place: Place, tmp_path: Path
+) -> None:
     seen = tmp_path / "attempts"
     fails_once = f"echo $TAO_ATTEMPT >> {seen}; echo attempt $TAO_ATTEMPT; [ $TAO_ATTEMPT = 2 ] || {{ {place.fails_by_infrastructure}; }}"
     with place.client(watch=True) as client:
@@ -210,7 +220,9 @@ def test_a_thousand_jobs_are_watched_with_one_observe(client: Client, place: Pla
     for number in range(999):
         attempt = Attempt(f"many-{number:010}", 1, place.platform, like.attempt.endpoint, client.store.store_id)
         client.store.add(Job(attempt.job_id, "many", place.platform), AttemptRow(attempt, like.plan))
-        client.store.confirm(Ref(place.platform, like.ref.endpoint, like.ref.namespace, attempt.job_id, attempt.job_id, attempt))
+        client.store.confirm(
+            Ref(place.platform, like.ref.endpoint, like.ref.namespace, attempt.job_id, attempt.job_id, attempt)
+        )
     counting = Counting(client.engine.backend_of(real))
     client.engine._backends[place.platform, like.attempt.endpoint] = counting  # pyright: ignore
     jobs = client.list_jobs()

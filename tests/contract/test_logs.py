@@ -45,7 +45,9 @@ def test_a_tail_is_the_end_and_following_goes_on_from_it(client: Client, place: 
 
 
 def test_reading_resumes_from_any_cursor_without_loss_or_repeat(client: Client, place: Place) -> None:
-    job = client.get_job(run(client, place, "for i in $(seq 1 300); do echo line $i; [ $((i % 50)) = 0 ] && sleep 0.05; done; true"))
+    job = client.get_job(
+        run(client, place, "for i in $(seq 1 300); do echo line $i; [ $((i % 50)) = 0 ] && sleep 0.05; done; true")
+    )
     ref = client.engine.ref_of(job)
     assert ref is not None
     backend, cursor, got = client.engine.backend_of(job), "", b""

@@ -22,7 +22,9 @@ TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=TEXTS)
-def test_any_text_arrives_in_an_environment_variable_and_an_argument(client: Client, place: Place, tmp_path: Path, text: str) -> None:
+def test_any_text_arrives_in_an_environment_variable_and_an_argument(
+    client: Client, place: Place, tmp_path: Path, text: str
+) -> None:
     out = tmp_path / "out"
     out.unlink(missing_ok=True)
     write = f"import os, sys; open({str(out)!r}, 'wb').write(os.fsencode(os.environ['ODD']) + b'|' + os.fsencode(sys.argv[-1]))"
@@ -31,8 +33,10 @@ def test_any_text_arrives_in_an_environment_variable_and_an_argument(client: Cli
     assert out.read_bytes() == text.encode() + b"|=" + text.encode()
 
 
-def test_a_folder_name_full_of_traps_is_just_a_folder(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / "it's a \"folder\" $(id)\n ü"
+def test_a_folder_name_full_of_traps_is_just_a_folder(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / 'it\'s a "folder" $(id)\n ü'
     folder.mkdir()
     monkeypatch.chdir(folder)
     with Client(settings=Settings({**place.environ(), "TAO_SDK_STATE_DIR": str(folder / "state")})) as client:
@@ -52,7 +56,9 @@ def test_labels_and_names_may_hold_anything_and_are_found_again(client: Client, 
 
 def test_a_spec_of_4_mb_works(client: Client, place: Place, tmp_path: Path) -> None:
     out = tmp_path / "size"
-    spec = JobSpec(command=f"wc -c < {{config_path}} > {out}", specs={"text": "x" * 4_000_000}, config_format="json", gpu_count=0)
+    spec = JobSpec(
+        command=f"wc -c < {{config_path}} > {out}", specs={"text": "x" * 4_000_000}, config_format="json", gpu_count=0
+    )
     assert client.wait(client.submit(spec, place.platform).job.id, timeout=60).status == "Complete"
     assert int(out.read_text()) > 4_000_000
 
@@ -84,13 +90,20 @@ def test_a_full_disk_for_the_state_is_one_clear_error_and_no_job(place: Place, s
     with Client(settings=Settings({**place.environ(), "TAO_SDK_STATE_DIR": str(state)})) as client:
         fill(small_disk)
         with pytest.raises(TaoError, match="(?i)space|full|disk"):
-            client.submit(JobSpec(command="true", specs={"a": "x" * 100_000}, config_format="json", gpu_count=0), place.platform)
+            client.submit(
+                JobSpec(command="true", specs={"a": "x" * 100_000}, config_format="json", gpu_count=0), place.platform
+            )
         (small_disk / "filler").unlink()
         assert client.list_jobs() == []
-        assert client.wait(client.submit(JobSpec(command="true", gpu_count=0), place.platform).job.id, timeout=60).status == "Complete"
+        assert (
+            client.wait(client.submit(JobSpec(command="true", gpu_count=0), place.platform).job.id, timeout=60).status
+            == "Complete"
+        )
 
 
 def test_a_full_disk_in_the_job_is_the_diagnosis(client: Client, place: Place, small_disk: Path) -> None:
-    job = client.submit(JobSpec(command=f"head -c 9000000 /dev/zero > {small_disk}/results", gpu_count=0), place.platform).job
+    job = client.submit(
+        JobSpec(command=f"head -c 9000000 /dev/zero > {small_disk}/results", gpu_count=0), place.platform
+    ).job
     assert client.wait(job.id, timeout=60).status == "Error"
     assert client.diagnose(job.id).rule == "disk_full"  # pyright: ignore[reportOptionalMemberAccess]

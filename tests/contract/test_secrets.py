@@ -33,11 +33,15 @@ def arguments_of_everything() -> bytes:
 
 
 @pytest.mark.parametrize("name", ["API_KEY", "MARKED", "WRAPPED"])
-def test_a_secret_reaches_the_command_and_is_nowhere_in_the_open(client: Client, place: Place, tmp_path: Path, name: str) -> None:
+def test_a_secret_reaches_the_command_and_is_nowhere_in_the_open(
+    client: Client, place: Place, tmp_path: Path, name: str
+) -> None:
     value = Secret(VALUE) if name == "WRAPPED" else VALUE
     seen = tmp_path / "seen"
     command = f'printf %s "${name}" | sha256sum > {seen}; sleep 30'
-    spec = JobSpec(command=command, gpu_count=0, env_vars={name: value}, secrets=("MARKED",) if name == "MARKED" else ())
+    spec = JobSpec(
+        command=command, gpu_count=0, env_vars={name: value}, secrets=("MARKED",) if name == "MARKED" else ()
+    )
     job = client.submit(spec, place.platform).job
     for _ in range(200):
         if seen.exists() and seen.read_text():

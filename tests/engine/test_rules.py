@@ -16,21 +16,51 @@ def log(name: str) -> str:
     return (LOGS / f"{name}.txt").read_text()
 
 
-MISSING = {"event": "failed", "code": "input.missing", "what": "Input images: /data/coco is not there.", "why": "", "next": "Check it."}
+MISSING = {
+    "event": "failed",
+    "code": "input.missing",
+    "what": "Input images: /data/coco is not there.",
+    "why": "",
+    "next": "Check it.",
+}
 SPEC = {"event": "failed", "code": "spec.unwritable", "what": "The spec could not be written.", "why": "", "next": ""}
 NO_PYTHON = "tao: python3 (3.8 or later) is needed in the image\n"
 
 # rule, evidence, what the user reads, class, worth another try
 CASES = [
-    ("traceback", Evidence(exit_code=1, log_tail=log("python-traceback")), "KeyError: 'images'", ErrClass.PROGRAM, False),
-    ("traceback", Evidence(exit_code=1, log_tail=log("chained-traceback")), "RuntimeError: bad learning rate", ErrClass.PROGRAM, False),
-    ("cuda_oom", Evidence(exit_code=1, log_tail=log("cuda-out-of-memory")), "GPU ran out of memory", ErrClass.PROGRAM, False),
+    (
+        "traceback",
+        Evidence(exit_code=1, log_tail=log("python-traceback")),
+        "KeyError: 'images'",
+        ErrClass.PROGRAM,
+        False,
+    ),
+    (
+        "traceback",
+        Evidence(exit_code=1, log_tail=log("chained-traceback")),
+        "RuntimeError: bad learning rate",
+        ErrClass.PROGRAM,
+        False,
+    ),
+    (
+        "cuda_oom",
+        Evidence(exit_code=1, log_tail=log("cuda-out-of-memory")),
+        "GPU ran out of memory",
+        ErrClass.PROGRAM,
+        False,
+    ),
     ("host_oom", Evidence(exit_code=1, log_tail=log("host-out-of-memory")), "MemoryError", ErrClass.PROGRAM, False),
     ("host_oom", Evidence(exit_code=137, reason="OOMKilled"), "OOMKilled", ErrClass.PROGRAM, False),
     ("killed", Evidence(exit_code=137), "killed (SIGKILL", ErrClass.PROGRAM, False),
     ("signal", Evidence(exit_code=139), "SIGSEGV", ErrClass.PROGRAM, False),
     ("signal", Evidence(exit_code=143), "SIGTERM", ErrClass.PROGRAM, False),
-    ("time_limit", Evidence(exit_code=143, reason="time limit of 4h reached"), "time limit of 4h", ErrClass.USER, False),
+    (
+        "time_limit",
+        Evidence(exit_code=143, reason="time limit of 4h reached"),
+        "time limit of 4h",
+        ErrClass.USER,
+        False,
+    ),
     ("command_not_found", Evidence(exit_code=127, log_tail=log("command-not-found")), "pythn", ErrClass.USER, False),
     ("not_executable", Evidence(exit_code=126), "cannot be executed", ErrClass.USER, False),
     ("missing_python3", Evidence(exit_code=127, log_tail=NO_PYTHON), "no python3", ErrClass.USER, False),
@@ -38,15 +68,31 @@ CASES = [
     ("runner_failed", Evidence(exit_code=125, runner=(SPEC,)), "The spec could not be written", ErrClass.USER, False),
     ("disk_full", Evidence(exit_code=1, log_tail=log("disk-full")), "No space left on device", ErrClass.INFRA, False),
     ("nan_loss", Evidence(exit_code=1, log_tail=log("nan-loss")), "epoch 4/20  loss nan", ErrClass.PROGRAM, False),
-    ("machine_restarted", Evidence(reason="the machine was restarted while the job ran"), "restarted", ErrClass.INFRA, True),
-    ("supervisor_lost", Evidence(reason="its supervisor was killed; the exit code is not known"), "supervisor", ErrClass.INFRA, True),
+    (
+        "machine_restarted",
+        Evidence(reason="the machine was restarted while the job ran"),
+        "restarted",
+        ErrClass.INFRA,
+        True,
+    ),
+    (
+        "supervisor_lost",
+        Evidence(reason="its supervisor was killed; the exit code is not known"),
+        "supervisor",
+        ErrClass.INFRA,
+        True,
+    ),
     ("removed_outside", Evidence(reason="removed outside"), "outside the SDK", ErrClass.INFRA, True),
     ("nothing_known", Evidence(exit_code=3, log_tail=log("unknown")), "exit code 3", ErrClass.PROGRAM, False),
 ]
 
 
-@pytest.mark.parametrize(("rule", "evidence", "words", "err_class", "retryable"), CASES, ids=[f"{c[0]}-{i}" for i, c in enumerate(CASES)])
-def test_a_failure_is_explained_by_its_rule(rule: str, evidence: Evidence, words: str, err_class: ErrClass, retryable: bool) -> None:
+@pytest.mark.parametrize(
+    ("rule", "evidence", "words", "err_class", "retryable"), CASES, ids=[f"{c[0]}-{i}" for i, c in enumerate(CASES)]
+)
+def test_a_failure_is_explained_by_its_rule(
+    rule: str, evidence: Evidence, words: str, err_class: ErrClass, retryable: bool
+) -> None:
     found = diagnose(evidence)
     assert (found.rule, found.err_class, found.retryable) == (rule, err_class, retryable)
     assert words in found.cause

@@ -51,7 +51,7 @@ def _place(engine: Engine, job: Job) -> Ref | None:
     if row.ref is not None:
         return row.ref
     wait_until = time.monotonic() + SETTLE_SECONDS
-    while not engine.store.acquire(lease_of(job.id), engine.owner, LEASE_SECONDS) and time.monotonic() < wait_until:
+    while not engine.take_lease(lease_of(job.id), LEASE_SECONDS) and time.monotonic() < wait_until:
         time.sleep(0.05)
     row = engine.store.attempt(job.id)
     return row.ref or engine.backend_of(job).find(row.attempt)

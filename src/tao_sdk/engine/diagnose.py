@@ -21,13 +21,16 @@ TAIL_BYTES = 64 * 1024
 TAIL_LINES = 1000
 
 
-def diagnose(engine: Engine, job: Job) -> Diagnosis | None:
-    """Why the job waits or failed, and what to do; None for a job that is well.
+WELL = (Status.COMPLETE, Status.CANCELED, Status.RUNNING)
 
-    A failed job always gets an answer, if only "nothing known" with the log's last lines.
-    """
-    if job.status in (Status.COMPLETE, Status.CANCELED, Status.RUNNING) and not job.message.startswith("attempt "):
-        return None
+
+def diagnose(engine: Engine, job: Job) -> Diagnosis | None:
+    """Why the job waits or failed, and what to do; None for a job that is well."""
+    return None if job.status in WELL else explain(engine, job)
+
+
+def explain(engine: Engine, job: Job) -> Diagnosis:
+    """What the newest attempt's evidence says; if only "nothing known" with the log's last lines."""
     evidence = gather(engine, job)
     if evidence is None:
         return not_started(job)

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-import socket
+import threading
 from dataclasses import dataclass, field
 
 from tao_sdk.backends.contract import Backend
 from tao_sdk.backends.registry import open_backend
+from tao_sdk.engine import lease
 from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.job import Job
 from tao_sdk.model.plan import Plan, Ref
 from tao_sdk.model.secrets import Redactor
 from tao_sdk.model.settings import Settings
 from tao_sdk.store import Keyring, LogCopies, Store
-
-
-def this_process() -> str:
-    """A name for the holder of leases: says where to look, and is never another process'."""
-    return f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
 
 
 @dataclass
@@ -30,8 +24,13 @@ class Engine:
     store: Store
     keyring: Keyring
     log_copies: LogCopies
-    owner: str = field(default_factory=this_process)
+    process: str = field(default_factory=lease.this_process)
     _backends: dict[tuple[str, str], Backend] = field(default_factory=dict[tuple[str, str], Backend])
+
+    @property
+    def owner(self) -> str:
+        """Who we are when we hold a lease: this thread, so that a watcher keeps off a submit of its own process."""
+        return f"{self.process}.{threading.get_ident()}"
 
     def backend(self, platform: str, endpoint: str = "") -> Backend:
         """The backend of that name; with an endpoint, the one that a job of that endpoint lives on."""
@@ -57,6 +56,9 @@ class Engine:
     def plan_of(self, job: Job) -> Plan:
         row = self.store.attempt(job.id)
         return Plan.from_json(row.plan, row.attempt)
+
+    def take_lease(self, name: str, seconds: float) -> bool:
+        return lease.take(self.store, name, self.owner, seconds)
 
     def redactor(self, job: Job) -> Redactor:
         return Redactor.of(self.keyring.load(job.id).values())

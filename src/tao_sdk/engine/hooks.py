@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import subprocess
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -77,12 +77,11 @@ def wants_epochs(job: Job) -> bool:
     return "on_epoch_milestone" in job.spec.get("hooks", {})
 
 
-def milestones_due(job: Job, epochs: Sequence[int]) -> list[NewEvent]:
-    """The deliveries that these epochs make due."""
+def milestones_due(job: Job, epochs: Iterable[int]) -> list[NewEvent]:
+    """The deliveries that these milestones make due."""
     target = job.spec.get("hooks", {}).get("on_epoch_milestone")
     data = {"hook": "on_epoch_milestone", "target": target}
-    crossed = [epoch for epoch in epochs if epoch % MILESTONE == 0] if target else []
-    return [NewEvent(job.id, DUE, data={**data, "epoch": epoch}) for epoch in crossed]
+    return [NewEvent(job.id, DUE, data={**data, "epoch": epoch}) for epoch in epochs] if target else []
 
 
 def deliver(engine: Engine, job_id: str) -> None:

@@ -102,7 +102,7 @@ def _again(engine: Engine, backend: Backend, job: Job) -> bool:
     policy = policy_of(backend, job)
     if policy.budget < job.attempt:
         return False
-    return policy.again(job.attempt, diagnose.diagnose(engine, job), job.cancel_asked)
+    return policy.again(job.attempt, diagnose.explain(engine, job), job.cancel_asked)
 
 
 def _write(engine: Engine, job: Job, seen: Observation, standing: Standing) -> Job:

@@ -6,55 +6,63 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from tao_sdk.backends.contract import LogRequest, MiB
+from tao_sdk.backends.contract import Backend, LogChunk, LogRequest, MiB
 from tao_sdk.engine import hooks
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.model.job import Job
-from tao_sdk.model.progress import Progress, ProgressReader
+from tao_sdk.model.plan import Ref
+from tao_sdk.model.progress import Progress, ProgressReader, milestones
 from tao_sdk.runner.events import EventFilter
 from tao_sdk.store import NewEvent
 
-MOST_AT_ONCE = 16 * MiB
+MOST_AT_ONCE = 64 * MiB
+LONGEST_REST = 4096  # bytes kept of a line that is still being written
 
 
 def scan(engine: Engine, job: Job) -> Job:
-    """Read on from where the last scan ended, and write down what was found. Two readers at once do not double it."""
+    """Read on from where the last scan ended, and write down what was found. Two readers at once do not double it.
+
+    At most 64 MiB are read in one call; the next call goes on.
+    """
     ref = engine.ref_of(job)
     if ref is None:
         return job
-    same_attempt = job.progress.get("attempt") == job.attempt
-    kept: Mapping[str, Any] = job.progress if same_attempt else {}
-    data, cursor = _read_on(engine, job, str(kept.get("cursor", "")))
-    if not data:
-        return job
+    kept: Mapping[str, Any] = job.progress if job.progress.get("attempt") == job.attempt else {}
     before = Progress.from_json(job.progress.get("is", {}))
-    text, rest = _whole_lines(bytes.fromhex(str(kept.get("rest", ""))) + data)
-    updates = ProgressReader(before).feed(EventFilter().feed(text)[0])
-    after = updates[-1] if updates else before
-    state = {**after.to_json(), "is": after.to_json(), "attempt": job.attempt, "cursor": cursor, "rest": rest.hex()}
-    epochs = [one.epoch for one in updates if one.epoch]
-    events = [NewEvent(job.id, "progress", data={"epoch": one.epoch, **one.metrics}) for one in updates if one.epoch]
-    written = engine.store.update(replace(job, progress=state), [*events, *hooks.milestones_due(job, epochs)])
+    reading = Reading(ProgressReader(before), str(kept.get("cursor", "")), bytes.fromhex(str(kept.get("rest", ""))))
+    reading.read(engine.backend_of(job), ref)
+    if not reading.size:
+        return job
+    after = reading.found[-1] if reading.found else before
+    place = {"is": after.to_json(), "attempt": job.attempt, "cursor": reading.cursor, "rest": reading.rest.hex()}
+    told = [one for one in reading.found if one.epoch]
+    events = [NewEvent(job.id, "progress", data={"epoch": one.epoch, **one.metrics}) for one in told]
+    due = hooks.milestones_due(job, milestones(before.epoch, after.epoch, hooks.MILESTONE))
+    written = engine.store.update(replace(job, progress={**after.to_json(), **place}), [*events, *due])
     return written or engine.store.get(job.id)
 
 
-def _read_on(engine: Engine, job: Job, cursor: str) -> tuple[bytes, str]:
-    data = bytearray()
-    ref = engine.ref_of(job)
-    assert ref is not None
-    try:
-        for chunk in engine.backend_of(job).logs(ref, LogRequest(cursor=cursor)):
-            data += chunk.data
-            cursor = chunk.cursor
-            if len(data) >= MOST_AT_ONCE:
-                break
-    except (PathNotFound, Unreachable):
-        pass
-    return bytes(data), cursor
+class Reading:
+    """Reads a log from a cursor on, in bounded memory, and carries an unfinished line over to the next scan."""
 
+    def __init__(self, reader: ProgressReader, cursor: str, rest: bytes) -> None:
+        self.found: list[Progress] = reader.feed(rest)
+        self.cursor, self.rest, self.size = cursor, rest, 0
+        self._reader, self._filter = reader, EventFilter()
 
-def _whole_lines(data: bytes) -> tuple[bytes, bytes]:
-    """(whole lines, the line that is still being written, of which only the end of a very long one is kept)."""
-    end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
-    return data[:end], data[end:][-4096:]
+    def read(self, backend: Backend, ref: Ref) -> None:
+        try:
+            for chunk in backend.logs(ref, LogRequest(cursor=self.cursor)):
+                self._take(chunk)
+                if self.size >= MOST_AT_ONCE:
+                    return
+        except (PathNotFound, Unreachable):
+            return
+
+    def _take(self, chunk: LogChunk) -> None:
+        data = self._filter.feed(chunk.data)[0]
+        self.found += self._reader.feed(data)
+        end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+        self.rest = (data[end:] if end else self.rest + data)[-LONGEST_REST:]
+        self.cursor, self.size = chunk.cursor, self.size + len(chunk.data)

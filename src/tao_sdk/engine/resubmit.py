@@ -19,7 +19,7 @@ LEASE_SECONDS = 120.0
 
 def resubmit(engine: Engine, job: Job) -> Job:
     """The job with its next attempt handed over; as it is when someone else acted first. Call it as the watcher only."""
-    if not engine.store.acquire(lease_of(job.id), engine.owner, LEASE_SECONDS):
+    if not engine.take_lease(lease_of(job.id), LEASE_SECONDS):
         return engine.store.get(job.id)
     last = engine.store.attempt(job.id)
     drain(engine, job, last)

@@ -109,7 +109,7 @@ def keep(engine: Engine, planned: Planned, request: Request) -> Job:
         spec={**spec.to_json(), "packed": planned.command},
         options=plain({name: getattr(planned.options, name) for name in settings_of(planned.options)}),
     )
-    engine.store.acquire(lease_of(job_id), engine.owner, SUBMIT_LEASE_SECONDS)
+    engine.take_lease(lease_of(job_id), SUBMIT_LEASE_SECONDS)
     return engine.store.add(job, AttemptRow(plan.attempt, plan.to_json()))
 
 
@@ -140,7 +140,7 @@ def settle(engine: Engine, job: Job) -> bool:
     row = engine.store.attempt(job.id)
     if row.ref is not None and row.ref.ready:
         return True
-    if not engine.store.acquire(lease_of(job.id), engine.owner, SUBMIT_LEASE_SECONDS):
+    if not engine.take_lease(lease_of(job.id), SUBMIT_LEASE_SECONDS):
         return False
     try:
         backend = engine.backend(row.attempt.platform, row.attempt.endpoint)

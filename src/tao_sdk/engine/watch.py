@@ -10,6 +10,7 @@ import threading
 import time
 from collections import defaultdict
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from tao_sdk.engine import hooks, progress
 from tao_sdk.engine.engine import Engine
@@ -47,6 +48,7 @@ class Watcher:
     callbacks: hooks.Callbacks = field(default_factory=hooks.Callbacks)
     stop: threading.Event = field(default_factory=threading.Event)
     _paces: dict[Endpoint, Pace] = field(default_factory=dict[Endpoint, Pace])
+    _retry_at: dict[tuple[str, int], datetime] = field(default_factory=dict[tuple[str, int], datetime])
 
     def run(self) -> None:
         """Until no job is live, or `stop` is set. One of the two places that catch everything: a watcher must go on."""
@@ -82,7 +84,7 @@ class Watcher:
             self._paces[endpoint] = Pace(seconds)
         if time.monotonic() < self._paces[endpoint].next_look:
             return False
-        return self.engine.store.acquire("watch:" + "/".join(endpoint), self.engine.owner, LEASE_SECONDS)
+        return self.engine.take_lease("watch:" + "/".join(endpoint), LEASE_SECONDS)
 
     def _attend(self, endpoint: Endpoint, jobs: list[Job]) -> None:
         before = {job.id: job.standing for job in jobs}
@@ -94,7 +96,9 @@ class Watcher:
 
     def _act(self, looked: Looked) -> None:
         job = looked.job
-        if looked.retry_at is not None and utc_now() >= looked.retry_at:
+        if looked.retry_at is not None and utc_now() >= self._retry_at.setdefault(
+            (job.id, job.attempt), looked.retry_at
+        ):
             job = resubmit(self.engine, job)
         if job.started is not None and (hooks.wants_epochs(job) or self.callbacks.want_epochs(job.id)):
             progress.scan(self.engine, job)

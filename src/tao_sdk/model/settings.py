@@ -75,8 +75,8 @@ class Settings:
             return {}
         import yaml
 
-        profiles: Any = (yaml.safe_load(path.read_text()) or {}).get("profiles", {})
-        chosen: Mapping[str, Any] = profiles.get(self.environ.get("TAO_PROFILE") or "default") or {}
+        whole: dict[str, dict[str, dict[str, Any]]] = yaml.safe_load(path.read_text()) or {}
+        chosen = whole.get("profiles", {}).get(self.environ.get("TAO_PROFILE") or "default") or {}
         return {name: str(value) for name, value in chosen.items()}
 
 

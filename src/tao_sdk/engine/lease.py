@@ -1,0 +1,49 @@
+"""Leases: who may act on a job or an endpoint. One whose holder has died on this machine is taken over at once."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from pathlib import Path
+
+from tao_sdk.store import Store
+
+SEPARATOR = "|"
+
+
+def this_process() -> str:
+    """A name for the holder of leases: says where to look, and is never another process'."""
+    pid = int(Path("/proc/self").resolve().name)
+    return SEPARATOR.join([socket.gethostname(), _boot(), str(pid), _start_of(pid), secrets.token_hex(4)])
+
+
+def take(store: Store, name: str, owner: str, seconds: float) -> bool:
+    """Take or renew the lease; False while another, living or out of sight, holds it."""
+    if store.acquire(name, owner, seconds):
+        return True
+    holder = store.lease_holder(name)
+    if holder is None or not is_dead(holder):
+        return False
+    store.release_lease(name, holder)
+    return store.acquire(name, owner, seconds)
+
+
+def is_dead(owner: str) -> bool:
+    """True only when it can be seen from here: same machine, same boot, and no such process any more."""
+    host, boot, pid, start, _ = owner.split(SEPARATOR)
+    if (host, boot) != (socket.gethostname(), _boot()):
+        return False
+    return _start_of(int(pid)) != start
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _start_of(pid: int) -> str:
+    """When the process started, in ticks since boot; "" when there is none, or a zombie."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] in "ZX" else fields[19]
