@@ -1,0 +1,121 @@
+"""How a verb is declared: every one has --json and --state-file, and is given its output and, if it asks for one, a client.
+
+@command("cancel")
+@jobs_argument
+def cancel(client: Client, out: Output, jobs: tuple[str, ...]) -> int | None: ...
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from tao_sdk.cli.output import Output
+from tao_sdk.cli.verbs import VERBS
+from tao_sdk.model.units import parse_duration
+
+if TYPE_CHECKING:
+    from tao_sdk.client.client import Client
+
+Verb = Callable[..., "int | None"]
+
+
+def command(
+    name: str, cls: type[click.Command] = click.Command, watches: bool = False
+) -> Callable[[Verb], click.Command]:
+    """Make a verb of a function. What it returns is the exit code, None for 0.
+
+    With `watches`, its client carries the live jobs on for as long as the verb runs, unless it is told to detach.
+    """
+
+    def declare(verb: Verb) -> click.Command:
+        @functools.wraps(verb)
+        def carry_out(as_json: bool, state_file: str | None, **given: Any) -> int | None:
+            out = Output(as_json)
+            if "client" not in inspect.signature(verb).parameters:
+                return verb(out=out, **given)
+            with open_client(state_file, watch=watches and not given.get("detach")) as client:
+                return verb(client=client, out=out, **given)
+
+        made = click.command(name, cls=cls, short_help=VERBS[name].summary)(carry_out)
+        made.params += [
+            click.Option(["--json", "as_json"], is_flag=True, help="Print JSON, for programs."),
+            click.Option(["--state-file"], metavar="FILE", help="The job store to use instead of the user's own."),
+        ]
+        return made
+
+    return declare
+
+
+def open_client(state_file: str | None, watch: bool = False) -> Client:
+    from tao_sdk.client.client import Client
+
+    return Client(state_file or chosen_store(), watch=watch)
+
+
+def chosen_store() -> str | None:
+    """The --state-file that was given before the verb."""
+    context = click.get_current_context(silent=True)
+    return context.find_root().obj if context is not None else None
+
+
+# ruff: noqa: ARG002  click calls these methods with more than they need
+
+
+class JobId(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  generic since click 8.4 only
+    """The id of a job, or the start of one; the shell completes it from the store."""
+
+    name = "job"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        with open_client(ctx.params.get("state_file")) as client:
+            jobs = client.list_jobs(look=False)
+        return [CompletionItem(job.id, help=job.status.value) for job in jobs if job.id.startswith(incomplete)]
+
+
+class Duration(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
+    """`30s`, `5m`, `4h`; a bare number is seconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        if isinstance(value, timedelta):
+            return value
+        try:
+            return timedelta(seconds=float(value))
+        except ValueError:
+            pass
+        try:
+            return parse_duration(value)
+        except ValueError as error:
+            self.fail(f"{value!r} is not {error}.", param, ctx)
+
+
+class Platform(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
+    """The name of a platform."""
+
+    name = "platform"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from tao_sdk.backends.registry import platforms
+
+        return [CompletionItem(name) for name in platforms() if name.startswith(incomplete)]
+
+
+def platform_option(**more: Any) -> Callable[[Verb], Verb]:
+    return click.option("--platform", type=Platform(), metavar="NAME", **more)
+
+
+job_argument = click.argument("job", type=JobId())
+jobs_argument = click.argument("jobs", nargs=-1, required=True, type=JobId(), metavar="JOB...")
+
+
+def one_or_list(values: list[Any], asked: int) -> Any:
+    """What --json prints: the object when one was asked for, else the list."""
+    return values[0] if asked == 1 and len(values) == 1 else values

@@ -1,0 +1,117 @@
+"""What is told when a verb fails: what, why and what to do, in that order; for programs the error object."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import click
+
+from tao_sdk.cli import exit_codes
+from tao_sdk.cli.output import has_color
+from tao_sdk.model.errors import TaoError, UsageError
+from tao_sdk.model.secrets import Redactor, is_secret_name
+from tao_sdk.model.settings import Settings
+
+
+class Detached(BaseException):
+    """Ctrl-C: the command stops looking, the jobs go on. `back` is how to come back to them."""
+
+    def __init__(self, what: str, back: str) -> None:
+        super().__init__(what, back)
+        self.what, self.back = what, back
+
+
+def tell(error: BaseException, argv: list[str]) -> int:
+    """Say what went wrong on stderr; the exit code."""
+    if isinstance(error, click.exceptions.Exit):
+        return error.exit_code
+    if isinstance(error, KeyboardInterrupt):
+        error = Detached("Interrupted.", "tao ls")
+    if isinstance(error, Detached):
+        print(f"\n{error.what} Come back: {error.back}", file=sys.stderr)
+        return exit_codes.DETACHED
+    told, code = as_told(error, argv)
+    redact = Redactor.of(secrets_around(argv))
+    print(redact(as_json(told) if wants_json(argv) else as_lines(told)), file=sys.stderr)
+    return code
+
+
+def as_told(error: BaseException, argv: list[str]) -> tuple[TaoError, int]:
+    """The error as people are told it, and its exit code."""
+    if isinstance(error, click.UsageError):
+        verb = f" {error.ctx.info_name}" if error.ctx is not None and error.ctx.parent is not None else ""
+        return UsageError(error.format_message(), "", f"See tao{verb} --help."), exit_codes.WRONG
+    if isinstance(error, click.ClickException):
+        return UsageError(error.format_message()), exit_codes.WRONG
+    if isinstance(error, TaoError):
+        return error, exit_codes.of_error(error)
+    return bug(error, argv), exit_codes.BUG
+
+
+def as_json(error: TaoError) -> str:
+    return json.dumps({"error": error.to_json()})
+
+
+def as_lines(error: TaoError) -> str:
+    color = has_color(sys.stderr)
+    lines = [click.style("error: ", fg="red", bold=True) + error.what if color else f"error: {error.what}"]
+    lines += [f"why:   {error.why}"] if error.why else []
+    lines += [f"next:  {error.next}"] if error.next else []
+    return "\n".join(lines)
+
+
+def wants_json(argv: list[str]) -> bool:
+    before = argv[: argv.index("--")] if "--" in argv else argv
+    return "--json" in before
+
+
+class Bug(TaoError):
+    """An error that nobody foresaw: this program's fault, not the caller's."""
+
+    code = "bug"
+
+
+def bug(error: BaseException, argv: list[str]) -> Bug:
+    """Keep the traceback in a private file and name the file. The text of the error may hold anything, so it is not printed."""
+    what = f"tao met an error of its own ({type(error).__name__})."
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    command = " ".join(shlex.quote(word) for word in argv)
+    try:
+        path = keep(Redactor.of(secrets_around(argv))(f"tao {command}\n\n{text}"))
+    except OSError as unwritable:
+        return Bug(what, f"Its traceback could not be kept: {unwritable.strerror}.")
+    return Bug(what, "", f"Please report it with this file: {path}")
+
+
+def keep(text: str) -> Path:
+    folder = Settings.load().state_dir / "crashes"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handle, name = tempfile.mkstemp(prefix="crash-", suffix=".txt", dir=folder)
+    with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
+        file.write(text)
+    return Path(name)
+
+
+def secrets_around(argv: list[str]) -> Iterator[str]:
+    """The values of secrets that this process was started with."""
+    settings = Settings.load()
+    for source in (settings.environ, env_file(settings)):
+        yield from (value for name, value in source.items() if is_secret_name(name))
+    for word in argv:
+        name, equals, value = word.rpartition("--")[2].partition("=")
+        if equals and is_secret_name(name):
+            yield value.rpartition("=")[2] if name == "env" else value
+
+
+def env_file(settings: Settings) -> Mapping[str, str]:
+    try:
+        return settings.env_file
+    except TaoError:
+        return {}

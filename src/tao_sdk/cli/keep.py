@@ -1,0 +1,39 @@
+"""`tao rm` and `tao gc`: forgetting jobs, and what they left at the backends."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+from tao_sdk.cli.command import Duration, command, jobs_argument
+
+if TYPE_CHECKING:
+    from tao_sdk.cli.output import Output
+    from tao_sdk.client.client import Client
+
+
+@command("rm")
+@jobs_argument
+def rm(client: Client, out: Output, jobs: tuple[str, ...]) -> None:
+    """Forget ended jobs: their rows, logs, and what the backend still has of them. Their results stay where they are."""
+    ids = [client.get_job(job).id for job in jobs]
+    for job in ids:
+        client.remove(job)
+        out.line(f"{job}  removed")
+    out.object({"schema": 1, "removed": ids})
+
+
+@command("gc")
+@click.option(
+    "--older-than", type=Duration(), default="7d", show_default=True, help="Only jobs that ended this long ago."
+)
+@click.option("--dry-run", is_flag=True, help="Only say which.")
+def gc(client: Client, out: Output, older_than: timedelta, dry_run: bool) -> None:
+    """Remove what ended jobs left at the backends (containers, staged files). Logs are kept first; rows and results stay."""
+    cleaned = client.gc(older_than=older_than, dry_run=dry_run)
+    out.object({"schema": 1, "dry_run": dry_run, "jobs": cleaned})
+    for job in cleaned:
+        out.line(f"{job}  {'would be cleaned' if dry_run else 'cleaned'}")
+    out.note("" if cleaned else "Nothing is left of ended jobs.")

@@ -1,0 +1,55 @@
+"""`tao logs`: a job's output, byte for byte."""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+from tao_sdk.cli.command import command, job_argument
+from tao_sdk.cli.failure import Detached
+
+if TYPE_CHECKING:
+    from tao_sdk.cli.output import Output
+    from tao_sdk.client.client import Client
+
+
+@command("logs")
+@job_argument
+@click.option("--follow", "-f", is_flag=True, help="Go on until the job has ended.")
+@click.option("--tail", type=click.IntRange(0), metavar="N", help="Only the last N lines.")
+@click.option("--events", is_flag=True, help="Keep the lines `@tao {...}` of the program that runs in the job.")
+@click.option(
+    "--stream", type=click.Choice(["stdout", "stderr"]), help="Only this stream, where the platform keeps them apart."
+)
+@click.option("--rank", type=click.IntRange(0), default=0, metavar="N", help="Of this node of a job of several.")
+def logs(
+    client: Client, out: Output, job: str, follow: bool, tail: int | None, events: bool, stream: str | None, rank: int
+) -> None:
+    """Print a job's log, unchanged, over all its attempts. It can be read after the job's container is gone, too.
+
+    With --json a line is printed for each piece of the log: {"job": ..., "text": ...}.
+    """
+    found = client.get_job(job, look=False)
+    chunks = client.follow_logs(found.id, tail=tail, follow=follow, events=events, stream=stream or "", rank=rank)
+    try:
+        pieces(out, found.id, chunks) if out.json else raw(out, chunks)
+    except KeyboardInterrupt:
+        raise Detached(f"Detached; {found.id} is left as it is.", f"tao logs -f {found.id}") from None
+
+
+def raw(out: Output, chunks: Iterable[bytes]) -> None:
+    for chunk in chunks:
+        out.bytes(chunk)
+
+
+def pieces(out: Output, job_id: str, chunks: Iterable[bytes]) -> None:
+    """A character whose bytes come in two chunks stays whole."""
+    decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+    for chunk in chunks:
+        if text := decode(chunk):
+            out.json_line({"job": job_id, "text": text})
+    if rest := decode(b"", True):
+        out.json_line({"job": job_id, "text": rest})

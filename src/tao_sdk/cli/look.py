@@ -1,0 +1,123 @@
+"""`tao ls`, `status`, `events`, `why`: looking at jobs without changing anything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from tao_sdk.cli import exit_codes, show
+from tao_sdk.cli.command import command, job_argument, jobs_argument, one_or_list, platform_option
+from tao_sdk.cli.failure import Detached
+from tao_sdk.cli.flags import pairs
+from tao_sdk.model.clock import utc_now
+from tao_sdk.model.status import Status
+
+if TYPE_CHECKING:
+    from tao_sdk.cli.output import Output
+    from tao_sdk.client.client import Client
+
+MANY = 50
+
+
+@command("ls")
+@click.option(
+    "--status",
+    "statuses",
+    multiple=True,
+    type=click.Choice([each.value for each in Status], case_sensitive=False),
+    help="Only jobs of this status; may be given several times.",
+)
+@platform_option(help="Only jobs of this platform.")
+@click.option(
+    "--label",
+    "labels",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Only jobs with this label; may be given several times.",
+)
+@click.option("--parent", metavar="JOB", help="Only jobs that this one started.")
+@click.option(
+    "--limit", type=click.IntRange(0), metavar="N", help=f"At most N, 0 for all. Default: {MANY}, with --json all."
+)
+def ls(
+    client: Client,
+    out: Output,
+    statuses: tuple[str, ...],
+    platform: str | None,
+    labels: tuple[str, ...],
+    parent: str | None,
+    limit: int | None,
+) -> None:
+    """List jobs, newest first. The live ones are looked at first."""
+    most = (None if out.json else MANY) if limit is None else limit or None
+    jobs = client.list_jobs(
+        statuses=[Status(status) for status in statuses],
+        platform=platform,
+        labels=pairs("--label", labels),
+        parent=parent,
+        limit=most and most + 1,
+    )
+    shown, now = jobs[:most], utc_now()
+    out.object([job.to_json() for job in shown])
+    if shown:
+        out.table(show.HEAD, [show.row(job, now) for job in shown])
+    else:
+        out.note("No jobs. Start one: tao run job.yaml")
+    if len(jobs) > len(shown):
+        out.note(f"These are the newest {most}; all of them: tao ls --limit 0")
+
+
+@command("status")
+@jobs_argument
+def status(client: Client, out: Output, jobs: tuple[str, ...]) -> int:
+    """Show how jobs stand, as seen now. The exit code is 4 when a live job could not be looked at."""
+    began = utc_now()
+    found = [client.get_job(job) for job in jobs]
+    out.object(one_or_list([job.to_json() for job in found], len(jobs)))
+    for job in found:
+        out.lines(show.details(job, out))
+    unseen = [job for job in found if not job.status.terminal and (job.seen_at is None or job.seen_at < began)]
+    return (
+        exit_codes.UNREACHABLE if any(job.message.startswith("not seen since") for job in unseen) else exit_codes.DONE
+    )
+
+
+@command("events")
+@click.argument("job", required=False)
+@click.option("--since", type=click.IntRange(0), default=0, metavar="N", help="Only events after number N.")
+@click.option("--follow", "-f", is_flag=True, help="Go on with what happens from now on; of a job, until it has ended.")
+def events(client: Client, out: Output, job: str | None, since: int, follow: bool) -> None:
+    """Show everything that happened to a job, or to all, in order. Each event has a number that --since takes."""
+    happened = client.events(job, since, follow)
+    if not follow:
+        listed = list(happened)
+        out.object([event.to_json() for event in listed])
+        out.lines(show.event(event, out) for event in listed)
+        return
+    last = since
+    try:
+        for event in happened:
+            last = event.seq
+            out.json_line(event.to_json())
+            out.line(show.event(event, out))
+    except KeyboardInterrupt:
+        raise Detached("Detached.", f"tao events {job or ''} --since {last} --follow".replace("  ", " ")) from None
+
+
+@command("why")
+@job_argument
+def why(client: Client, out: Output, job: str) -> None:
+    """Say why a job waits or failed: the cause, what was seen, what to do."""
+    found = client.get_job(job)
+    diagnosis = client.diagnose(found.id)
+    out.object(
+        {
+            "schema": 1,
+            "job": found.id,
+            "status": found.status.value,
+            "message": found.message,
+            "diagnosis": diagnosis.to_json() if diagnosis else None,
+        }
+    )
+    out.lines([] if out.json else show.why(found, diagnosis, out))

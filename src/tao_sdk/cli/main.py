@@ -1,0 +1,134 @@
+"""The entry point: finds the verb, runs it, and turns whatever goes wrong into a few lines and an exit code.
+
+A verb's module is loaded when the verb is used, so that `tao --help` and `tao ls` are quick. No traceback is ever printed.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+from tao_sdk.cli import exit_codes
+from tao_sdk.cli.verbs import VERBS
+
+COMPLETE = "_TAO_COMPLETE"
+
+
+# ruff: noqa: ARG002  click calls these methods with more than they need
+
+
+class Tao(click.Group):
+    """The command with its verbs, none of them loaded before it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in VERBS:
+            return None
+        return getattr(import_module(f"tao_sdk.cli.{VERBS[cmd_name].module}"), cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            raise unknown_verb(args[0])
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, verb.summary) for name, verb in VERBS.items()])
+
+
+def unknown_verb(name: str) -> click.UsageError:
+    import difflib
+
+    if name.endswith((".yaml", ".yml")):
+        return click.UsageError(f"To run a job file: tao run {name}")
+    near = difflib.get_close_matches(name, VERBS, n=1)
+    return click.UsageError(
+        f"There is no verb {name!r}." + (f" Did you mean {near[0]}?" if near else " See tao --help.")
+    )
+
+
+def print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from tao_sdk import __version__
+
+        click.echo(f"tao {__version__}")
+        ctx.exit()
+
+
+@click.group(cls=Tao, context_settings={"help_option_names": ["-h", "--help"]}, subcommand_metavar="VERB ...")
+@click.option("--state-file", metavar="FILE", help="The job store to use instead of the user's own.")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=print_version, help="Show the version."
+)
+@click.pass_context
+def tao(ctx: click.Context, state_file: str | None) -> None:
+    """Run GPU training containers the same way on a local process, Docker, Kubernetes, SLURM, Brev and Lepton.
+
+    \b
+      tao run job.yaml                       run it and watch
+      tao run --gpus 0 -- python train.py    run a command
+      tao why JOB                            why it waits or failed
+
+    A JOB is an id, or the start of one that fits no other job.
+    """
+    ctx.obj = state_file
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """What the script `tao` and `python -m tao_sdk.cli.main` run."""
+    code = run(list(sys.argv[1:] if argv is None else argv))
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = nobody_reads()
+    raise SystemExit(code)
+
+
+def run(argv: list[str]) -> int:
+    """The exit code of the command; everything that went wrong has been told on stderr."""
+    speak_any_language()
+    if COMPLETE in os.environ:
+        from click.shell_completion import shell_complete
+
+        return shell_complete(tao, {}, "tao", COMPLETE, os.environ[COMPLETE])
+    try:
+        return invoke(argv)
+    except BrokenPipeError:
+        return nobody_reads()
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  one of the two ends of the process
+        from tao_sdk.cli.failure import tell
+
+        return tell(error, argv)
+
+
+def invoke(argv: list[str]) -> int:
+    with tao.make_context("tao", argv or ["--help"]) as context:
+        result: Any = tao.invoke(context)
+    return result if isinstance(result, int) else exit_codes.DONE
+
+
+def speak_any_language() -> None:
+    """Job names and paths are printed also where the terminal's encoding has no letters for them."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def nobody_reads() -> int:
+    """The reader has gone. What Python still holds for it must not raise again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return exit_codes.BROKEN_PIPE
+
+
+if __name__ == "__main__":
+    main()

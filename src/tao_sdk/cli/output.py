@@ -1,0 +1,99 @@
+"""Output: how a verb speaks: JSON for programs, text for people, colour where it can be seen.
+
+Here: the streams and their abilities. Not here: what a job looks like (show.py) and the screen of a running one (screen.py).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TextIO
+
+import click
+
+COLORS: Mapping[str, str] = {
+    "Complete": "green", "Running": "cyan", "Pending": "yellow", "Paused": "yellow", "Error": "red",
+    "Canceled": "magenta", "ok": "green", "warning": "yellow", "error": "red",
+}  # fmt: skip
+
+
+class Output:
+    """stdout and stderr of one run of the command."""
+
+    def __init__(self, as_json: bool = False) -> None:
+        self.json = as_json
+        self.color = has_color(sys.stdout)
+
+    @property
+    def terminal(self) -> bool:
+        return sys.stdout.isatty() and not self.json
+
+    @property
+    def width(self) -> int | None:
+        """Columns of the terminal; None where lines may be as long as they like."""
+        return shutil.get_terminal_size((80, 24)).columns if self.terminal else None
+
+    def line(self, text: str = "") -> None:
+        """A line for people; nothing with --json."""
+        if not self.json:
+            print(text, flush=True)
+
+    def lines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.line(line)
+
+    def note(self, text: str) -> None:
+        """A line beside the result, on stderr, for people."""
+        if self.json or not text:
+            return
+        shown = textwrap.fill(text, shutil.get_terminal_size((80, 24)).columns) if sys.stderr.isatty() else text
+        print(click.style(shown, dim=True) if has_color(sys.stderr) else shown, file=sys.stderr, flush=True)
+
+    def object(self, value: Any) -> None:
+        """The one JSON value of a command; nothing without --json."""
+        if self.json:
+            print(json.dumps(value, indent=2), flush=True)
+
+    def json_line(self, value: Any) -> None:
+        """One of the JSON values that a command prints a line each."""
+        if self.json:
+            print(json.dumps(value), flush=True)
+
+    def bytes(self, data: bytes) -> None:
+        """A job's own bytes, unchanged."""
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+    def paint(self, text: str, color: str | None = None, bold: bool = False, dim: bool = False) -> str:
+        return click.style(text, fg=color, bold=bold or None, dim=dim or None) if self.color else text
+
+    def status(self, word: str) -> str:
+        return self.paint(word, COLORS.get(word))
+
+    def table(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Columns as wide as they need to be; on a terminal the last one is cut at its edge."""
+        for line in table_lines([head, *rows], self.width):
+            self.line(self._with_colors(line))
+
+    def _with_colors(self, line: str) -> str:
+        words = [word for word in line.split() if word in COLORS]
+        return line.replace(words[0], self.status(words[0]), 1) if words and self.color else line
+
+
+def has_color(stream: TextIO) -> bool:
+    """Escape codes go to terminals only, and not where NO_COLOR asks for none."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def table_lines(rows: Sequence[Sequence[str]], width: int | None) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(size) for cell, size in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return [cut(line, width) for line in lines]
+
+
+def cut(line: str, width: int | None) -> str:
+    return line if width is None or len(line) <= width else line[: max(width - 1, 0)] + "…"

@@ -1,0 +1,118 @@
+"""`tao results` and `tao files`: what a job left, and what is at a path, as the backend sees it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tao_sdk.cli import show
+from tao_sdk.cli.command import command, job_argument, platform_option
+from tao_sdk.model.clock import to_iso
+from tao_sdk.model.units import format_size
+
+if TYPE_CHECKING:
+    from tao_sdk.backends.contract import FileStat
+    from tao_sdk.cli.output import Output
+    from tao_sdk.client.client import Client
+    from tao_sdk.client.results import Results
+
+
+@command("results")
+@job_argument
+@click.option(
+    "--fetch",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Copy them into this folder, with the curve of the training.",
+)
+def results(client: Client, out: Output, job: str, fetch: Path | None) -> None:
+    """Show where a job's results are, and its best and newest whole checkpoint; --fetch copies them here.
+
+    A file that was copied before and has not changed is not copied again.
+    """
+    found = client.get_job(job)
+    left = client.results(found.id)
+    copied = fetched(client, out, found.id, left, fetch) if fetch is not None else None
+    out.object(results_json(found.id, left, copied))
+    out.lines([] if out.json else results_lines(left))
+
+
+def fetched(client: Client, out: Output, job_id: str, left: Results, into: Path) -> list[Path]:
+    from tao_sdk.model.curve import curve_svg
+
+    def told(name: str, size: int) -> None:
+        out.note(f"{name}  {format_size(size)}")
+
+    copied = client.fetch_results(job_id, into, on_file=told)
+    if len(left.progress.history) > 1:
+        into.mkdir(parents=True, exist_ok=True)
+        (into / "curve.svg").write_text(curve_svg(left.progress), encoding="utf-8")
+    return copied
+
+
+def results_json(job_id: str, left: Results, copied: list[Path] | None) -> dict[str, Any]:
+    """The results object of --json, schema 1."""
+    return {
+        "schema": 1,
+        "job": job_id,
+        "dir": left.dir,
+        "best": left.best,
+        "newest": left.newest,
+        "progress": left.progress.to_json(),
+        "files": [file_json(file) for file in left.files],
+        "fetched": None if copied is None else [str(path) for path in copied],
+    }
+
+
+def file_json(file: FileStat) -> dict[str, Any]:
+    return {"path": file.path, "is_dir": file.is_dir, "size": file.size, "mtime": file.mtime}
+
+
+def results_lines(left: Results) -> list[str]:
+    size = sum(file.size for file in left.files)
+    lines = [
+        f"results  {show.path(left.dir)}  ({len(left.files)} files, {format_size(size)})",
+        f"best     {show.path(left.best) if left.best else '-'}" + best_value(left),
+        f"newest   {show.path(left.newest) if left.newest else '-'}",
+    ]
+    return lines if left.files else [lines[0], "Nothing has been written there yet."]
+
+
+def best_value(left: Results) -> str:
+    best = left.progress.best
+    return f"  ({best.metric} {show.number(best.value)} at epoch {best.epoch})" if best else ""
+
+
+@command("files")
+@click.argument("uri")
+@platform_option(default="local", show_default=True, help="As this platform sees it.")
+def files(client: Client, out: Output, uri: str, platform: str) -> None:
+    """Show what a path is, as the backend sees it; of a folder, what is in it. The exit code is 3 when there is nothing."""
+    from tao_sdk.client.results import backend_path
+
+    there, path = client.files(platform), backend_path(uri)
+    stat = there.stat(path)
+    inside = sorted(there.list(path), key=lambda each: each.path) if stat.is_dir else []
+    out.object(
+        {
+            "schema": 1,
+            **file_json(stat),
+            "mtime": moment(stat),
+            "files": [{**file_json(each), "mtime": moment(each)} for each in inside],
+        }
+    )
+    out.lines(file_line(each) for each in (inside if stat.is_dir else [stat]))
+
+
+def moment(stat: FileStat) -> str | None:
+    from datetime import datetime, timezone
+
+    return to_iso(datetime.fromtimestamp(stat.mtime, timezone.utc)) if stat.mtime else None
+
+
+def file_line(stat: FileStat) -> str:
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(stat.mtime)) if stat.mtime else ""
+    return f"{'folder' if stat.is_dir else format_size(stat.size):>10}  {when:<16}  {stat.path}{'/' if stat.is_dir else ''}"

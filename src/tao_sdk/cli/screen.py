@@ -1,0 +1,293 @@
+"""The screen of a running job: what is known of it, as lines of styled text. Pure: bytes and jobs in, lines out.
+
+Here: Scene, and how it is drawn at any width. Not here: where the bytes come from and where the lines go (watching.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tao_sdk.cli import show
+from tao_sdk.model.job import Job
+from tao_sdk.model.progress import Progress, ProgressReader, richer
+from tao_sdk.model.status import Status
+from tao_sdk.model.units import format_clock, format_size
+from tao_sdk.runner.events import Event, EventFilter
+
+Span = tuple[str, str]  # text, style
+Line = list[Span]
+
+BAR = 22  # cells
+LEAST_BAR = 6
+TAIL = 6  # last lines of the log that are kept to be shown
+SETTLED_SECONDS = 1.0  # an epoch that says nothing new for so long is told
+LONGEST_LINE = 2000  # bytes of an unfinished line that are kept
+
+# The runner's stages that people care about -> what they are called. "command" is the job's own work.
+STAGES = {"files": "files", "inputs": "inputs", "command": "running", "outputs": "outputs"}
+
+
+@dataclass
+class Scene:
+    """What is known of a running job. `see` takes its log as it comes, event lines included."""
+
+    job: Job
+    stages: dict[str, str] = field(default_factory=dict[str, str])  # the stage -> its size, once known
+    stage: str = ""
+    warnings: list[str] = field(default_factory=list[str])
+    tail: deque[str] = field(default_factory=lambda: deque[str](maxlen=TAIL))
+    attempt: int = 1
+    _events: EventFilter = field(default_factory=EventFilter)
+    _reader: ProgressReader = field(default_factory=ProgressReader)
+    _open_line: bytes = b""
+
+    @property
+    def progress(self) -> Progress:
+        return richer(self._reader.progress, show.progress_of(self.job))
+
+    def see(self, chunk: bytes, at: float | None = None) -> list[Progress]:
+        """Take a piece of the log; a Progress for each epoch that it speaks of."""
+        own, events = self._events.feed(chunk)
+        for event in events:
+            self._tell(event)
+        self._keep_tail(own)
+        return self._reader.feed(own, at)
+
+    def end(self, at: float | None = None) -> list[Progress]:
+        """No more of the log will come."""
+        own = self._events.close() + b"\n"
+        self._keep_tail(own)
+        return self._reader.feed(own, at)
+
+    def look(self, job: Job) -> None:
+        """Take what is known of the job now. A new attempt starts from its first stage."""
+        if job.attempt != self.job.attempt:
+            self.stages, self.stage, self.attempt = {}, "", job.attempt
+        self.job = job
+
+    def _tell(self, event: Event) -> None:
+        if event.name == "stage":
+            self._enter(str(event.facts.get("stage")))
+        elif event.name == "fetched":
+            size = format_size(float(event.facts.get("bytes", 0)))
+            self.stages[str(event.facts.get("what"))] = size
+        elif event.name in ("warning", "failed"):
+            self.warnings.append(
+                " ".join(str(event.facts[part]) for part in ("what", "why", "next") if event.facts.get(part))
+            )
+
+    def _enter(self, stage: str) -> None:
+        self.stage = stage
+        if stage == "files":  # the first of an attempt
+            self.stages.clear()
+        if stage in STAGES and (stage == "command" or self._declared(stage)):
+            self.stages.setdefault(stage, "")
+
+    def _declared(self, stage: str) -> bool:
+        return bool(self.job.spec.get(stage))
+
+    def _keep_tail(self, data: bytes) -> None:
+        *whole, self._open_line = (self._open_line + data).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        self._open_line = self._open_line[-LONGEST_LINE:]
+        lines = (line.decode("utf-8", "replace").rstrip() for line in whole[-TAIL * 4 :])
+        self.tail.extend(printable(line) for line in lines if line)
+
+
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07?")
+
+
+def printable(line: str) -> str:
+    """Without what would move the cursor or colour the screen."""
+    plain = ESCAPES.sub("", line).replace("\t", "    ")
+    return "".join(letter for letter in plain if letter.isprintable())
+
+
+def text_of(line: Iterable[Span]) -> str:
+    return "".join(text for text, _ in line)
+
+
+def fit(line: Line, width: int) -> Line:
+    """The line, cut at the edge of the screen."""
+    room, fitted = width, list[Span]()
+    for text, style in line:
+        fitted.append((text if len(text) <= room else text[: max(room - 1, 0)] + "…" * (room > 0), style))
+        room -= len(text)
+        if room <= 0:
+            break
+    return fitted
+
+
+def header(scene: Scene) -> Line:
+    """`digits-7f3k2q9d1x  local  ▸ inputs 0.3 MB  ▸ running`."""
+    line: Line = [(scene.job.id, "bold"), (f"  {scene.job.platform}", "dim")]
+    if scene.job.attempt > 1:
+        line.append((f"  attempt {scene.job.attempt}", "yellow"))
+    if not scene.stages:
+        return line + waiting(scene.job)
+    for stage, size in scene.stages.items():
+        now = stage == scene.stage and not scene.job.status.terminal
+        line.append((f"  ▸ {STAGES.get(stage, stage)}", "cyan" if now else ""))
+        line.append((f" {size}", "dim") if size else ("", ""))
+    return line
+
+
+def waiting(job: Job) -> Line:
+    words = {Status.PENDING: "pending", Status.RUNNING: "running", Status.PAUSED: "paused"}
+    word = words.get(job.status, job.status.value.lower())
+    reason = show.one_line(job.message)
+    line: Line = [(f"  ▸ {word}", "yellow" if job.status in (Status.PENDING, Status.PAUSED) else "cyan")]
+    return (
+        [*line, (f"  {reason}", "dim")]
+        if reason and job.status is not Status.RUNNING and reason.lower() != word
+        else line
+    )
+
+
+def progress_line(progress: Progress, width: int) -> Line:
+    """`epoch 14/20  loss 0.093  accuracy 0.957  ████░░  70 %  ETA 0:06`; what does not fit is left out, the bar first."""
+    head: Line = [("epoch ", "dim"), (show.epoch(progress), "bold")]
+    end = ending(progress)
+    metrics: list[Line] = [metric(text) for text in show.metrics(progress)]
+    while metrics and length([*head, *flat(metrics), *end]) > width:
+        metrics.pop()
+    line = [*head, *flat(metrics)]
+    room = width - length([*line, *end]) - 2
+    return [*line, *bar(progress.fraction, min(BAR, room)), *end]
+
+
+def metric(text: str) -> Line:
+    name, _, value = text.partition(" ")
+    return [(f"  {name} ", "dim"), (value, "bold")]
+
+
+def ending(progress: Progress) -> Line:
+    if progress.fraction is None:
+        return []
+    eta = (
+        [(f"  ETA {format_clock(progress.eta_seconds)}", "dim")]
+        if progress.eta_seconds is not None and progress.fraction < 1
+        else []
+    )
+    return [(f"  {progress.fraction * 100:3.0f} %", "bold"), *eta]
+
+
+def bar(fraction: float | None, cells: int) -> Line:
+    """A bar of `cells`, filled by eighths of a cell; none where it would be too short to tell anything."""
+    if fraction is None or cells < LEAST_BAR:
+        return []
+    eighths = round(fraction * cells * 8)
+    full = "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+    return [("  ", ""), (full, "green"), ("░" * (cells - len(full)), "dim")]
+
+
+def flat(lines: Sequence[Line]) -> Line:
+    return [span for line in lines for span in line]
+
+
+def length(line: Line) -> int:
+    return len(text_of(line))
+
+
+def drawn(scene: Scene, width: int, seconds: float) -> list[Line]:
+    """The whole screen: where the job is, how far it is, and until it tells that, what it prints."""
+    lines = [fit(header(scene), width), *(fit([("  ! ", "yellow"), (text, "")], width) for text in scene.warnings[-2:])]
+    if scene.progress.epoch:
+        return [*lines, fit(progress_line(scene.progress, width), width)]
+    if scene.job.status.terminal:
+        return lines
+    printed = [fit([("  ", ""), (line, "dim")], width) for line in scene.tail]
+    return [*lines, *printed, fit([(f"{spinner(seconds)} {format_clock(seconds)}", "dim")], width)]
+
+
+def spinner(seconds: float) -> str:
+    return "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"[int(seconds * 8) % 10]
+
+
+MARKS = {Status.COMPLETE: "✓", Status.ERROR: "✗", Status.CANCELED: "■"}
+STYLES = {Status.COMPLETE: "green", Status.ERROR: "red", Status.CANCELED: "magenta"}
+
+
+def final(job: Job, progress: Progress, checkpoints: int) -> Line:
+    """`✓ Complete in 0:21 · accuracy 0.972 · 20 checkpoints, best is epoch 17`."""
+    facts = [f"{job.status} {'in' if job.status is Status.COMPLETE else 'after'} {format_clock(seconds_of(job))}"]
+    if job.status is Status.ERROR and job.exit_code is not None:
+        facts.append(f"exit code {job.exit_code}")
+    facts += [text for text in show.metrics(progress)[-1:] if progress.epoch]
+    facts += [plural(checkpoints, "checkpoint") + best(progress)] if checkpoints else []
+    return [(f"{MARKS.get(job.status, '?')} ", STYLES.get(job.status, "")), (" · ".join(facts), "bold")]
+
+
+def seconds_of(job: Job) -> float:
+    end = job.ended or job.seen_at
+    return max((end - (job.started or job.created)).total_seconds(), 0) if end else 0
+
+
+def best(progress: Progress) -> str:
+    return f", best is epoch {progress.best_epoch}" if progress.best_epoch else ""
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("s" if count != 1 else "")
+
+
+def places(found: Sequence[tuple[str, str]], width: int | None) -> list[Line]:
+    """`  results  runs/x/      curve  runs/x/curve.svg`: in one line where there is room."""
+    pairs: list[Line] = [[(f"{name}  ", "dim"), (path, "")] for name, path in found]
+    one = flat([[("  " if not index else "      ", ""), *pair] for index, pair in enumerate(pairs)])
+    if width is None or length(one) <= width:
+        return [one] if pairs else []
+    return [[("  ", ""), *pair] for pair in pairs]
+
+
+class Plain:
+    """The scene for a log: one line per stage and per epoch, each once."""
+
+    def __init__(self) -> None:
+        self.said: set[tuple[int, str]] = set()
+        self.epoch = 0  # the last that was printed
+        self.held: Progress | None = None  # an epoch whose values may still change
+        self.since = 0.0
+
+    def lines(self, scene: Scene, epochs: Iterable[Progress] = (), at: float = 0.0) -> list[str]:
+        """What is new since the last call. `at` is the time in seconds, by any steady clock."""
+        new = [line for key, line in self._stages(scene) if self._first(scene.attempt, key)]
+        for progress in epochs:
+            if self.held and progress.epoch > self.held.epoch:
+                new += self._epoch(self.held)
+            self.held, self.since = progress, at
+        if self.held and (scene.job.status.terminal or self._settled(self.held, at)):
+            new += self._epoch(self.held)
+        return new
+
+    def _settled(self, progress: Progress, at: float) -> bool:
+        """True when the epoch has told its own metrics, and nothing new for a while."""
+        own = bool(progress.history) and progress.history[-1].epoch == progress.epoch
+        return own and (progress.fraction == 1 or at - self.since > SETTLED_SECONDS)
+
+    def _stages(self, scene: Scene) -> Iterable[tuple[str, str]]:
+        yield (
+            "job",
+            f"{scene.job.id}  {scene.job.platform}" + (f"  attempt {scene.attempt}" if scene.attempt > 1 else ""),
+        )
+        if not scene.stages and not scene.job.status.terminal:
+            state = text_of(waiting(scene.job)).removeprefix("  ▸ ")
+            yield state, state
+        for stage, size in scene.stages.items():
+            if size or stage == scene.stage:
+                yield stage + size, f"{STAGES.get(stage, stage)} {size}".rstrip()
+        for text in scene.warnings:
+            yield text, f"warning: {text}"
+
+    def _first(self, attempt: int, key: str) -> bool:
+        known = (attempt, key) in self.said
+        self.said.add((attempt, key))
+        return not known
+
+    def _epoch(self, progress: Progress) -> list[str]:
+        if progress.epoch <= self.epoch:
+            return []
+        self.epoch = progress.epoch
+        return ["  ".join([f"epoch {show.epoch(progress)}", *show.metrics(progress)])]

@@ -1,0 +1,175 @@
+"""What jobs, events, findings and diagnoses look like to people. Pure: a record in, lines out.
+
+Not here: the screen of a running job (screen.py).
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from tao_sdk.cli.output import COLORS, Output
+from tao_sdk.model.clock import utc_now
+from tao_sdk.model.diagnosis import Diagnosis
+from tao_sdk.model.finding import Finding
+from tao_sdk.model.job import Event, Job
+from tao_sdk.model.progress import Progress, is_loss, telling_order
+from tao_sdk.model.status import Status
+from tao_sdk.model.units import format_clock
+
+HEAD = ("ID", "PLATFORM", "STATUS", "AGE", "TOOK", "PROGRESS", "MESSAGE")
+
+
+def progress_of(job: Job) -> Progress:
+    return Progress.from_json(job.progress.get("is", job.progress))
+
+
+def row(job: Job, now: datetime) -> tuple[str, ...]:
+    """A job as a row under HEAD."""
+    return (
+        job.id,
+        job.platform,
+        job.status.value,
+        age((now - job.created).total_seconds()),
+        took(job, now),
+        epoch(progress_of(job)),
+        one_line(job.message),
+    )
+
+
+def age(seconds: float) -> str:
+    """`12s`, `5m`, `3h`, `2d`: one unit is enough to find a job by."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{int(seconds // size)}{unit}"
+    return f"{max(int(seconds), 0)}s"
+
+
+def took(job: Job, now: datetime) -> str:
+    """How long it has run; empty before it started."""
+    if job.started is None:
+        return ""
+    return format_clock(max(((job.ended or now) - job.started).total_seconds(), 0))
+
+
+def epoch(progress: Progress) -> str:
+    if not progress.epoch:
+        return ""
+    return f"{progress.epoch}/{progress.epochs}" if progress.epochs else str(progress.epoch)
+
+
+def metrics(progress: Progress) -> list[str]:
+    """The loss and the most telling metric, as `loss 0.093`."""
+    names = sorted(progress.metrics, key=telling_order)
+    shown = [*[name for name in names if is_loss(name)][:1], *[name for name in names if not is_loss(name)][:1]]
+    return [f"{name} {number(progress.metrics[name])}" for name in shown] + [
+        f"{name} is not finite" for name in progress.not_finite[:1]
+    ]
+
+
+def number(value: float) -> str:
+    """`0.093`, `12.3`, `1.2e-05`: three digits that say something."""
+    if value == 0 or 0.001 <= abs(value) < 10:
+        return f"{value:.3f}"
+    return f"{value:.1f}" if 10 <= abs(value) < 100_000 else f"{value:.2g}"
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def path(text: str) -> str:
+    """A path as short as it can be said from here."""
+    try:
+        return str(Path(text).relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return text
+
+
+def details(job: Job, out: Output) -> list[str]:
+    """Everything worth knowing about one job."""
+    progress, now = progress_of(job), utc_now()
+    facts: Mapping[str, Any] = {
+        "status": "  ".join([out.status(job.status.value), one_line(job.message)]).rstrip(),
+        "attempt": job.attempt if job.attempt > 1 else "",
+        "exit code": job.exit_code,
+        "platform": job.platform,
+        "image": job.image,
+        "gpus": job.gpu_count,
+        "epoch": "  ".join([epoch(progress), *metrics(progress)]) if progress.epoch else "",
+        "created": moment(job.created),
+        "started": moment(job.started),
+        "ended": moment(job.ended),
+        "took": took(job, now),
+        "results": path(job.results_dir),
+        "labels": "  ".join(f"{name}={value}" for name, value in job.labels.items()),
+        "parent": job.parent,
+        **{name.replace("_", " "): value for name, value in job.backend_details.items() if name != "results_dir"},
+    }
+    told = {name: value for name, value in facts.items() if isinstance(value, (str, int)) and value != ""}
+    indent = max(map(len, told)) + 2
+    return [out.paint(job.id, bold=True), *(f"  {name:<{indent}}{value}" for name, value in told.items())]
+
+
+def moment(when: datetime | None) -> str:
+    """Local time, to the second."""
+    return when.astimezone().strftime("%Y-%m-%d %H:%M:%S") if when else ""
+
+
+def event(happened: Event, out: Output) -> str:
+    """`   12  14:03:22  digits-...  status  Running`."""
+    words = [out.status(happened.status.value)] if happened.status else []
+    words += [one_line(happened.raw)] if happened.raw else []
+    words += [
+        f"{name}={one_line(str(value))}" for name, value in happened.data.items() if value not in (None, "", {}, [])
+    ]
+    when = happened.time.astimezone().strftime("%H:%M:%S")
+    return f"{happened.seq:>5}  {when}  {happened.job_id}  {happened.kind:<8}  {'  '.join(words)}".rstrip()
+
+
+def finding(found: Finding, out: Output | None = None) -> str:
+    severity = found.severity.value
+    word = out.paint(severity, COLORS[severity]) if out else severity
+    return " ".join(part for part in (f"{word}: {found.what}", found.evidence, found.fix and f"-> {found.fix}") if part)
+
+
+def waiting_time(job: Job, now: datetime) -> str:
+    """`Pending for 12 min`, `Running for 0:21`, `Error after 0:03`."""
+    if job.status is Status.PENDING:
+        minutes = (now - job.created).total_seconds() / 60
+        return f"Pending for {int(minutes)} min" if minutes >= 1 else "Pending"
+    since = took(job, now)
+    return f"{job.status} {'after' if job.status.terminal else 'for'} {since}" if since else str(job.status)
+
+
+def why(job: Job, diagnosis: Diagnosis | None, out: Output) -> list[str]:
+    """Why a job waits or failed: the cause, what was seen, what to do."""
+    head = f"{out.status(job.status.value)}{waiting_time(job, utc_now())[len(job.status.value) :]}"
+    if diagnosis is None:
+        known = one_line(job.message)
+        return [f"{head}: {known}" if known and job.status is not Status.COMPLETE else f"{head}."]
+    return [f"{head}: {diagnosis.cause}", *explanation(diagnosis, out)]
+
+
+def explanation(diagnosis: Diagnosis, out: Output) -> list[str]:
+    return [
+        *labelled("Seen:", diagnosis.evidence, out.width),
+        *labelled("Do:", diagnosis.suggestion, out.width),
+        *(["Trying again can help."] if diagnosis.retryable else []),
+    ]
+
+
+def labelled(label: str, text: str, width: int | None) -> list[str]:
+    """`label text`, wrapped below the text; the text's own lines are kept. Nothing for an empty text."""
+    indent = " " * (len(label) + 1)
+    lines = [
+        part for line in text.strip("\n").splitlines() for part in wrapped(line, width and max(width - len(indent), 20))
+    ]
+    return [f"{label} {lines[0]}", *(f"{indent}{line}".rstrip() for line in lines[1:])] if lines else []
+
+
+def wrapped(line: str, width: int | None) -> Sequence[str]:
+    return [line] if width is None else textwrap.wrap(line, width, break_on_hyphens=False) or [""]

@@ -1,0 +1,266 @@
+"""`tao run` and `tao plan`: from a job file, flags, or a command after `--`, to a job."""
+
+from __future__ import annotations
+
+import base64
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tao_sdk.cli import exit_codes, show
+from tao_sdk.cli.command import command, platform_option
+from tao_sdk.cli.failure import Detached
+from tao_sdk.cli.flags import OPTION, SPEC, flags, generic, given
+from tao_sdk.cli.output import Output
+from tao_sdk.client.job_file import JobFile, options_class, read_job_file
+from tao_sdk.model.errors import SpecError, UsageError
+from tao_sdk.model.fields import settings_of
+from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.secrets import is_secret_name
+from tao_sdk.model.spec import JobSpec, read_spec
+
+if TYPE_CHECKING:
+    from tao_sdk.client.client import Client
+    from tao_sdk.engine.submit import Planned
+    from tao_sdk.model.job import Job
+
+DEFAULT_PLATFORM = "local"
+OWN_FLAGS = frozenset({*settings_of(JobSpec), "platform", "option", "detach", "json", "state_file", "help"})
+LONGEST_SHOWN = 4000  # characters of one text of a plan; --json shows all
+
+
+class Submitting(click.Command):
+    """A command whose flags depend on the platform that it is given, and that takes a command after `--`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        before, words = split_at_dashes(args)
+        ctx.meta["tao.words"] = words
+        ctx.meta["tao.platform"] = platform_in(before)
+        return super().parse_args(ctx, before)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        own = super().get_params(ctx)
+        record = options_class(ctx.meta.get("tao.platform", DEFAULT_PLATFORM))
+        return [*own, *flags(JobSpec, SPEC), *(flags(record, OPTION, OWN_FLAGS) if record else [])]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {"Options": [], "What to run": [], "How to run it": []}
+        groups[(how := f"How to run it on {ctx.meta['tao.platform']}")] = groups.pop("How to run it")
+        for param in self.get_params(ctx):
+            name = param.name or ""
+            group = "What to run" if name.startswith(SPEC) else how if name.startswith(OPTION) else "Options"
+            if record := param.get_help_record(ctx):
+                groups[group].append(record)
+        for title, records in groups.items():
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+def split_at_dashes(args: Sequence[str]) -> tuple[list[str], list[str]]:
+    at = list(args).index("--") if "--" in args else len(args)
+    return list(args[:at]), list(args[at + 1 :])
+
+
+def platform_in(args: Sequence[str]) -> str:
+    """The platform whose flags are meant: that of --platform, else that of the job file. Quick, and only for the flags."""
+    for index, word in enumerate(args):
+        name, equals, value = word.partition("=")
+        if name == "--platform":
+            return value if equals else "".join(args[index + 1 : index + 2])
+    for word in args:
+        if word.endswith((".yaml", ".yml")) and Path(word).is_file():
+            found = re.search(r"^platform:\s*([\w-]+)", Path(word).read_text(errors="replace"), re.MULTILINE)
+            return found[1] if found else DEFAULT_PLATFORM
+    return DEFAULT_PLATFORM
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be run where, and the file it came from, if any."""
+
+    spec: JobSpec
+    platform: str
+    options: Mapping[str, Any]
+    file: JobFile | None
+
+    def located(self, error: SpecError) -> SpecError:
+        return self.file.located(error) if self.file else error
+
+
+def asked(job_file: str | None, platform: str | None, option: Sequence[str], params: Mapping[str, Any]) -> Asked:
+    """The job that the command line asks for; what it says wins over the job file."""
+    words: list[str] = click.get_current_context().meta["tao.words"]
+    changes = given(JobSpec, params, SPEC)
+    if words:
+        changes["command"] = words[0] if len(words) == 1 else shlex.join(words)
+    refuse_nothing(job_file, changes)
+    native = changes.pop("native", None)
+    file = read_job_file(job_file, changes) if job_file else None
+    where = platform or (file.platform if file else None) or DEFAULT_PLATFORM
+    spec = file.spec_for(where) if file else read_spec(changes)
+    return Asked(replace(spec, native=native) if native else spec, where, options(where, file, option, params), file)
+
+
+def options(platform: str, file: JobFile | None, option: Sequence[str], params: Mapping[str, Any]) -> dict[str, Any]:
+    record = options_class(platform)
+    typed = {**given(record, params, OPTION), **generic(record, option, platform)} if record else {}
+    return {**(file.options_for(platform) if file else {}), **typed}
+
+
+def refuse_nothing(job_file: str | None, changes: Mapping[str, Any]) -> None:
+    if job_file is None and not changes.get("command"):
+        raise UsageError(
+            "There is nothing to run.", "", "Name a job file, or write a command after --: tao run -- python train.py"
+        )
+    if job_file is not None and job_file.endswith((".py", ".sh")):
+        runner = "python" if job_file.endswith(".py") else "bash"
+        raise UsageError(
+            f"{job_file} is not a job file.",
+            "",
+            f"To run it: tao run --files {job_file} -- {runner} {Path(job_file).name}",
+        )
+
+
+def submitting(verb: Any) -> Any:
+    """The arguments that run and plan have in common."""
+    verb = click.option("--option", "option", multiple=True, metavar="NAME=VALUE", help="Any option of the platform.")(
+        verb
+    )
+    verb = platform_option(help="Where to run it. Default: as the job file says, else local.")(verb)
+    return click.argument("job_file", required=False, metavar="[JOB.yaml]", type=click.Path())(verb)
+
+
+@command("run", cls=Submitting, watches=True)
+@submitting
+@click.option("--detach", "-d", is_flag=True, help="Hand the job over and return at once.")
+def run(
+    client: Client,
+    out: Output,
+    job_file: str | None,
+    platform: str | None,
+    option: tuple[str, ...],
+    detach: bool,
+    **params: Any,
+) -> int:
+    """Run a job file, or the command after --, and watch it until it has ended. Flags win over the job file.
+
+    \b
+      tao run job.yaml
+      tao run job.yaml --platform slurm --gpus 8 --time-limit 4h
+      tao run --image nvcr.io/nvidia/pytorch:24.01-py3 -- python -c 'print(1)'
+
+    Ctrl-C leaves the job running, and says how to come back.
+    """
+    wanted = asked(job_file, platform, option, params)
+    warn_of_open_secrets(out, params)
+    try:
+        submission = client.submit(wanted.spec, wanted.platform, wanted.options)
+    except SpecError as error:
+        raise wanted.located(error) from None
+    for finding in submission.findings:
+        out.note(show.finding(finding))
+    for note in submission.notes:
+        out.note(f"note: {note}")
+    return detached(out, submission.job) if detach else watched(client, out, submission.job)
+
+
+def detached(out: Output, job: Job) -> int:
+    out.object(job.to_json())
+    out.line(f"{job.id}  {job.platform}  {out.status(job.status.value)}")
+    out.note(f"Come back: tao logs -f {job.id}")
+    return exit_codes.DONE
+
+
+def watched(client: Client, out: Output, job: Job) -> int:
+    from tao_sdk.cli.watching import ended_with_events, ended_with_screen
+
+    try:
+        ended = (ended_with_events if out.json else ended_with_screen)(client, out, job)
+    except KeyboardInterrupt:
+        raise Detached(f"Detached; {job.id} goes on.", f"tao logs -f {job.id}") from None
+    return exit_codes.of_statuses([ended.status])
+
+
+def warn_of_open_secrets(out: Output, params: Mapping[str, Any]) -> None:
+    """A value on the command line can be read by everybody on this machine, while the command runs."""
+    for text in params.get(SPEC + "env_vars") or ():
+        name, equals, _ = text.partition("=")
+        if equals and is_secret_name(name):
+            out.note(
+                f"warning: others on this machine can read {name} in this command line. Write --env {name}: it is taken from the environment."
+            )
+
+
+@command("plan", cls=Submitting)
+@submitting
+def plan(
+    client: Client, out: Output, job_file: str | None, platform: str | None, option: tuple[str, ...], **params: Any
+) -> int:
+    """Show exactly what `tao run` with the same arguments would send, and what the checks say. Nothing is sent or stored.
+
+    Secrets are shown by name. The exit code is 2 when the job would be refused.
+    """
+    wanted = asked(job_file, platform, option, params)
+    try:
+        planned = client.plan(wanted.spec, wanted.platform, wanted.options)
+    except SpecError as error:
+        raise wanted.located(error) from None
+    out.object(plan_json(planned))
+    out.lines([] if out.json else plan_lines(planned, out))
+    refused = any(finding.severity is Severity.ERROR for finding in planned.findings)
+    return exit_codes.WRONG if refused else exit_codes.DONE
+
+
+def plan_json(planned: Planned) -> dict[str, Any]:
+    """The plan object of --json, schema 1."""
+    plan = planned.plan
+    return {
+        "schema": 1,
+        "id": plan.attempt.job_id,
+        "platform": plan.attempt.platform,
+        "endpoint": plan.attempt.endpoint,
+        **plan.to_json(),
+        "findings": [finding.to_json() for finding in planned.findings],
+    }
+
+
+def plan_lines(planned: Planned, out: Output) -> list[str]:
+    """The plan as YAML: scripts keep their lines."""
+    whole = plan_json(planned)
+    whole["files"] = [
+        {**file, "mode": f"{file['mode']:04o}", "content": readable(file["content"])} for file in whole["files"]
+    ]
+    findings: list[Finding] = list(planned.findings)
+    del whole["findings"], whole["schema"]
+    return [
+        *yaml_lines({name: value for name, value in whole.items() if value}),
+        *(show.finding(each, out) for each in findings),
+    ]
+
+
+def readable(content: str) -> str:
+    data = base64.b64decode(content)
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return f"({len(data)} bytes that are no text; --json shows them)"
+
+
+def yaml_lines(value: Any) -> list[str]:
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """Texts of several lines as they are."""
+
+    def text(dumper: Any, data: str) -> Any:
+        shown = data if len(data) <= LONGEST_SHOWN else f"{data[:200]}… ({len(data)} characters; --json shows all)"
+        return dumper.represent_scalar("tag:yaml.org,2002:str", shown, style="|" if "\n" in shown else None)
+
+    Dumper.add_representer(str, text)
+    return yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=10**9).rstrip("\n").split("\n")

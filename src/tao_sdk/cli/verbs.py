@@ -1,0 +1,31 @@
+"""The verbs of the command: what each is called, what it does in a few words, and the module that is loaded when it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Verb(NamedTuple):
+    module: str
+    summary: str
+
+
+VERBS: Mapping[str, Verb] = {
+    "run": Verb("submit", "Run a job file, or a command, and watch it."),
+    "plan": Verb("submit", "Show exactly what `run` would send; nothing is sent."),
+    "ls": Verb("look", "List jobs, newest first."),
+    "status": Verb("look", "Show how jobs stand."),
+    "logs": Verb("logs", "Print a job's log; -f follows it."),
+    "events": Verb("look", "Show everything that happened, in order."),
+    "wait": Verb("wait", "Wait until jobs have ended."),
+    "cancel": Verb("wait", "End jobs; their logs and results are kept."),
+    "why": Verb("look", "Say why a job waits or failed, and what to do."),
+    "watch": Verb("wait", "Carry live jobs to their end: retries and hooks."),
+    "results": Verb("results", "Show a job's results and best checkpoint; --fetch copies them."),
+    "files": Verb("results", "Show what a path is, as the backend sees it."),
+    "rm": Verb("keep", "Forget ended jobs; their results stay."),
+    "gc": Verb("keep", "Remove what ended jobs left at the backends."),
+    "doctor": Verb("doctor", "Find what is missing or wrong on this machine."),
+    "completion": Verb("completion", "Print the completion script for bash, zsh or fish."),
+}

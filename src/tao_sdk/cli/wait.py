@@ -1,0 +1,92 @@
+"""`tao wait`, `cancel`, `watch`: the ends of jobs."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from datetime import timedelta
+from functools import partial
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import click
+
+from tao_sdk.cli import exit_codes, show
+from tao_sdk.cli.command import Duration, command, jobs_argument, one_or_list
+from tao_sdk.cli.failure import Detached
+from tao_sdk.model.clock import utc_now
+
+if TYPE_CHECKING:
+    from tao_sdk.cli.output import Output
+    from tao_sdk.client.client import Client
+    from tao_sdk.model.job import Job
+
+POLL_SECONDS = 5.0
+
+
+@command("wait")
+@jobs_argument
+@click.option("--timeout", type=Duration(), help="Give up after this long (exit code 5); the jobs go on.")
+def wait(client: Client, out: Output, jobs: tuple[str, ...], timeout: timedelta | None) -> int:
+    """Wait until every job has ended, and show how each did.
+
+    The exit code is 1 if any ended in Error, else 6 if any is Canceled.
+    """
+
+    def changed(job: Job) -> None:
+        out.note(standing(job, out))
+
+    ids = [client.get_job(job).id for job in jobs]
+    try:
+        ended = client.wait_all(ids, timeout.total_seconds() if timeout is not None else None, on_change=changed)
+    except KeyboardInterrupt:
+        raise Detached("Detached; the jobs go on.", f"tao wait {' '.join(ids)}") from None
+    out.object(one_or_list([job.to_json() for job in ended], len(jobs)))
+    out.lines(standing(job, out) for job in ended)
+    return exit_codes.of_statuses(job.status for job in ended)
+
+
+def standing(job: Job, out: Output) -> str:
+    since = show.waiting_time(job, utc_now())[len(job.status.value) :]
+    message = show.one_line(job.message)
+    return f"{job.id}  {out.status(job.status.value)}{since}" + (f"  {message}" if message else "")
+
+
+@command("cancel")
+@jobs_argument
+@click.option(
+    "--grace", type=Duration(), default="10s", show_default=True, help="How long the command has to end by itself."
+)
+def cancel(client: Client, out: Output, jobs: tuple[str, ...], grace: timedelta) -> int:
+    """End jobs. Their logs and results are kept. A job that is over already stays what it is."""
+    ids = [client.get_job(job, look=False).id for job in jobs]
+    over = {job: client.cancel_job(job, grace.total_seconds()) for job in ids}
+    found = [client.get_job(job) for job in ids]
+    out.object(one_or_list([job.to_json() for job in found], len(jobs)))
+    for job in found:
+        out.line(standing(job, out))
+        if not over[job.id]:
+            out.note(f"{job.id} was told to end and has not been seen to: tao wait {job.id}")
+    return exit_codes.DONE if all(over.values()) else exit_codes.TIMED_OUT
+
+
+def told_to_stop(stop: threading.Event, _signal: int, _frame: FrameType | None) -> None:
+    stop.set()
+
+
+@command("watch")
+@click.option("--forever", is_flag=True, help="Stay when no job is live, as a service does.")
+def watch(client: Client, out: Output, forever: bool) -> int:
+    """Carry live jobs to their end in the foreground: retries, hooks, kept logs. Ends when no job is live."""
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, partial(told_to_stop, stop))
+    out.note(f"Watching {len(client.store.live())} live jobs. Ctrl-C stops watching; the jobs go on.")
+    try:
+        client.watch(stop)
+        while forever and not stop.wait(POLL_SECONDS):
+            client.watch(stop)
+    except KeyboardInterrupt:
+        raise Detached("No longer watching; the jobs go on.", "tao watch") from None
+    out.object({"schema": 1, "live": len(client.store.live())})
+    out.note("No job is live.")
+    return exit_codes.DONE

@@ -1,0 +1,207 @@
+"""Watching a job that was just submitted: its log and status feed a Scene, which is drawn until the job has ended.
+
+On a terminal the scene is drawn in place, several times a second; elsewhere, what is new is printed as plain lines.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tao_sdk.cli import screen, show
+from tao_sdk.cli.screen import Line, Plain, Scene
+from tao_sdk.model.checkpoints import checkpoints
+from tao_sdk.model.curve import curve_svg, curve_text
+from tao_sdk.model.errors import TaoError, Unreachable
+from tao_sdk.model.job import Job
+from tao_sdk.model.progress import Progress
+from tao_sdk.model.status import Status
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from tao_sdk.cli.output import Output
+    from tao_sdk.client.client import Client
+    from tao_sdk.client.results import Results
+
+TICK_SECONDS = 0.1
+LOOK_SECONDS = 0.5  # at the store; the watcher asks the backend, as often as is polite there
+CURVE = "curve.svg"
+
+Draw = Callable[[Scene, list[Progress]], None]
+
+
+class LogFeed:
+    """The job's log, read in a thread, so that the screen moves while the job is silent."""
+
+    def __init__(self, client: Client, job_id: str) -> None:
+        self._pieces: queue.Queue[bytes | None] = queue.Queue(maxsize=64)
+        self.over = False
+        threading.Thread(target=self._read, args=(client, job_id), name="tao-log", daemon=True).start()
+
+    def _read(self, client: Client, job_id: str) -> None:
+        try:
+            for chunk in client.follow_logs(job_id, events=True):
+                self._pieces.put(chunk)
+        except TaoError:
+            pass  # the end of the job is told by its status; its log can be asked for again
+        finally:
+            self._pieces.put(None)
+
+    def take(self) -> Iterator[bytes]:
+        """What has come since the last call; waits a tick for it."""
+        wait: float | None = TICK_SECONDS
+        for _ in range(64):
+            try:
+                piece = self._pieces.get(timeout=wait) if wait else self._pieces.get_nowait()
+            except queue.Empty:
+                return
+            if piece is None:
+                self.over = True
+                return
+            wait = None
+            yield piece
+
+
+def ended_with_screen(client: Client, out: Output, job: Job) -> Job:
+    """Draw the job until it has ended, then how it ended; the job as it then is."""
+    scene = Scene(job)
+    drawing = live_screen(out) if out.terminal else plain_lines(out)
+    with drawing as draw:
+        follow(client, scene, draw)
+    tell_end(client, out, scene)
+    return scene.job
+
+
+def follow(client: Client, scene: Scene, draw: Draw) -> None:
+    """Feed the scene until the job has ended and its log has been read."""
+    feed, looked = LogFeed(client, scene.job.id), 0.0
+    draw(scene, [])
+    while not (feed.over and scene.job.status.terminal):
+        epochs = [epoch for chunk in feed.take() for epoch in scene.see(chunk, time.monotonic())]
+        if feed.over:
+            scene.look(client.get_job(scene.job.id))
+            time.sleep(TICK_SECONDS)
+        elif time.monotonic() - looked > LOOK_SECONDS:
+            scene.look(client.get_job(scene.job.id, look=False))
+            looked = time.monotonic()
+        draw(scene, epochs)
+    draw(scene, scene.end(time.monotonic()))
+
+
+@contextmanager
+def plain_lines(out: Output) -> Generator[Draw]:
+    plain = Plain()
+
+    def draw(scene: Scene, epochs: list[Progress]) -> None:
+        out.lines(plain.lines(scene, epochs, time.monotonic()))
+
+    yield draw
+
+
+def live_screen(out: Output) -> AbstractContextManager[Draw]:
+    """Draws in place with rich, which is loaded only here."""
+    from rich.console import Console, Group
+    from rich.live import Live
+
+    console = Console(no_color=not out.color, highlight=False)
+
+    @contextmanager
+    def drawing() -> Generator[Draw]:
+        began = time.monotonic()
+        with Live(console=console, auto_refresh=False, transient=False) as live:
+
+            def draw(scene: Scene, _: list[Progress]) -> None:
+                lines = screen.drawn(scene, console.width, time.monotonic() - began)
+                live.update(Group(*map(rich_text, lines)), refresh=True)
+
+            yield draw
+
+    return drawing()
+
+
+def rich_text(line: Line) -> Text:
+    from rich.text import Text
+
+    return Text.assemble(*line, no_wrap=True)
+
+
+def painted(out: Output, line: Line) -> str:
+    """A line for stdout, coloured where colour can be seen."""
+    styles: dict[str, dict[str, Any]] = {"": {}, "bold": {"bold": True}, "dim": {"dim": True}}
+    return "".join(out.paint(text, **styles.get(style, {"color": style})) for text, style in line)
+
+
+def tell_end(client: Client, out: Output, scene: Scene) -> None:
+    """How it ended: the final line, where the results are, the curve; why it failed."""
+    found = results_of(client, scene.job)
+    progress = scene.progress if found is None else screen.richer(scene.progress, found.progress)
+    width = out.width or 80
+    if progress.epoch > 1 and out.terminal:
+        out.lines(["", *(f"  {line}" for line in curve_text(progress, min(width - 4, 96))), ""])
+    if not progress.epoch and scene.job.status is not Status.ERROR:
+        out.lines(f"  {line}" for line in scene.tail)
+    count = (
+        len(checkpoints([(file.path, file.size, file.mtime) for file in found.files], found.dir, found.manifest))
+        if found
+        else 0
+    )
+    out.line(painted(out, screen.fit(screen.final(scene.job, progress, count), out.width or 10_000)))
+    out.lines(painted(out, line) for line in screen.places(places(scene.job, progress), out.width))
+    if scene.job.status is not Status.COMPLETE:
+        tell_why(client, out, scene)
+
+
+def results_of(client: Client, job: Job) -> Results | None:
+    """What the job left; None where it cannot be seen from here now."""
+    try:
+        return client.results(job.id)
+    except Unreachable:
+        return None
+
+
+def places(job: Job, progress: Progress) -> list[tuple[str, str]]:
+    found = [("results", show.path(job.results_dir).rstrip("/") + "/")] if job.results_dir else []
+    curve = write_curve(job, progress)
+    return [*found, ("curve", show.path(str(curve)))] if curve else found
+
+
+def write_curve(job: Job, progress: Progress) -> Path | None:
+    """The loss curve beside the results, where they lie on this machine."""
+    folder = Path(job.results_dir)
+    if not job.results_dir or not folder.is_dir() or len(progress.history) < 2:
+        return None
+    try:
+        (folder / CURVE).write_text(curve_svg(progress), encoding="utf-8")
+    except OSError:
+        return None
+    return folder / CURVE
+
+
+def tell_why(client: Client, out: Output, scene: Scene) -> None:
+    diagnosis = client.diagnose(scene.job.id)
+    if diagnosis is not None:
+        out.lines(f"  {line}" for line in [diagnosis.cause, *show.explanation(diagnosis, out)])
+    if scene.tail:
+        out.line(out.paint("  The end of its log:", dim=True))
+        out.lines(screen.text_of(screen.fit([("  | ", ""), (line, "")], out.width or 10_000)) for line in scene.tail)
+    out.line(out.paint(f"  All of it: tao logs {scene.job.id}", dim=True))
+
+
+def ended_with_events(client: Client, out: Output, job: Job) -> Job:
+    """`tao run --json`: every event as a line, then the job as the last."""
+    since = 0
+    while True:
+        job = client.refresh_progress(client.get_job(job.id))
+        for event in client.events(job.id, since):
+            since = event.seq
+            out.json_line(event.to_json())
+        if job.status.terminal:
+            out.json_line(job.to_json())
+            return job
+        time.sleep(LOOK_SECONDS)

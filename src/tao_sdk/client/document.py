@@ -1,0 +1,342 @@
+"""Documents: a YAML or JSON file as values that know where they stand.
+
+Here: reading and its traps (1e-05 is a number, `on` as a key is a text, a key is given once). Not here: what the values
+mean (job_file.py).
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from tao_sdk.model.errors import SpecError
+from tao_sdk.model.units import format_size
+
+LARGEST = 16_000_000  # bytes; a spec of 4 MB is the largest anybody has asked for
+MOST_VALUES = 1_000_000  # with every alias counted as often as it is used
+DEEPEST = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value stands: `job.yaml:3:5`, as editors and compilers write it; without a line, the whole file."""
+
+    path: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}:{self.column}" if self.line else self.path
+
+
+class DocumentError(SpecError):
+    """A file that cannot be used as it is written; the text starts with the place of the mistake."""
+
+    code = "job_file.invalid"
+
+    def __init__(self, place: Place, what: str, why: str = "", next: str = "") -> None:
+        super().__init__(f"{place}: {what}", why, next)
+        self.place = place
+
+
+SHAPES = {
+    "dict": "a mapping",
+    "list": "a list",
+    "str": "a text",
+    "int": "a number",
+    "float": "a number",
+    "bool": "true or false",
+    "NoneType": "empty",
+}
+
+Scalar = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One value of a document. `data` holds Values where it is a list or a mapping; `text` is a scalar as written."""
+
+    place: Place
+    data: Scalar | list[Value] | dict[str, Value]
+    text: str = ""
+    keys: dict[str, Place] = field(default_factory=dict[str, Place])
+    weight: int = 1
+
+    @property
+    def shape(self) -> str:
+        """What it is, in a word for people."""
+        return SHAPES[type(self.data).__name__]
+
+    @property
+    def mapping(self) -> dict[str, Value]:
+        assert isinstance(self.data, dict)
+        return self.data
+
+    def plain(self, as_text: bool = False) -> Any:
+        """The value without places; `as_text` leaves scalars as they are written, so that 1.10 stays 1.10."""
+        if isinstance(self.data, dict):
+            return {key: item.plain(as_text) for key, item in self.data.items()}
+        if isinstance(self.data, list):
+            return [item.plain(as_text) for item in self.data]
+        return self.text if as_text and self.data is not None else self.data
+
+
+def read_document(path: Path) -> Value:
+    """The one value that a YAML or JSON file holds. Raises DocumentError with file, line and column."""
+    text = read_text(path)
+    if path.suffix == ".json":
+        check_json(text, path)
+        text = as_yaml(text)
+    return compose(text, str(path))
+
+
+def read_text(path: Path) -> str:
+    whole = Place(str(path))
+    try:
+        with path.open("rb") as file:
+            raw = file.read(LARGEST + 1)
+    except FileNotFoundError:
+        raise DocumentError(whole, "there is no such file.", "", near_files(path)) from None
+    except IsADirectoryError:
+        raise DocumentError(whole, "this is a folder.", "", "Name the file in it.") from None
+    except OSError as error:
+        raise DocumentError(whole, f"cannot be read: {error.strerror}.") from None
+    if len(raw) > LARGEST:
+        size = format_size(max(path.stat().st_size, len(raw)))
+        raise DocumentError(
+            whole, f"this file has {size}; {format_size(LARGEST)} is the limit.", "", "Name large data under inputs."
+        )
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        before = raw[: error.start].decode("utf-8", "replace")
+        raise DocumentError(
+            position(whole.path, before), "this is not UTF-8 text.", "", "Save the file as UTF-8."
+        ) from None
+
+
+def near_files(path: Path) -> str:
+    if not path.parent.is_dir():
+        return f"There is no folder {path.parent} either."
+    near = difflib.get_close_matches(path.name, [each.name for each in path.parent.iterdir()], n=1)
+    return f"Did you mean {path.with_name(near[0])}?" if near else ""
+
+
+def position(path: str, before: str) -> Place:
+    """The place that comes after the text `before`."""
+    return Place(path, before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
+
+
+def check_json(text: str, path: Path) -> None:
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DocumentError(Place(str(path), error.lineno, error.colno), f"this is not JSON: {error.msg}.") from None
+    except RecursionError:
+        raise DocumentError(Place(str(path)), f"this is nested more than {DEEPEST} levels deep.") from None
+
+
+def as_yaml(text: str) -> str:
+    """JSON that YAML reads alike: no tabs, and no character written as two halves (`\\ud83d\\ude00`)."""
+
+    def whole(match: re.Match[str]) -> str:
+        return match[1] + json.loads(f'"{match[2]}"')
+
+    halves = re.compile(r"((?<!\\)(?:\\\\)*)(\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2})")
+    return halves.sub(whole, text.replace("\t", " "))
+
+
+def compose(text: str, path: str) -> Value:
+    """The value that a YAML text holds; an empty text holds None."""
+    import yaml
+
+    builder = Builder(path)
+    try:
+        loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        events = cast("Iterator[Any]", yaml.parse(text, loader))  # pyright: ignore[reportUnknownMemberType]
+        for event in events:
+            builder.take(event)
+    except yaml.MarkedYAMLError as error:
+        raise syntax_error(error, text, path) from None
+    except yaml.reader.ReaderError as error:
+        place = position(path, text[: error.position])
+        raise DocumentError(place, f"this character cannot be here: {error.character!r}.") from None
+    return builder.documents[0] if builder.documents else Value(Place(path, 1, 1), None)
+
+
+# What the parser says -> what people do about it.
+REMEDIES = {
+    "mapping values are not allowed": "Put a text that holds a colon and a space in quotes.",
+    "could not find expected ':'": "Write `key: value`.",
+    "did not find expected key": "Indent it like its neighbours, or put the text before it in quotes.",
+    "did not find expected ',' or": "A [ or { is not closed.",
+    "did not find expected alphabetic or numeric": "Put a text that starts with * or & in quotes.",
+    "that cannot start any token": "Put a text that starts with this character in quotes.",
+    "unexpected end of stream": "A quote is not closed.",
+}
+
+
+def syntax_error(error: Any, text: str, path: str) -> DocumentError:
+    mark = error.problem_mark or error.context_mark
+    place = Place(path, mark.line + 1, mark.column + 1)
+    line: str = [*text.splitlines(), ""][min(int(mark.line), text.count("\n"))]
+    if "\t" in line[: mark.column + 1] and not line[: mark.column].strip():
+        return DocumentError(place, "a tab indents this line.", "YAML takes spaces only.", "Replace the tab by spaces.")
+    problem = " ".join(str(part) for part in (error.context, error.problem) if part)
+    remedy = next((remedy for words, remedy in REMEDIES.items() if words in problem), "")
+    return DocumentError(place, f"this is not YAML: {problem}.", "", remedy)
+
+
+@dataclass
+class Branch:
+    """A list or a mapping that is not closed yet; a mapping's keys and values take turns in `items`."""
+
+    place: Place
+    anchor: str | None
+    is_mapping: bool
+    items: list[Value] = field(default_factory=list[Value])
+
+
+class Builder:
+    """Makes Values of the parser's events. No recursion, so that depth is ours to limit."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.open: list[Branch] = []
+        self.anchors: dict[str, Value | None] = {}
+        self.documents: list[Value] = []
+
+    def take(self, event: Any) -> None:
+        name = type(event).__name__
+        place = Place(self.path, event.start_mark.line + 1, event.start_mark.column + 1)
+        if name == "ScalarEvent":
+            self.add(scalar(event, place), event.anchor)
+        elif name == "AliasEvent":
+            self.add(self.alias(event.anchor, place), None)
+        elif name in ("MappingStartEvent", "SequenceStartEvent"):
+            self.begin(event, place, name == "MappingStartEvent")
+        elif name in ("MappingEndEvent", "SequenceEndEvent"):
+            branch = self.open.pop()
+            self.add(mapping(branch) if branch.is_mapping else sequence(branch), branch.anchor)
+        elif name == "DocumentStartEvent" and self.documents:
+            raise DocumentError(place, "a second document starts here.", "A file holds one.", "Remove the line ---.")
+
+    def begin(self, event: Any, place: Place, is_mapping: bool) -> None:
+        if event.tag and not event.tag.endswith((":map", ":seq")):
+            raise DocumentError(place, f"the tag {event.tag} has no meaning here.", "", "Leave it out.")
+        if len(self.open) >= DEEPEST:
+            raise DocumentError(place, f"this is nested more than {DEEPEST} levels deep.")
+        if event.anchor:
+            self.anchors[event.anchor] = None
+        self.open.append(Branch(place, event.anchor, is_mapping))
+
+    def alias(self, name: str, place: Place) -> Value:
+        if name not in self.anchors:
+            raise DocumentError(
+                place,
+                f"*{name} refers to nothing above.",
+                "",
+                f"Put &{name} before what is meant, or the text in quotes.",
+            )
+        value = self.anchors[name]
+        if value is None:
+            raise DocumentError(place, f"*{name} refers to what it is in.", "The value would have no end.")
+        return value
+
+    def add(self, value: Value, anchor: str | None) -> None:
+        if anchor:
+            self.anchors[anchor] = value
+        if value.weight > MOST_VALUES:
+            raise DocumentError(
+                value.place, f"this holds more than {MOST_VALUES:,} values.", "Aliases count as often as they are used."
+            )
+        (self.open[-1].items if self.open else self.documents).append(value)
+
+
+def sequence(branch: Branch) -> Value:
+    return Value(branch.place, branch.items, weight=1 + sum(item.weight for item in branch.items))
+
+
+def mapping(branch: Branch) -> Value:
+    items: dict[str, Value] = {}
+    keys: dict[str, Place] = {}
+    merged: dict[str, Value] = {}
+    for key, value in zip(branch.items[::2], branch.items[1::2], strict=True):
+        if isinstance(key.data, (dict, list)):
+            raise DocumentError(key.place, f"a key is {key.shape}.", "A key is a text.")
+        if key.text == "<<":
+            for each in merge(value):
+                merged = {**each, **merged}
+            continue
+        if key.text in keys:
+            raise DocumentError(
+                key.place, f"{key.text} is given a second time.", f"It stands in line {keys[key.text].line} already."
+            )
+        items[key.text], keys[key.text] = value, key.place
+    whole = {**merged, **items}
+    return Value(branch.place, whole, "", keys, 1 + sum(value.weight for value in whole.values()))
+
+
+def merge(value: Value) -> Iterator[dict[str, Value]]:
+    """The mappings that `<<:` takes over; what is written beside it, and the first of several, wins."""
+    for each in value.data if isinstance(value.data, list) else [value]:
+        if not isinstance(each.data, dict):
+            raise DocumentError(each.place, f"<< takes over a mapping; this is {each.shape}.")
+        yield each.data
+
+
+NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+TRUE_OR_FALSE = {
+    word: truth
+    for truth, words in {True: ("yes", "true", "on"), False: ("no", "false", "off")}.items()
+    for plain in words
+    for word in (plain, plain.capitalize(), plain.upper())
+}
+INTEGER = re.compile(r"[-+]?(?:0|[1-9][0-9_]*)", re.ASCII)
+BASED = re.compile(r"([-+]?)0(?:x([0-9a-fA-F_]+)|b([01_]+)|o?([0-7_]+))", re.ASCII)
+FLOAT = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?", re.ASCII)
+NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", re.ASCII)
+
+
+def scalar(event: Any, place: Place) -> Value:
+    """A scalar as YAML 1.1 reads it, with three differences: 1e-05 is a number; 4:30:00 and 2026-01-01 are texts."""
+    text: str = event.value
+    if event.tag in (None, "tag:yaml.org,2002:str", "!"):
+        quoted = not event.implicit[0] or event.tag is not None
+        return Value(place, text if quoted else resolve(text, place), text)
+    kinds = {"int": int, "float": float, "bool": TRUE_OR_FALSE.__getitem__, "null": lambda _: None}  # pyright: ignore[reportUnknownVariableType, reportUnknownLambdaType]
+    try:
+        data: Scalar = kinds[event.tag.removeprefix("tag:yaml.org,2002:")](text)  # pyright: ignore[reportUnknownVariableType]
+    except (KeyError, ValueError):
+        raise DocumentError(place, f"the tag {event.tag} has no meaning here.", "", "Leave it out.") from None
+    return Value(place, data, text)
+
+
+def resolve(text: str, place: Place) -> Scalar:
+    """What a scalar without quotes means."""
+    if text in NULLS:
+        return None
+    if text in TRUE_OR_FALSE:
+        return TRUE_OR_FALSE[text]
+    if INTEGER.fullmatch(text):
+        return integer(text.replace("_", ""), 10, place)
+    if match := BASED.fullmatch(text):
+        base = next(base for base, group in ((16, 2), (2, 3), (8, 4)) if match[group])
+        return integer(match[1] + match[match.lastindex or 0].replace("_", ""), base, place)
+    if NOT_FINITE.fullmatch(text) or (FLOAT.fullmatch(text) and not math.isfinite(float(text.replace("_", "")))):
+        raise DocumentError(
+            place, f"{text} is not a finite number.", "No config file can hold one.", "Leave it out, or write a number."
+        )
+    return float(text.replace("_", "")) if FLOAT.fullmatch(text) else text
+
+
+def integer(digits: str, base: int, place: Place) -> int:
+    if len(digits) > 1000:
+        raise DocumentError(place, f"this number has {len(digits)} digits.", "", "Put it in quotes if it is a text.")
+    return int(digits, base)

@@ -1,0 +1,353 @@
+"""Job files: a JobSpec, and how to run it on each platform, as YAML.
+
+Here: what the keys mean, and that every mistake is told with file, line, column and what was meant. Not here: how YAML
+is read (document.py), what a field allows (model/spec.py), the JSON Schema for editors (job_schema.py).
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tao_sdk.backends.registry import ALIASES, NOT_BUILT, NotBuilt, backend_class, platform_name, platforms
+from tao_sdk.client.document import DocumentError, Place, Value, near_files, read_document
+from tao_sdk.model.errors import MissingExtra, SpecError
+from tao_sdk.model.fields import FieldError, Kind, read_settings, settings_of
+from tao_sdk.model.spec import HOOKS, JobSpec, read_spec
+from tao_sdk.model.units import format_size
+
+DECLARATION = ("type", "optional", "container_path", "extract_to_parent", "selective", "uri")
+PLAIN_STEMS = frozenset({"job", "tao", "tao-job"})  # names that say nothing: the folder's is taken
+
+FILES_LIMIT = 64 * 1024 * 1024  # bytes; files travel inside the command
+NOT_CARRIED = frozenset({"__pycache__", ".git"})
+
+
+@dataclass(frozen=True)
+class JobFile:
+    """A job file that was read: what to run, and by platform how to run it there."""
+
+    spec: JobSpec
+    platform: str | None
+    options: Mapping[str, Mapping[str, Any]]
+    native: Mapping[str, Mapping[str, Any]]
+    path: Path
+    places: Mapping[str, Place] = field(default_factory=dict[str, Place], repr=False)
+
+    def spec_for(self, platform: str) -> JobSpec:
+        """The spec with that platform's patch of the rendered request."""
+        return replace(self.spec, native=self.native.get(platform_name(platform), {}))
+
+    def options_for(self, platform: str) -> Mapping[str, Any]:
+        return self.options.get(platform_name(platform), {})
+
+    def located(self, error: SpecError) -> SpecError:
+        """The error with the place of the field that it names, where this file has it."""
+        place = self.places.get(error.field) if isinstance(error, FieldError) else None
+        return DocumentError(place, error.what, error.why, error.next) if place else error
+
+
+def read_job_file(path: str | Path, changes: Mapping[str, Any] | None = None) -> JobFile:
+    """The job file at `path`; `changes` are fields that win over it: mappings and `secrets` are added to, others replaced.
+
+    Raises DocumentError with the place of the mistake, and SpecError for a mistake in `changes`.
+    """
+    path = Path(path)
+    top = top_mapping(read_document(path), path)
+    reader = Reader(path)
+    values = reader.fields(top)
+    merged = {"name": default_name(path), **values, **combined(values, changes or {})}
+    places = {name: value.place for name, value in top.mapping.items() if name not in (changes or {})}
+    job = JobFile(
+        spec=JobSpec(),
+        platform=reader.platform(top),
+        options=reader.by_platform(top, "options"),
+        native=reader.by_platform(top, "native"),
+        path=path,
+        places=places,
+    )
+    try:
+        return replace(job, spec=read_spec(merged))
+    except FieldError as error:
+        whole = Place(str(path))
+        raise (
+            job.located(error) if error.field in places else DocumentError(whole, error.what, error.why, error.next)
+        ) from None
+
+
+def top_mapping(top: Value, path: Path) -> Value:
+    if isinstance(top.data, dict):
+        return top
+    if top.data is None:
+        raise DocumentError(Place(str(path)), "this job file is empty.", "", "It needs at least the line: command: ...")
+    raise DocumentError(
+        top.place, f"a job file is a mapping; this is {top.shape}.", "", "Write lines such as: command: python train.py"
+    )
+
+
+def combined(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The changes, with what they add to. A secret is never unmarked by marking another."""
+    whole = dict(changes)
+    for name, value in changes.items():
+        before = values.get(name)
+        if isinstance(value, Mapping) and isinstance(before, Mapping):
+            whole[name] = {**before, **value}
+        elif name == "secrets" and before:
+            whole[name] = [*before, *value]
+    return whole
+
+
+def default_name(path: Path) -> str:
+    """`digits` for digits.yaml, and for digits/job.yaml."""
+    stem = path.stem
+    return path.resolve().parent.name or stem if stem.lower() in PLAIN_STEMS else stem
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads the keys of one job file."""
+
+    path: Path
+
+    def fields(self, top: Value) -> dict[str, Any]:
+        """The fields of JobSpec that are given, as plain values."""
+        known = settings_of(JobSpec)
+        found: dict[str, Any] = {}
+        for name, value in top.mapping.items():
+            if name in ("platform", "options", "native"):
+                continue
+            if name not in known:
+                raise unknown(name, top, [*known, "platform", "options"], self.said_elsewhere(name))
+            if value.data is not None:
+                found[name] = self.value(name, value)
+        return found
+
+    def value(self, name: str, value: Value) -> Any:
+        readers: Mapping[str, Callable[[str, Value], Any]] = {
+            "specs": self.specs, "files": self.files, "inputs": declarations, "outputs": declarations, "hooks": hooks,
+        }  # fmt: skip
+        return readers[name](name, value) if name in readers else one_field(JobSpec, name, value)
+
+    def said_elsewhere(self, name: str) -> str:
+        """What a key that is not JobSpec's is called or where it stands, if anywhere."""
+        for known, declared in settings_of(JobSpec).items():
+            if f"--{name.replace('_', '-')}" in declared.metadata["flags"]:
+                return f"Did you mean {known}?"
+        for platform in platforms():
+            options = options_class(platform)
+            if options is not None and name in settings_of(options):
+                return f"It is an option of {platform}: put it under options: {platform}:"
+        return ""
+
+    def specs(self, name: str, value: Value) -> dict[str, Any]:
+        """The nested spec: here, or in a file of its own."""
+        if isinstance(value.data, str):
+            value = spec_file(value, local(value, self.path.parent))
+        whole = wanted(value, name, dict, "a mapping, or the path of a YAML or JSON file")
+        for key, place in whole.keys.items():
+            if "." in key:
+                raise flat_key(key, place)
+        return whole.plain()
+
+    def files(self, name: str, value: Value) -> dict[str, bytes]:
+        return read_files(name, value, self.path.parent)
+
+    def platform(self, top: Value) -> str | None:
+        value = top.mapping.get("platform")
+        if value is None or value.data is None:
+            return None
+        known_platform(wanted(value, "platform", str, "the name of one").text, value.place)
+        return platform_name(value.text)
+
+    def by_platform(self, top: Value, name: str) -> dict[str, dict[str, Any]]:
+        """`options:` or `native:`, by the platforms' own names."""
+        value = top.mapping.get(name)
+        if value is None or value.data is None:
+            return {}
+        wanted(value, name, dict, f"a mapping of platforms, such as {name}: {{slurm: ...}}")
+        found: dict[str, dict[str, Any]] = {}
+        for platform, own in value.mapping.items():
+            place = value.keys.get(platform, own.place)
+            known_platform(platform, place)
+            if platform_name(platform) in found:
+                raise DocumentError(place, f"{name} names {platform_name(platform)} a second time, as {platform}.")
+            if own.data is not None:
+                wanted(own, f"{name}.{platform}", dict, "a mapping")
+                found[platform_name(platform)] = (
+                    own.plain() if name == "native" else self.options(platform_name(platform), own)
+                )
+        return found
+
+    def options(self, platform: str, own: Value) -> dict[str, Any]:
+        record = options_class(platform)
+        if record is None:
+            return own.plain()
+        for name in own.mapping:
+            if name not in settings_of(record):
+                hint = (
+                    f"{name} stands at the top of the file, not under options." if name in settings_of(JobSpec) else ""
+                )
+                raise unknown(name, own, settings_of(record), hint, f" of {platform}")
+        return {name: one_field(record, name, value) for name, value in own.mapping.items() if value.data is not None}
+
+
+def unknown(name: str, mapping: Value, known: Iterable[str], said: str = "", of: str = "") -> DocumentError:
+    place = mapping.keys.get(name, mapping.mapping[name].place)
+    near = difflib.get_close_matches(name, list(known), n=1)
+    hint = said or (f"Did you mean {near[0]}?" if near else "Known are: " + ", ".join(sorted(known)) + ".")
+    return DocumentError(place, f"unknown key {name!r}{of}.", "", hint)
+
+
+def options_class(platform: str) -> type[Any] | None:
+    """The Options of a platform, or None where this installation does not have it."""
+    try:
+        return backend_class(platform).Options
+    except (NotBuilt, MissingExtra):
+        return None
+
+
+def known_platforms() -> list[str]:
+    return sorted({*platforms(), *NOT_BUILT})
+
+
+def known_platform(name: str, place: Place) -> None:
+    known = known_platforms()
+    if platform_name(name) not in known:
+        near = difflib.get_close_matches(name, [*known, *ALIASES], n=1)
+        hint = f"Did you mean {near[0]}?" if near else "Known are: " + ", ".join(known) + "."
+        raise DocumentError(place, f"unknown platform {name!r}.", "", hint)
+
+
+def wanted(value: Value, name: str, shape: type, allowed: str) -> Value:
+    if isinstance(value.data, shape):
+        return value
+    raise DocumentError(value.place, f"{name} is {value.shape}; it must be {allowed}.")
+
+
+def one_field(record: type[Any], name: str, value: Value) -> Any:
+    """The value of one field, read by its kind; the error stands at the item that is wrong, and shows no value of a mapping."""
+    kind: Kind = settings_of(record)[name].metadata["kind"]
+    as_text = kind.schema.get("type") != "object" or kind.pairs
+    raw = value.plain(as_text=as_text and bool(kind.schema))
+    if kind.pairs:
+        wanted(value, name, dict, kind.allowed)
+        for key, item in value.mapping.items():
+            if isinstance(item.data, (dict, list)):
+                raise DocumentError(item.place, f"{name}.{key} is {item.shape}; it must be a text.")
+    try:
+        return getattr(read_settings(record, {name: raw}), name)
+    except FieldError as error:
+        raise DocumentError(wrong_item(record, name, value).place, error.what, error.why, error.next) from None
+
+
+def wrong_item(record: type[Any], name: str, value: Value) -> Value:
+    """The first item of a list that its kind refuses; the whole value when it is no list."""
+    for item in value.data if isinstance(value.data, list) else []:
+        try:
+            read_settings(record, {name: [item.plain(as_text=True)]})
+        except FieldError:
+            return item
+    return value
+
+
+def declarations(name: str, value: Value) -> Any:
+    """Inputs or outputs: a list of paths, or a mapping whose values are a text or say type, optional, container_path."""
+    if isinstance(value.data, list):
+        return [wanted(item, f"an item of {name}", str, "a path").text for item in value.data]
+    wanted(value, name, dict, "a mapping or a list")
+    for key, about in value.mapping.items():
+        if isinstance(about.data, dict):
+            for attribute in about.data:
+                if attribute not in DECLARATION:
+                    raise unknown(attribute, about, DECLARATION, of=f" of {name}.{key}")
+    return value.plain()
+
+
+def hooks(name: str, value: Value) -> Any:
+    wanted(value, name, dict, "a mapping of " + ", ".join(HOOKS))
+    for hook in value.mapping:
+        if hook not in HOOKS:
+            raise unknown(hook, value, HOOKS, of=" of hooks")
+    return value.plain()
+
+
+def local(value: Value, folder: Path) -> Path:
+    """The path that a value names; a relative one lies in `folder`."""
+    return folder / Path(value.text).expanduser()
+
+
+def spec_file(value: Value, path: Path) -> Value:
+    if path.is_file():
+        return read_document(path)
+    raise DocumentError(
+        value.place, f"specs: there is no file {path}.", "The path is relative to the job file.", near_files(path)
+    )
+
+
+def flat_key(key: str, place: Place) -> DocumentError:
+    nested = ""
+    for part in reversed(key.split(".")):
+        nested = f"{{{part}: {nested or '...'}}}"
+    return DocumentError(
+        place, f"specs has the flat key {key!r}.", "The program would find no value under it.", f"Nest it: {nested}"
+    )
+
+
+def read_files(name: str, value: Value, folder: Path) -> dict[str, bytes]:
+    """Path in the job -> content, folders as all files below them. Relative paths start in `folder`."""
+    wanted(value, name, dict, "a mapping of paths in the job to files here, such as train.py: ./train.py")
+    carried: dict[str, bytes] = {}
+    for target, source in value.mapping.items():
+        wanted(source, f"{name}.{target}", str, "the path of a file or folder")
+        for place, path in named_files(target, local(source, folder), source):
+            carried[place] = content(path, source, FILES_LIMIT - sum(map(len, carried.values())))
+    return carried
+
+
+def named_files(target: str, path: Path, source: Value) -> Iterator[tuple[str, Path]]:
+    """(path in the job, path here) of a file, or of every file below a folder, in a fixed order."""
+    if not path.exists():
+        raise DocumentError(source.place, f"files.{target}: there is no {path}.", "Paths are relative to the job file.")
+    if not path.is_dir():
+        yield target, path
+        return
+    below = "" if target in (".", "./") else target.rstrip("/") + "/"
+    for each in files_below(path, source):
+        yield below + each.relative_to(path).as_posix(), each
+
+
+def files_below(folder: Path, source: Value) -> Iterator[Path]:
+    """Every file below a folder; links are followed, but not round in a circle."""
+    seen: set[str] = set()
+    for root, folders, names in os.walk(folder, followlinks=True):
+        real = str(Path(root).resolve())
+        if real in seen:
+            raise DocumentError(
+                source.place, f"{root} is a link to a folder that is taken already.", "The folder would have no end."
+            )
+        seen.add(real)
+        folders[:] = sorted(set(folders) - NOT_CARRIED)
+        yield from (Path(root, name) for name in sorted(names))
+
+
+def content(path: Path, source: Value, room: int) -> bytes:
+    """A file's bytes. Raises DocumentError when it is no ordinary file, or larger than `room`."""
+    try:
+        if not path.is_file():
+            raise DocumentError(source.place, f"{path} is no file that could be read (a broken link, or a device).")
+        with path.open("rb") as file:
+            data = file.read(room + 1)
+    except OSError as error:
+        raise DocumentError(source.place, f"{path} cannot be read: {error.strerror}.") from None
+    if len(data) <= room:
+        return data
+    raise DocumentError(
+        source.place,
+        f"with {path} the job's files are more than {format_size(FILES_LIMIT)}.",
+        "Files travel inside the job's command.",
+        "Put large files where the job can read them, and name them under inputs.",
+    )
