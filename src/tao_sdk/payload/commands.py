@@ -102,7 +102,9 @@ def command_template(command: str, values: Mapping[str, Sequence[Word]], appende
         words, style = values[match[1]], how[match.start()].style
         start, end = (match.start(), match.end()) if len(words) == 1 else word_around(command, how, match)
         if start < done:
-            raise SpecError(f"One word of the command names {match[0]} and another placeholder that stands for several values.")
+            raise SpecError(
+                f"One word of the command names {match[0]} and another placeholder that stands for several values."
+            )
         pieces.append(command[done:start])
         before, after = command[start : match.start()], command[match.end() : end]
         for index, word in enumerate(words):

@@ -16,7 +16,9 @@ from tao_sdk.runner.scheme import scheme
 
 Declared = Mapping[str, object] | Sequence[str] | None
 
-LITERAL = frozenset({"list", "local_glob", "text"})  # values the program reads itself: nothing to fetch, no place to choose
+LITERAL = frozenset(
+    {"list", "local_glob", "text"}
+)  # values the program reads itself: nothing to fetch, no place to choose
 RESUME = "resume_training_checkpoint_path"
 
 
@@ -45,7 +47,9 @@ class SpecKeys:
                 self.absent += [way] if value is None else []
                 return []
             why = "It is empty." if value is not None else "The spec has no value there."
-            raise SpecError(f"inputs names {key}, and {self.name} has nothing there.", why, f"Set {key}, or declare it optional.")
+            raise SpecError(
+                f"inputs names {key}, and {self.name} has nothing there.", why, f"Set {key}, or declare it optional."
+            )
         if isinstance(value, list):
             return [self.mark(f"{key}[{index}]", [*way, index], item, about) for index, item in enumerate(value)]
         return [self.mark(key, way, value, about)]
@@ -68,7 +72,9 @@ class SpecKeys:
         if isinstance(value, Hole):
             raise SpecError(f"{key} is declared twice.", "A key is an input or an output, once.")
         if value is not None and not isinstance(value, str):
-            raise SpecError(f"{self.name}.{key} is {short(value)}.", "An output is a path, or empty to have one chosen.")
+            raise SpecError(
+                f"{self.name}.{key} is {short(value)}.", "An output is a path, or empty to have one chosen."
+            )
         schemes.check(value or "", f"{self.name}.{key}")
         put(self.tree, way, Hole(key, value or ""))
         return Output(key=key, value=value or "", file=about.get("type") == "file")
@@ -118,7 +124,9 @@ def attributes(field: str, key: object, about: object) -> Mapping[str, object]:
         return cast("Mapping[str, object]", about)
     if about is None or isinstance(about, str):
         return {"type": about or ""}
-    raise SpecError(f"{field}[{key!r}] is {short(about)}.", "It has to be a type, or a mapping such as {'type': 'folder'}.")
+    raise SpecError(
+        f"{field}[{key!r}] is {short(about)}.", "It has to be a type, or a mapping such as {'type': 'folder'}."
+    )
 
 
 def target(key: str, about: Mapping[str, object]) -> str:
@@ -140,7 +148,9 @@ def path_input(path: object, about: object) -> Input:
     if not isinstance(path, str) or not path or scheme(path):
         raise SpecError(f"inputs has the key {short(path)}.", "Without specs and args a key is a path in the job.")
     if not isinstance(uri, str) or not uri:
-        raise SpecError(f"inputs[{path!r}] is {short(about)}.", "Without specs and args it is the address to put there.")
+        raise SpecError(
+            f"inputs[{path!r}] is {short(about)}.", "Without specs and args it is the address to put there."
+        )
     schemes.check(uri, f"inputs[{path!r}]")
     return Input(key=path, uri=uri, kind="", target=path)
 
@@ -169,4 +179,3 @@ def refuse_unreadable(tree: dict[str, Tree], name: str) -> None:
             schemes.check(value, place)
 
     walk(tree, name, visit)
-

@@ -69,7 +69,9 @@ def build_entrypoint(
 def chosen_mode(mode: str | None, specs: object, args: object, flags: object) -> Mode:
     """The mode that what was passed means; a mode that was named has to agree with it."""
     if specs is not None and args is not None:
-        raise SpecError("specs and args are both given.", "A command gets a config file or arguments.", "Pass one of them.")
+        raise SpecError(
+            "specs and args are both given.", "A command gets a config file or arguments.", "Pass one of them."
+        )
     if specs is not None and flags:
         raise SpecError("specs and flags are both given.", "Flags are arguments.", "Write them into the command.")
     meant: Mode = "config" if specs is not None else "args" if args is not None or flags else "passthrough"
@@ -77,7 +79,9 @@ def chosen_mode(mode: str | None, specs: object, args: object, flags: object) ->
         needs = {"config": "specs=", "args": "args=", "passthrough": "neither specs= nor args="}
         if mode not in needs:
             raise SpecError(f"mode is {mode!r}.", "It can be config, args or passthrough.")
-        raise SpecError(f"mode is {mode!r}, but what is passed means {meant!r}.", next=f"mode={mode!r} goes with {needs[mode]}")
+        raise SpecError(
+            f"mode is {mode!r}, but what is passed means {meant!r}.", next=f"mode={mode!r} goes with {needs[mode]}"
+        )
     return meant
 
 
@@ -125,7 +129,9 @@ def carried(document: Document, files: Mapping[str, bytes | str]) -> list[bytes]
     contents: list[bytes] = []
     for path, content in files.items():
         document["files"].append(file_path(path))
-        contents.append(content.encode("utf-8", "surrogateescape") if isinstance(content, str) else file_bytes(path, content))
+        contents.append(
+            content.encode("utf-8", "surrogateescape") if isinstance(content, str) else file_bytes(path, content)
+        )
     return contents
 
 

@@ -15,7 +15,20 @@ from tao_sdk.payload.source import source
 from tao_sdk.runner.document import Document
 from tao_sdk.runner.scheme import MODULES, scheme
 
-START = ("boot", "main", "report", "place", "process", "signals", "quote", "template", "outputs", "local", "scheme", "atomic")
+START = (
+    "boot",
+    "main",
+    "report",
+    "place",
+    "process",
+    "signals",
+    "quote",
+    "template",
+    "outputs",
+    "local",
+    "scheme",
+    "atomic",
+)
 KEEP = ("keep", "copies", "manifest", "tree")
 WIDTH = 1000
 

@@ -33,7 +33,9 @@ def check(uri: str, place: str) -> None:
     if name in MISTAKEN:
         raise SpecError(f"{place} is {shown(uri)}: {name}:// is not a scheme of a job.", next=MISTAKEN[name])
     if name not in MODULES:
-        raise SpecError(f"{place} is {shown(uri)}: {name}:// is unknown.", next="Write an absolute path, or file:///path.")
+        raise SpecError(
+            f"{place} is {shown(uri)}: {name}:// is unknown.", next="Write an absolute path, or file:///path."
+        )
     if name and not path_of(uri).startswith("/"):
         raise SpecError(
             f"{place} is {shown(uri)}: a path has to follow {name}://.",

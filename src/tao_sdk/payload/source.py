@@ -51,7 +51,10 @@ Cut = tuple[tuple[int, int], tuple[int, int], bytes]  # from (line, byte), to (l
 def syntax(text: str) -> Iterator[Cut]:
     """Docstrings, annotations, and what only a type checker reads."""
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False) is not None:
+        if (
+            isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+            and ast.get_docstring(node, clean=False) is not None
+        ):
             yield cut(node.body[0], instead=b"" if len(node.body) > 1 else b"0")
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             yield cut(node, instead=b"0")

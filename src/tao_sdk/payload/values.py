@@ -47,7 +47,9 @@ def plain(value: object, place: str, above: tuple[int, ...]) -> Tree:
         return finite(value, place)
     if isinstance(value, Mapping | list | tuple):
         return branch(cast("Mapping[object, object] | list[object]", value), place, above)
-    raise SpecError(f"{place} is a {type(value).__name__}: {short(value)}.", "No config file can hold it.", instead(value))
+    raise SpecError(
+        f"{place} is a {type(value).__name__}: {short(value)}.", "No config file can hold it.", instead(value)
+    )
 
 
 def unwrapped(value: object) -> object:

@@ -29,7 +29,9 @@ class Copies:
 
     def __init__(self, copies: List[Copy], place: Place) -> None:
         folder = place.folder if place.rank == 0 else os.path.join(place.folder, ".rank-%d" % place.rank)
-        self.pairs = [(path, os.path.join(folder, each["name"])) for each in copies for path in [os.path.abspath(each["path"])]]
+        self.pairs = [
+            (path, os.path.join(folder, each["name"])) for each in copies for path in [os.path.abspath(each["path"])]
+        ]
         self.pairs = [(source, target) for source, target in self.pairs if not stays(source, place.folder)]
         self.seen: Dict[str, Shape] = {}
         self.missing: List[str] = []

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import List, Optional, Tuple, TypedDict
 
-Hole = Tuple[str, str, str]  # the key whose value goes here, how it is quoted (quote.py), the text when there is no value
+Hole = Tuple[
+    str, str, str
+]  # the key whose value goes here, how it is quoted (quote.py), the text when there is no value
 
 
 class Template(TypedDict):

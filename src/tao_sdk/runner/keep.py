@@ -58,7 +58,9 @@ class Keeper:
         new = [each for each in problems if each not in self.told]
         self.told.update(new)
         if new:
-            self.report.queue("warning", code="output.left_out", what="%d paths could not be kept." % len(new), paths=new)
+            self.report.queue(
+                "warning", code="output.left_out", what="%d paths could not be kept." % len(new), paths=new
+            )
 
     def finish(self, exit_code: int) -> None:
         """Keep everything, after the command's end. Raises Failure when results could not be kept."""
@@ -96,7 +98,8 @@ def lost(what: str, paths: List[str], place: Place) -> Failure:
         "output.lost",
         what,
         "; ".join(paths[:5]),
-        "Free space in %s. They are still where the command wrote them, as long as the container is there." % place.folder,
+        "Free space in %s. They are still where the command wrote them, as long as the container is there."
+        % place.folder,
     )
 
 

@@ -18,28 +18,49 @@ if TYPE_CHECKING:
     from .document import Document
     from .keep import Keeper
 
-OWN_FAILURE = 125  # the exit code when the runner itself failed; the event "failed" says so, the number may be the command's
+OWN_FAILURE = (
+    125  # the exit code when the runner itself failed; the event "failed" says so, the number may be the command's
+)
 
 
 def main(document: Document, blobs: List[bytes], env: Mapping[str, str]) -> int:
-    """Run the job; the exit code of this process."""
+    """Run the job; the exit code of this process. Whatever goes wrong is told before it ends."""
     report = Report()
+    place = Place(env, document["job_id"])
+    signals = Signals(place.grace)
     try:
-        place = Place(env, document["job_id"])
-        signals = Signals(place.grace)
         return Job(document, place, report, signals, env).run(blobs)
     except Failure as failure:
         report.fail(failure)
-        return OWN_FAILURE
     except Stopped as stopped:
         report.event("ended", exit_code=128 + stopped.signal, signal=int(stopped.signal), seconds=0)
         return 128 + stopped.signal
+    except Exception as error:  # noqa: BLE001  the end of the process: nobody else could tell
+        report.fail(crash(error))
+    signals.kill()
+    return OWN_FAILURE
+
+
+def crash(error: Exception) -> Failure:
+    """An error nobody foresaw, with its place, without the values it may quote."""
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    where = "%s line %d" % (trace.tb_frame.f_code.co_filename, trace.tb_lineno) if trace else ""
+    why = (
+        "%s: %s" % (type(error).__name__, os.strerror(error.errno or 0))
+        if isinstance(error, OSError)
+        else type(error).__name__
+    )
+    return Failure("runner.crashed", "The runner failed at %s." % where, why, "Report this, with the job's events.")
 
 
 class Job:
     """One attempt, from its files to its results."""
 
-    def __init__(self, document: Document, place: Place, report: Report, signals: Signals, env: Mapping[str, str]) -> None:
+    def __init__(
+        self, document: Document, place: Place, report: Report, signals: Signals, env: Mapping[str, str]
+    ) -> None:
         self.document, self.place, self.report, self.signals = document, place, report, signals
         self.env = env
         self.values: Dict[str, str] = {}
@@ -51,7 +72,8 @@ class Job:
         self.fetch_inputs()
         self.write_spec()
         code = self.run_command()
-        self.keep_outputs(code)
+        if not self.keep_outputs(code):
+            return code or OWN_FAILURE
         self.report.stage("done")
         return code
 
@@ -62,9 +84,10 @@ class Job:
         if not self.document["files"]:
             return
         from . import files
+        from .outputs import make
 
         if not all(map(os.path.isabs, self.document["files"])):
-            os.makedirs(self.place.work, exist_ok=True)
+            make(self.place.work, "The job's work folder")
             os.chdir(self.place.work)
         self.tell_fetched("files", files.unpack(self.document["files"], blobs), started)
 
@@ -151,17 +174,27 @@ class Job:
             self.keeper = Keeper(self.document, self.place, self.report)
             self.keeper.start(wake)
 
-    def keep_outputs(self, code: int) -> None:
-        if self.keeper:
-            self.report.stage("outputs")
-            self.keeper.finish(code)
+    def keep_outputs(self, code: int) -> bool:
+        """Keep what the command wrote, whatever its end was. False when that failed."""
+        self.report.stage("outputs")
+        try:
+            if self.keeper:
+                self.keeper.finish(code)
+        except Failure as failure:
+            self.report.fail(failure)
+            return False
+        return True
 
     def open_log(self) -> int:
         """The file that keeps what the command prints; -1 when there is no place for it."""
         if self.place.private:
             return -1
-        self.place.set_aside_log()
-        return os.open(self.place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            self.place.set_aside_log()
+            return os.open(self.place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            self.report.warn("log.unwritable", "The log cannot be kept: %s" % self.place.log, "%s." % error.strerror)
+            return -1
 
 
 def start(document: Document, blobs: List[bytes], locale: str) -> None:

@@ -24,13 +24,21 @@ SCHEMA = 1
 
 
 def load(path: str) -> Dict[str, Any]:
-    """The manifest that an earlier attempt left; empty when there is none that can be read."""
+    """The manifest that an earlier attempt left, with the entries that can be used; empty when it cannot be read."""
     try:
         with open(path, encoding="utf-8") as file:
             found: Dict[str, Any] = json.load(file)
-            return found if found["files"] is not None else {}
+        found["files"] = [entry for entry in found["files"] if usable(entry)]
     except (OSError, ValueError, KeyError, TypeError):
         return {}
+    return found
+
+
+def usable(entry: Any) -> bool:
+    try:
+        return isinstance(entry["path"], str) and entry["size"] >= 0 and entry["mtime"] > 0 and bool(entry["sha256"])
+    except (KeyError, TypeError):
+        return False
 
 
 class Manifest:
@@ -43,8 +51,7 @@ class Manifest:
         self.seen: Dict[str, Shape] = {}  # by the look an interval ago
         self.hashes: Dict[Tuple[str, Shape], str] = {}
         for each in load(place.manifest).get("files", []):
-            if each.get("sha256"):
-                self.hashes[each["path"], (each["size"], each["mtime"])] = each["sha256"]
+            self.hashes[each["path"], (each["size"], each["mtime"])] = each["sha256"]
 
     def renew(self, exit_code: Optional[int], whole: bool, still: Callable[[str, Shape], bool]) -> List[str]:
         """Look, and write what is there now; `still` says which files no longer change. What had to be left out."""

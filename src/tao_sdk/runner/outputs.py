@@ -42,7 +42,8 @@ def destination(output: Output, place: Place) -> str:
 def no_bucket(place: Place) -> Failure:
     return Failure(
         "output.scheme",
-        "Results would go to s3://%s/results/%s/, and this job cannot write to a bucket yet." % (place.bucket, place.job),
+        "Results would go to s3://%s/results/%s/, and this job cannot write to a bucket yet."
+        % (place.bucket, place.job),
         "S3_BUCKET_NAME is set and TAO_RESULTS_ROOT is not.",
         "Mount a folder for the results and set TAO_RESULTS_ROOT to it, or name an absolute path for the output.",
     )

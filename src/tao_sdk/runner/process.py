@@ -12,7 +12,7 @@ from .signals import RESTORED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Dict, List, Mapping, Optional
+    from typing import Callable, Dict, List, Mapping, Optional, Tuple
 
     from .report import Report
     from .signals import Signals
@@ -55,12 +55,11 @@ class Command:
     def start(self, env: Mapping[str, str]) -> None:
         """Start the shell. Between here and `started` a signal is kept, so that it cannot miss the command."""
         self.signals.starting()
-        out, err = os.pipe(), os.pipe()
-        shell = the_shell()
+        out = os.pipe()
+        err = out if self.report.one_stream else os.pipe()  # one pipe, so that the order of what is printed stays
         try:
             self.pid = os.posix_spawn(
-                shell,
-                [shell, *self.arguments()],
+                *self.arguments(),
                 dict(env),
                 file_actions=[(os.POSIX_SPAWN_DUP2, out[1], 1), (os.POSIX_SPAWN_DUP2, err[1], 2)],
                 setpgroup=0,
@@ -70,22 +69,23 @@ class Command:
             raise not_started(error) from error
         self.signals.started(self.pid)
         self.streams = {out[0]: 1, err[0]: 2}
-        for fd in (out[1], err[1]):
+        for fd in {out[1], err[1]}:
             os.close(fd)
         for fd in self.streams:
             os.set_blocking(fd, False)
         hand_over_terminal(self.pid)
 
-    def arguments(self) -> List[str]:
-        """The text as `-c` when it fits into an argument, else a private file that the shell reads."""
+    def arguments(self) -> Tuple[str, List[str]]:
+        """The shell with the text as `-c` when it fits into an argument, else as a private file that the shell reads."""
+        shell = the_shell()
         if len(os.fsencode(self.text)) < LONGEST_ARGUMENT:
-            return ["-c", self.text]
+            return shell, [shell, "-c", self.text]
         import tempfile
 
         fd, self.script = tempfile.mkstemp(prefix="tao-command-")
         with open(fd, "wb") as file:
             file.write(os.fsencode(self.text))
-        return [self.script]
+        return shell, [shell, self.script]
 
     def pump(self) -> None:
         """Pass bytes on until the shell has ended."""
@@ -117,7 +117,9 @@ class Command:
         self.report.relay(self.streams[fd], data)
         if self.log >= 0 and not write_all(self.log, data):
             self.log = -1
-            self.report.queue("warning", code="log.unwritable", what="The log is not kept any more: its disk is full or gone.")
+            self.report.queue(
+                "warning", code="log.unwritable", what="The log is not kept any more: its disk is full or gone."
+            )
 
     def awaken(self) -> None:
         """Make a waiting `turn` look again; from any thread."""
@@ -168,7 +170,9 @@ def the_shell() -> str:
     for path in SHELLS:
         if os.access(path, os.X_OK):
             return path
-    raise Failure("command.missing", "The image has no shell.", "There is neither bash nor sh.", "Use an image with /bin/sh.")
+    raise Failure(
+        "command.missing", "The image has no shell.", "There is neither bash nor sh.", "Use an image with /bin/sh."
+    )
 
 
 def not_started(error: OSError) -> Failure:

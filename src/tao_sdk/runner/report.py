@@ -67,25 +67,22 @@ class Report:
     """The runner's own voice. It knows how the command's last line ended, so that events start a line of their own."""
 
     def __init__(self) -> None:
-        same = os.path.sameopenfile(1, 2)
-        self.open_line = {1: False, 2: False}
-        self.shared = (1, 2) if same else (2,)  # the streams whose bytes stand before an event
+        self.one_stream = os.path.sameopenfile(1, 2)
+        self.open_line = False  # the last byte before an event would be no newline
         self.later: List[Tuple[str, Dict[str, Value]]] = []
 
     def relay(self, fd: int, data: bytes) -> bool:
         """Pass the command's bytes on, unchanged; False when the stream is gone."""
-        if data:
-            for each in self.shared if fd in self.shared else (fd,):
-                self.open_line[each] = not data.endswith(b"\n")
+        if data and (fd == 2 or self.one_stream):
+            self.open_line = not data.endswith(b"\n")
         return write_all(fd, data)
 
     def event(self, event: str, **facts: Value) -> None:
         """Tell an event now, on a line of its own."""
         line = encode(event, facts)
-        if self.open_line[2]:
+        if self.open_line:
             line = SEAM + encode(event, {**facts, "joined": True})
-            for each in self.shared:
-                self.open_line[each] = False
+            self.open_line = False
         write_all(2, line)
 
     def queue(self, event: str, **facts: Value) -> None:
@@ -94,7 +91,7 @@ class Report:
 
     def flush(self) -> None:
         """Tell what was queued, unless the command is in the middle of a line."""
-        while self.later and not self.open_line[2]:
+        while self.later and not self.open_line:
             event, facts = self.later.pop(0)
             self.event(event, **facts)
 

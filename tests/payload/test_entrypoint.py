@@ -1,0 +1,297 @@
+"""build_entrypoint: modes, what is refused before submit, sizes, and that the same input gives the same bytes."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tao_sdk.runner
+from tao_sdk.model.errors import SpecError
+from tao_sdk.payload import pack
+from tao_sdk.payload.source import slim, source
+from tao_sdk.script_runner import build_entrypoint
+
+RUNNER = Path(tao_sdk.runner.__file__).parent
+DETR = {
+    "dataset": {
+        "train_data_sources": [{"image_dir": "/data/train", "json_file": "/data/train.json"}],
+        "num_classes": 80,
+    },
+    "train": {"num_gpus": 8, "num_epochs": 12, "optim": {"lr": 0.0002}, "resume_training_checkpoint_path": ""},
+    "results_dir": "",
+}
+INPUTS = {
+    "dataset.train_data_sources[0].image_dir": {"type": "file"},
+    "dataset.train_data_sources[0].json_file": {"type": "file"},
+    "train.pretrained": {"type": "file", "optional": True},
+}
+
+
+def detr(**changes):
+    arguments = {
+        "command": "dino train -e {config_path}",
+        "specs": DETR,
+        "inputs": INPUTS,
+        "outputs": {"results_dir": {"type": "folder"}},
+        "config_format": "yaml",
+        "upload_excludes": ["inputs/"],
+    }
+    return build_entrypoint(**{**arguments, **changes})["command"]
+
+
+def refused(**arguments):
+    with pytest.raises(SpecError) as error:
+        build_entrypoint(**{"command": "true", **arguments})
+    assert isinstance(error.value, ValueError)
+    return str(error.value)
+
+
+def test_it_returns_a_command_and_an_args_template():
+    assert set(build_entrypoint(command="true")) == {"command", "args_template"}
+
+
+def test_the_same_input_gives_the_same_bytes_in_another_process_too():
+    code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import test_entrypoint as t; sys.stdout.write(t.detr())"
+    seeds = ("0", "1")
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", code], env={**os_environment(), "PYTHONHASHSEED": seed}, capture_output=True
+        )
+        for seed in seeds
+    ]
+    assert {run.stdout.decode() for run in runs} == {detr()}
+
+
+def os_environment():
+    import os
+
+    return dict(os.environ)
+
+
+def test_a_job_of_local_files_is_at_most_16_kilobytes():
+    assert len(detr().encode()) <= 16 * 1024
+    assert len(build_entrypoint(command="true")["command"].encode()) <= 16 * 1024
+
+
+def test_the_text_is_plain_ascii_without_long_lines():
+    text = detr(specs={**DETR, "x": "é😀" * 5000})
+    assert text.isascii()
+    assert max(map(len, text.splitlines())) <= 1000
+
+
+def test_only_what_the_job_can_need_is_packed():
+    document = _document()
+    assert {"spec", "inputs", "files", "resume"}.isdisjoint(pack.modules(document))
+    document["files"] = ["x"]
+    assert "files" in pack.modules(document)
+
+
+def _document():
+    from tao_sdk.payload.entrypoint import empty_document
+
+    return empty_document("true", None, None)
+
+
+def test_every_module_a_packed_one_imports_is_packed_with_it():
+    document = _document()
+    document.update(
+        files=["x"],
+        resume="k",
+        spec={"parts": [""], "holes": []},
+        inputs=[{"key": "k", "uri": "/x", "kind": "", "target": ""}],
+    )
+    packed = set(pack.modules(document))
+    for module in packed:
+        for node in ast.walk(ast.parse(source(module))):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                assert {node.module} if node.module else {alias.name for alias in node.names} <= packed, module
+
+
+@pytest.mark.parametrize("path", sorted(RUNNER.glob("*.py")), ids=lambda path: path.stem)
+def test_a_packed_module_is_the_same_program_on_the_same_lines(path):
+    text = path.read_text()
+    short = slim(text)
+    assert len(short.splitlines()) == len(text.splitlines())
+    assert program(short) == program(text)
+
+
+def program(text):
+    """What Python runs: the syntax tree without docstrings, annotations and what only a type checker reads."""
+
+    class Strip(ast.NodeTransformer):
+        def visit(self, node):
+            self.generic_visit(node)
+            body = getattr(node, "body", None)
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and body:
+                node.body = [each for each in body if not is_nothing(each)] or [ast.Pass()]
+            if isinstance(node, ast.FunctionDef):
+                node.returns = None
+            if isinstance(node, ast.arg):
+                node.annotation = None
+            if isinstance(node, ast.AnnAssign) and node.value:
+                return ast.Assign(targets=[node.target], value=node.value)
+            return node
+
+    def is_nothing(node):
+        checked = isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        return checked or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+
+    return ast.dump(Strip().visit(ast.parse(text)))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "mode"),
+    [
+        ({"specs": {}}, "config"),
+        ({"args": {}}, "args"),
+        ({"flags": ["x"]}, "args"),
+        ({}, "passthrough"),
+        ({"inputs": {"/a": "/b"}}, "passthrough"),
+    ],
+)
+def test_the_mode_follows_what_is_passed_and_a_named_one_has_to_agree(arguments, mode):
+    assert build_entrypoint(command="true", **arguments) == build_entrypoint(command="true", mode=mode, **arguments)
+    for other in {"config", "args", "passthrough"} - {mode}:
+        assert f"means '{mode}'" in refused(mode=other, **arguments)
+
+
+def test_an_unknown_mode_names_the_three():
+    assert "config, args or passthrough" in refused(mode="magic")
+
+
+def test_specs_and_args_together_are_refused():
+    assert "specs and args" in refused(specs={}, args={})
+    assert "specs and flags" in refused(specs={}, flags=["x"])
+
+
+def test_the_default_format_is_the_documented_one(tmp_path):
+    assert build_entrypoint(command="true", specs={"a": 1}) == build_entrypoint(
+        command="true", specs={"a": 1}, config_format="toml"
+    )
+
+
+@pytest.mark.parametrize("wrong", ["ini", "YAML", "", 3])
+def test_an_unknown_format_names_what_is_allowed(wrong):
+    assert "toml, yaml, json" in refused(specs={}, config_format=wrong)
+
+
+@pytest.mark.parametrize("scheme", ["s3", "hf_model", "hf_dataset", "ngc", "http", "https"])
+def test_a_scheme_that_is_not_built_yet_is_refused_by_name_with_what_to_do(scheme):
+    for told in (
+        refused(specs={"a": {"b": f"{scheme}://x/y"}}, inputs=["a.b"], config_format="yaml"),
+        refused(specs={"a": {"b": ["/ok", f"{scheme}://x/y"]}}, inputs=["a.b"], config_format="yaml"),
+        refused(specs={"a": {"b": f"{scheme}://x/y"}}, outputs=["a.b"], config_format="yaml"),
+        refused(inputs={"/data": f"{scheme}://x/y"}),
+    ):
+        assert f"{scheme}:// is not built yet" in told
+        assert "mount" in told.lower()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"), [("aws://b/k", "s3://bucket"), ("hf://org/name", "hf_model://"), ("slurm://x", "lustre:///")]
+)
+def test_a_mistaken_scheme_is_answered_with_what_to_write(wrong, right):
+    assert right in refused(specs={"a": wrong}, inputs=["a"], config_format="yaml")
+
+
+def test_an_address_that_no_program_reads_is_refused_wherever_it_stands():
+    assert "specs.m.n[0]" in refused(specs={"m": {"n": ["hf_model://org/name"]}})
+
+
+@pytest.mark.parametrize("uri", ["file://relative/path", "lustre://x"])
+def test_a_path_has_to_be_absolute_behind_its_scheme(uri):
+    assert "three slashes" in refused(specs={"a": uri}, inputs=["a"])
+
+
+def test_an_address_is_quoted_without_its_secrets():
+    told = refused(inputs={"/d": "https://user:hunter2@host/x?X-Signature=hunter3"})
+    assert "hunter" not in told and "https://host/x" in told
+
+
+@pytest.mark.parametrize("specs", [{}, {"a": {}}, {"a": {"b": ""}}, {"a": {"b": None}}, {"a": {"b": []}}])
+def test_a_declared_input_that_the_spec_does_not_have_is_refused_with_its_key(specs):
+    told = refused(specs=specs, inputs={"a.b": {"type": "file"}}, config_format="yaml")
+    assert "a.b" in told and "optional" in told
+
+
+def test_an_input_that_is_no_path_is_refused_with_its_place():
+    assert "specs.a[1] is 3" in refused(specs={"a": ["/x", 3]}, inputs=["a"])
+    assert "specs.a is {'b': 1}" in refused(specs={"a": {"b": 1}}, inputs=["a"])
+
+
+def test_a_key_is_an_input_or_an_output_once():
+    assert "declared twice" in refused(specs={"a": "/x"}, inputs=["a"], outputs=["a"])
+
+
+def test_a_flat_dotted_key_of_a_spec_is_refused_and_of_arguments_is_not():
+    assert "{'a': {'b': '/x'}}" in refused(specs={"a.b": "/x"}, inputs=["a.b"])
+    build_entrypoint(command="true", args={"train.lr": 1, "a.b": "/x"}, inputs=["a.b"])
+
+
+def test_arguments_with_a_config_path_in_the_command_are_refused():
+    assert "{config_path}" in refused(command="x -e {config_path}", args={"a": 1})
+
+
+def test_null_at_an_output_or_optional_input_is_fine_in_toml():
+    build_entrypoint(command="true", specs={"o": None, "i": None}, outputs=["o"], inputs={"i": {"optional": True}})
+    assert "specs.x is None" in refused(specs={"x": None})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"command": 3}, "command is a int"),
+        ({"command": "a\0b"}, "NUL"),
+        ({"specs": 3}, "specs is a int"),
+        ({"specs": {"a": 1}, "inputs": "a"}, "Write ['a']"),
+        ({"specs": {"a": "/x"}, "inputs": {"a": 3}}, "inputs['a'] is 3"),
+        ({"specs": {"a": "/x"}, "inputs": {"a": {"container_path": "rel"}}}, "container_path"),
+        ({"inputs": {"s3://b/k": "/x"}}, "path in the job"),
+        ({"inputs": {"/x": None}}, "inputs['/x']"),
+        ({"outputs": ["s3://b/k"]}, "s3"),
+        ({"files": {"../x": ""}}, "'../x'"),
+        ({"files": {"x/": ""}}, "'x/'"),
+        ({"files": {"": ""}}, "''"),
+        ({"files": {"x": 3}}, "files['x'] is a int"),
+        ({"mount_path": "rel"}, "mount_path"),
+        ({"upload_excludes": [3]}, "upload_excludes"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_field(arguments, told):
+    assert told in refused(**arguments)
+
+
+def test_secrets_in_values_are_not_quoted_by_errors():
+    told = refused(specs={"token": "hunter2", "x": float("nan")})
+    assert "hunter2" not in told
+
+
+def test_a_spec_of_four_megabytes_builds():
+    specs = {f"k{number}": json.dumps(list(range(100))) for number in range(12_000)}
+    assert len(build_entrypoint(command="true", specs=specs, config_format="yaml")["command"]) > 10_000
+
+
+def test_args_run_end_to_end_with_inputs_and_outputs(tmp_path):
+    (tmp_path / "p.json").write_text("[]")
+    text = build_entrypoint(
+        command="printf '%s\\n' {predictions_json}",
+        args={
+            "predictions-json": f"file://{tmp_path}/p.json",
+            "results-dir": "",
+            "videos-dir": "",
+            "name": "it's; id #",
+            "fast": True,
+        },
+        inputs={"predictions-json": {"type": "file"}, "videos-dir": {"type": "folder", "optional": True}},
+        outputs={"results-dir": {"type": "folder"}},
+    )["command"]
+    env = {**os_environment(), "TAO_RESULTS_ROOT": str(tmp_path / "r"), "TAO_JOB_ID": "j"}
+    done = subprocess.run(["bash", "-c", text], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        *(f"{tmp_path}/p.json", "--results-dir", f"{tmp_path}/r/j/results-dir", "--name", "it's; id #", "--fast"),
+    ]

@@ -1,0 +1,116 @@
+"""Event lines among a command's bytes: every event comes out, and the command's bytes are exactly what they were."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tao_sdk.runner.events import EventFilter, parse
+from tao_sdk.runner.report import LONGEST, SEAM, encode
+from tao_sdk.script_runner import build_entrypoint
+
+TRICKY = [
+    b"@tao ",
+    b"@tao {",
+    b'@tao {"event": 1}\n',
+    b"@tao {nonsense}\n",
+    b"\n",
+    b"\r",
+    b"\x1e",
+    b"\x1e\n",
+    b"\xff\xfe",
+    b"@",
+    b"x",
+]
+EVENT = object()
+PIECES = st.lists(st.one_of(st.just(EVENT), st.sampled_from(TRICKY), st.binary(max_size=20)), max_size=12)
+
+
+def woven(pieces):
+    """The stream as the runner writes it, the command's bytes, and how many events there are."""
+    stream = user = b""
+    events = 0
+    for piece in pieces:
+        if piece is EVENT:
+            events += 1
+            joined = bool(user) and not user.endswith(b"\n")
+            stream += (
+                (SEAM + encode("stage", {"stage": "x", "joined": True})) if joined else encode("stage", {"stage": "x"})
+            )
+        else:
+            user += piece
+            stream += piece
+    return stream, user, events
+
+
+@settings(max_examples=400, deadline=None)
+@given(PIECES, st.lists(st.integers(1, 60), min_size=1))
+def test_any_bytes_in_any_chunks_come_back_as_they_were(pieces, sizes):
+    stream, user, events = woven(pieces)
+    divider, out, found = EventFilter(), b"", []
+    for size in itertools.cycle(sizes):
+        if not stream:
+            break
+        chunk, stream = stream[:size], stream[size:]
+        more, new = divider.feed(chunk)
+        out, found = out + more, found + new
+    assert out + divider.close() == user
+    assert len(found) == events
+
+
+def test_a_line_of_the_command_is_seen_at_once_with_its_newline():
+    assert EventFilter().feed(b"epoch 1\n") == (b"epoch 1\n", [])
+    assert EventFilter().feed(b"50 %\r") == (b"50 %\r", [])
+
+
+def test_a_line_that_only_looks_like_an_event_is_left_alone():
+    for line in (
+        b"@tao {}\n",
+        b'@tao {"event": "x"}\n',
+        b'@tao ["event"]\n',
+        b"@tao hello\n",
+        b' @tao {"event": "x", "time": 1}\n',
+    ):
+        assert EventFilter().feed(line) == (line, [])
+
+
+def test_an_endless_line_that_begins_like_an_event_is_not_held_back():
+    divider = EventFilter()
+    given_back = divider.feed(b"@tao {")[0]
+    for _ in range(100):
+        given_back += divider.feed(b"x" * 1000)[0]
+        assert len(divider.held) <= LONGEST + 1000
+    assert given_back + divider.close() == b"@tao {" + b"x" * 100_000
+
+
+def test_an_event_with_a_very_long_text_is_cut_to_one_line_a_reader_can_hold():
+    line = encode("warning", {"what": "x" * 100_000, "paths": ["p" * 100] * 1000})
+    event = parse(line)
+    assert len(line) <= LONGEST
+    assert event is not None and event.facts["what"].startswith("xxx")
+
+
+def test_an_event_holds_any_text_on_one_line():
+    event = parse(encode("warning", {"what": "a\nb\x1e\n@tao {\udc80 é"}))
+    assert event is not None and event.facts == {"what": "a\nb\x1e\n@tao {\udc80 é"}
+
+
+def test_an_event_behind_an_open_line_starts_its_own_line_and_the_bytes_are_restored(jobs):
+    ran = jobs.run("printf 'out open'; printf 'err open' >&2")
+    assert b"\n@tao " in ran.raw and b"err open@tao" not in ran.raw
+    assert (ran.out, ran.err) == (b"out open", b"err open")
+    assert ran.named("ended")[0].joined
+
+
+def test_where_both_streams_are_one_an_event_starts_its_own_line_too(jobs):
+    text = build_entrypoint(command="echo first >&2; printf 'open'")["command"]
+    both = subprocess.run(
+        ["bash", "-c", text], env=jobs.environment(None), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True
+    ).stdout
+    divider = EventFilter()
+    out, events = divider.feed(both)
+    assert out + divider.close() == b"first\nopen"
+    assert events[-1].facts == {"stage": "done"}

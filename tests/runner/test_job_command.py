@@ -1,0 +1,277 @@
+"""The command: its bytes, its exit code, its signals, and everything it started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tao_sdk.script_runner import build_entrypoint
+
+PYTHON = sys.executable
+FORWARDED = ["TERM", "INT", "HUP", "USR1", "USR2", "QUIT"]
+
+
+def python(code: str) -> str:
+    import shlex
+
+    return f"exec {PYTHON} -u -c {shlex.quote(code)}"
+
+
+@pytest.mark.parametrize("code", [0, 1, 3, 125, 126, 127, 130, 255])
+def test_the_exit_code_is_the_commands(jobs, code):
+    ran = jobs.run(f"exit {code}")
+    assert ran.code == code
+    assert ran.named("ended")[0].facts["exit_code"] == code
+
+
+@pytest.mark.parametrize("name", ["KILL", "TERM", "SEGV", "PIPE"])
+def test_a_command_ended_by_a_signal_is_128_plus_its_number(jobs, name):
+    number = getattr(signal, f"SIG{name}")
+    ran = jobs.run(f"ulimit -c 0; kill -{name} $$")
+    assert ran.code == 128 + number
+    ended = ran.named("ended")[0].facts
+    assert (ended["exit_code"], ended["signal"]) == (128 + number, number)
+
+
+def test_bytes_are_unchanged_on_both_streams_and_kept_in_the_results(jobs):
+    out = bytes(range(256)) * 3 + b"\r50%\r100%\r\n\xff\xfe"
+    ran = jobs.run("cat > all; cat all; cat all >&2", stdin=out)
+    assert (ran.out, ran.err) == (out, out)
+    assert (jobs.results / ".tao" / "job.log").read_bytes().count(out) == 2
+
+
+def test_a_hundred_megabytes_pass_in_flat_memory(jobs, tmp_path):
+    code = (
+        "import resource,subprocess,sys\np=subprocess.run(sys.argv[1:],stdout=open('/dev/null','w'))\n"
+        "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    )
+    text = build_entrypoint(command="head -c 100000000 /dev/zero")["command"]
+    env = jobs.environment(None)
+    peak = int(
+        subprocess.run([PYTHON, "-c", code, "bash", "-c", text], env=env, capture_output=True, check=True).stdout
+    )
+    assert peak < 40_000  # KiB
+    assert (jobs.results / ".tao" / "job.log").stat().st_size == 100_000_000
+
+
+def test_stdin_is_the_callers(jobs):
+    assert jobs.run("cat", stdin=b"line\n\x00\xff").out == b"line\n\x00\xff"
+
+
+def test_a_reader_that_goes_away_does_not_end_the_command(jobs):
+    text = build_entrypoint(command="seq 100000; echo done > finished", files={"x": ""})["command"]
+    subprocess.run(
+        ["bash", "-o", "pipefail", "-c", 'bash -c "$1" 2>/dev/null | head -n 1', "_", text],
+        env=jobs.environment(None),
+        check=True,
+    )
+    assert (jobs.results / "work" / "finished").read_text() == "done\n"
+    assert (jobs.results / ".tao" / "job.log").read_bytes().endswith(b"\n100000\n")
+
+
+def test_the_command_line_is_in_no_event_and_no_log(jobs):
+    ran = jobs.run("true --password hunter2; nonexistent-command 2>/dev/null")
+    assert b"hunter2" not in ran.raw + (jobs.results / ".tao" / "job.log").read_bytes()
+
+
+@pytest.mark.parametrize("name", FORWARDED)
+def test_a_signal_reaches_the_command_which_may_end_as_it_likes(jobs, name):
+    number = int(getattr(signal, f"SIG{name}"))
+    job = jobs.start(
+        python(
+            "import signal,sys,time\n"
+            f"signal.signal({number}, lambda *_: (print('got it'), sys.exit(7)))\n"
+            "print('ready')\n"
+            "while True: time.sleep(0.01)"
+        )
+    )
+    job.until(b"ready\n")
+    job.process.send_signal(number)
+    ran = job.ended()
+    assert ran.code == 7
+    assert b"got it" in ran.out
+    assert ran.stages[-1] == "done"
+
+
+def test_a_signal_that_is_no_end_lets_the_command_go_on(jobs):
+    job = jobs.start(
+        python(
+            "import signal,sys,time\nseen=[]\nsignal.signal(signal.SIGUSR1, lambda *_: seen.append(print('usr1')))\n"
+            "print('ready')\nwhile not seen: time.sleep(0.01)\nprint('went on')"
+        ),
+        env={"TAO_GRACE": "0.05"},
+    )
+    job.until(b"ready\n")
+    job.process.send_signal(signal.SIGUSR1)
+    ran = job.ended()
+    assert (ran.code, ran.out) == (0, b"ready\nusr1\nwent on\n")
+
+
+def test_a_command_that_ignores_the_end_is_killed_after_the_grace_with_its_whole_group(jobs):
+    job = jobs.start(
+        "trap '' TERM; (echo child $BASHPID; while :; do sleep 0.05; done) & sleep 0.2; echo ready; while :; do sleep 0.05; done",
+        env={"TAO_GRACE": "0.3"},
+    )
+    job.until(b"ready\n")
+    child = int(job.seen.split()[1])
+    job.process.terminate()
+    ran = job.ended()
+    assert ran.code == 137
+    assert not alive(child)
+    assert ran.manifest["exit_code"] == 137
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def test_what_the_command_leaves_running_is_ended_with_it(jobs):
+    ran = jobs.run("sleep 1000 & echo $!; exit 0")
+    assert ran.code == 0
+    assert not alive(int(ran.out))
+
+
+def test_a_daemon_that_left_the_group_does_not_hold_the_job(jobs):
+    ran = jobs.run("setsid sleep 30 & echo $!; sleep 0.2; exit 4")
+    os.kill(int(ran.out), signal.SIGKILL)
+    assert ran.code == 4
+
+
+def test_a_signal_before_the_command_ends_the_job_and_the_command_never_runs(jobs, tmp_path):
+    """Unpacking waits on a full pipe: the runner is certainly before the command when the signal comes."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while os.write(writer, b"x" * 4096):
+            pass
+    os.set_blocking(writer, True)
+    text = build_entrypoint(command="echo never")["command"]
+    process = subprocess.Popen(["bash", "-c", text], env=jobs.environment(None), stdout=subprocess.PIPE, stderr=writer)
+    waits_for_a_reader(process.pid)
+    process.terminate()
+    os.close(writer)
+    with os.fdopen(reader, "rb") as stream:
+        told = stream.read()
+    out, _ = process.communicate(timeout=30)
+    assert (process.returncode, out) == (143, b"")
+    assert b'"event": "ended"' in told
+
+
+def waits_for_a_reader(pid: int) -> None:
+    """Until the runner sleeps in a write."""
+    for _ in range(600):
+        process = Path(f"/proc/{pid}")
+        if "pipe" in (process / "wchan").read_text() and "python" in (process / "comm").read_text():
+            return
+        time.sleep(0.05)
+
+
+def test_a_command_longer_than_an_argument_may_be_runs(jobs, tmp_path):
+    filler = "x" * 200_000
+    ran = jobs.run_text(
+        write(tmp_path, build_entrypoint(command=f": {filler}\necho $0 | head -c 3; exit 9")["command"]),
+        shell=("bash",),
+    )
+    assert ran.code == 9
+    assert sorted(path.name for path in tmp_path.glob("tao-*")) == []
+
+
+def write(folder, text):
+    path = folder / "entrypoint.sh"
+    path.write_text(text)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "text", ["'", '"', "$HOME `id` $(id)", "{}{config_path", "a\nb\n", "日本 é", "\\", "TAO_PAYLOAD", "%s %%", "\t!#~"]
+)
+def test_any_character_survives_in_every_field(jobs, tmp_path, text):
+    import json
+
+    folder = tmp_path / f"in {text.replace('/', '')}"
+    folder.mkdir()
+    (folder / "f").write_text("x")
+    ran = jobs.run(
+        f"cat {{config_path}}; printf '%s' {shell_quoted(text)} >&2; cat {shell_quoted(text.replace('/', '') + '.f')} >&2",
+        specs={"k": text, text.replace(".", ""): 1, "in": str(folder / "f")},
+        inputs=["in"],
+        config_format="json",
+        files={text.replace("/", "") + ".f": text},
+        upload_excludes=[text],
+        job_id=text,
+    )
+    assert ran.code == 0, ran.raw
+    assert json.loads(ran.out) == {"k": text, text.replace(".", ""): 1, "in": str(folder / "f")}
+    assert ran.err.decode() == text * 2
+
+
+def shell_quoted(text):
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def test_a_root_with_spaces_and_quotes_works(jobs, tmp_path):
+    root = tmp_path / 'it\'s "a" $root'
+    ran = jobs.run(
+        "cat {config_path}; cat \"{config_path}\"; cat '{config_path}'",
+        specs={"a": 1},
+        config_format="yaml",
+        env={"TAO_RESULTS_ROOT": str(root)},
+    )
+    assert ran.out == b"a: 1\n" * 3
+
+
+def test_at_a_terminal_the_command_can_read_and_gets_ctrl_c(jobs):
+    text = build_entrypoint(command="read line; echo got-$line; sleep 1000")["command"]
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve("/bin/bash", ["bash", "-c", text], jobs.environment(None))
+    os.write(terminal, b"hello\n")
+    seen = b""
+    while b"got-hello" not in seen:
+        seen += os.read(terminal, 4096)
+    os.write(terminal, b"\x03")
+    try:
+        while os.read(terminal, 4096):
+            pass
+    except OSError:
+        pass
+    assert os.WEXITSTATUS(os.waitpid(pid, 0)[1]) == 130
+
+
+NAMESPACES = (
+    shutil.which("unshare")
+    and subprocess.run(["unshare", "-pf", "true"], capture_output=True, check=False).returncode == 0
+)
+
+
+@pytest.mark.skipif(not NAMESPACES, reason="needs the right to make a PID namespace")
+def test_as_process_1_it_reaps_orphans_and_ends_on_a_signal(jobs):
+    text = build_entrypoint(
+        command="for i in 1 2 3; do (sleep 0.05 & ) ; done; sleep 0.4; "
+        "cat /proc/[0-9]*/stat | grep -c ') Z'; echo ready; sleep 1000"
+    )["command"]
+    process = subprocess.Popen(
+        ["unshare", "-pf", "--mount-proc", "--kill-child", "bash", "-c", text],
+        env=jobs.environment(None),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout
+    lines = [process.stdout.readline(), process.stdout.readline()]
+    inside = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0]
+    os.kill(int(inside), signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert lines == [b"0\n", b"ready\n"]
+    assert process.returncode == 143

@@ -1,0 +1,166 @@
+"""Inputs of this machine: found by looking, never copied, and never quietly missing."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+import yaml
+
+
+@pytest.fixture
+def data(tmp_path):
+    folder = tmp_path / "data"
+    (folder / "images").mkdir(parents=True)
+    (folder / "images" / "a.png").write_text("a")
+    (folder / "list.json").write_text("[]")
+    return folder
+
+
+def spec_of(ran):
+    assert ran.code == 0, ran.raw
+    return yaml.safe_load(ran.out)
+
+
+def show(jobs, specs, inputs, **more):
+    return jobs.run("cat {config_path}", specs=specs, inputs=inputs, config_format="yaml", **more)
+
+
+@pytest.mark.parametrize("prefix", ["", "file://", "file://localhost", "lustre://"])
+def test_a_local_address_becomes_its_absolute_path(jobs, data, prefix):
+    ran = show(jobs, {"a": {"b": [{"c": f"{prefix}{data}/list.json"}]}}, ["a.b[0].c"])
+    assert spec_of(ran) == {"a": {"b": [{"c": f"{data}/list.json"}]}}
+
+
+def test_a_relative_path_is_below_the_place_where_the_command_starts(jobs, data):
+    ran = show(jobs, {"in": "sub/x.txt"}, ["in"], files={"sub/x.txt": "x"})
+    assert spec_of(ran) == {"in": str(jobs.results / "work" / "sub" / "x.txt")}
+
+
+@pytest.mark.parametrize("declared", ["file", "folder", ""])
+def test_what_an_input_is_decides_looking_and_not_the_declared_type(jobs, data, declared):
+    specs = {"in": {"folder": f"{data}/images/", "file": f"{data}/list.json"}}
+    ran = show(jobs, specs, {"in.folder": {"type": declared}, "in.file": {"type": declared}})
+    assert spec_of(ran) == {"in": {"folder": f"{data}/images", "file": f"{data}/list.json"}}
+
+
+def test_each_item_of_a_list_is_an_input(jobs, data):
+    ran = show(jobs, {"in": [f"file://{data}/list.json", f"{data}/images"]}, ["in"])
+    assert spec_of(ran) == {"in": [f"{data}/list.json", f"{data}/images"]}
+
+
+@pytest.mark.parametrize("literal", ["list", "local_glob"])
+def test_a_literal_list_or_glob_is_left_to_the_program(jobs, literal):
+    specs = {"urls": "/nowhere/*.mp4", "captions": ["a cat", "s3://not-an-input"]}
+    ran = show(jobs, specs, {"urls": {"type": literal}, "captions": {"type": literal}})
+    assert spec_of(ran) == specs
+
+
+def test_a_name_with_percent_signs_is_found_as_written_and_as_decoded(jobs, data):
+    (data / "a%20b").write_text("literal")
+    (data / "c d").write_text("decoded")
+    ran = show(jobs, {"x": f"file://{data}/a%20b", "y": f"file://{data}/c%20d"}, ["x", "y"])
+    assert spec_of(ran) == {"x": f"{data}/a%20b", "y": f"{data}/c d"}
+
+
+@pytest.mark.parametrize("value", ["", None])
+def test_an_optional_input_that_is_empty_is_skipped(jobs, value):
+    ran = show(jobs, {"in": value, "a": 1}, {"in": {"optional": True}, "not.there": {"optional": True}})
+    assert spec_of(ran) == {"in": value, "a": 1}
+
+
+def test_an_optional_input_that_is_given_and_missing_is_an_error(jobs):
+    assert show(jobs, {"in": "/nowhere/x"}, {"in": {"optional": True}}).failure["code"] == "input.missing"
+
+
+def test_a_missing_input_ends_the_job_before_the_command_with_place_and_advice(jobs, data):
+    ran = jobs.run("echo never", specs={"in": f"{data}/imagez/a.png"}, inputs=["in"])
+    assert (ran.code, ran.out) == (125, b"")
+    assert ran.failure["code"] == "input.missing"
+    assert f"{data}/imagez/a.png" in ran.failure["what"]
+    assert str(data) in ran.failure["why"]
+    assert "mounted" in ran.failure["next"]
+
+
+def test_a_dangling_link_is_told_as_one(jobs, data):
+    (data / "link").symlink_to("/nowhere")
+    assert "link" in show(jobs, {"in": f"{data}/link"}, ["in"]).failure["why"]
+
+
+def test_an_empty_folder_is_told(jobs, tmp_path):
+    (tmp_path / "empty").mkdir()
+    ran = show(jobs, {"in": str(tmp_path / "empty")}, ["in"])
+    assert ran.warnings == ["input.empty"]
+
+
+def test_container_path_puts_the_input_where_the_program_wants_it(jobs, data, tmp_path):
+    target = tmp_path / "in" / "container" / "root"
+    specs = {"in": {"root": str(data / "images")}}
+    for _ in range(2):  # a restart finds its own link
+        ran = show(jobs, specs, {"in.root": {"type": "folder", "container_path": str(target)}})
+        assert spec_of(ran) == {"in": {"root": str(target)}}
+    assert (target / "a.png").read_text() == "a"
+
+
+def test_a_passthrough_input_is_there_under_its_path_file_or_folder(jobs, data, tmp_path):
+    ran = jobs.run(
+        f"cat {tmp_path}/x/list.json {tmp_path}/y/imgs/a.png {tmp_path}/z/list.json",
+        inputs={
+            f"{tmp_path}/x/list.json": f"{data}/list.json",
+            f"{tmp_path}/y/imgs/": f"file://{data}/images/",
+            f"{tmp_path}/z/": f"{data}/list.json",
+        },
+    )
+    assert (ran.code, ran.out) == (0, b"[]a[]")
+
+
+def test_an_empty_folder_of_the_image_gives_way_to_a_passthrough_input(jobs, data, tmp_path):
+    (tmp_path / "imgs").mkdir()
+    ran = jobs.run(f"ls {tmp_path}/imgs/", inputs={f"{tmp_path}/imgs": f"{data}/images"})
+    assert ran.out == b"a.png\n"
+
+
+def test_data_in_the_way_of_a_passthrough_input_is_never_replaced(jobs, data, tmp_path):
+    (tmp_path / "imgs").mkdir()
+    (tmp_path / "imgs" / "mine").write_text("mine")
+    ran = jobs.run("echo never", inputs={f"{tmp_path}/imgs": f"{data}/images"})
+    assert ran.failure["code"] == "input.in_the_way"
+    assert (tmp_path / "imgs" / "mine").read_text() == "mine"
+
+
+def test_a_passthrough_input_that_is_not_there_never_becomes_an_empty_folder(jobs, tmp_path):
+    for path in (f"{tmp_path}/imgs/", f"{tmp_path}/imgs"):
+        ran = jobs.run("echo never", inputs={path: "/nowhere/images/"})
+        assert (ran.failure["code"], ran.out) == ("input.missing", b"")
+        assert not (tmp_path / "imgs").exists()
+
+
+def test_a_path_that_is_mounted_already_is_only_looked_for(jobs, data):
+    assert jobs.run("true", inputs=[f"{data}/images"]).code == 0
+    assert jobs.run("true", inputs=["/nowhere/images"]).failure["code"] == "input.missing"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_an_input_that_may_not_be_read_is_told(jobs, data):
+    (data / "list.json").chmod(0)
+    assert show(jobs, {"in": f"{data}/list.json"}, ["in"]).failure["code"] == "input.unreadable"
+
+
+def test_files_of_the_job_lie_where_it_says_and_scripts_can_be_run(jobs, tmp_path):
+    files = {"bin/run": "#!/bin/sh\necho ran $1\n", f"{tmp_path}/abs/x": b"\x00\xff", "a b/'c'": "é"}
+    ran = jobs.run(f"bin/run it; cat {tmp_path}/abs/x \"a b/'c'\"; pwd", files=files)
+    assert ran.out == b"ran it\n\x00\xff\xc3\xa9" + str(jobs.results / "work").encode() + b"\n"
+    assert ran.named("fetched")[0].facts["bytes"] == sum(
+        len(text.encode() if isinstance(text, str) else text) for text in files.values()
+    )
+
+
+def test_without_files_the_command_starts_where_the_image_says(jobs, tmp_path):
+    assert jobs.run("pwd").out.decode().strip() == str(tmp_path)
+    assert jobs.run("pwd", files={f"{tmp_path}/only/absolute": ""}).out.decode().strip() == str(tmp_path)
+
+
+def test_a_file_that_cannot_be_written_is_told(jobs, tmp_path):
+    (tmp_path / "file").write_text("")
+    ran = jobs.run("echo never", files={f"{tmp_path}/file/below": "x"})
+    assert (ran.failure["code"], ran.out) == ("file.unwritable", b"")

@@ -1,0 +1,306 @@
+"""Outputs: where they go, that nothing is lost, and what is known about them afterwards."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+
+def place_of(jobs, value, env=None, about=None):
+    """Where the output `results_dir` is put when the spec says `value`."""
+    ran = jobs.run(
+        "cat {config_path}",
+        specs={"results_dir": value},
+        outputs={"results_dir": about or {"type": "folder"}},
+        config_format="yaml",
+        env=env,
+    )
+    return yaml.safe_load(ran.out)["results_dir"] if ran.code == 0 else ran
+
+
+@pytest.mark.parametrize("natural", ["", None, "output", "./results", "a/b/"])
+def test_an_output_goes_below_the_results_root_by_job_and_key(jobs, natural):
+    place = place_of(jobs, natural)
+    assert place == str(jobs.results / "results_dir")
+    assert Path(place).is_dir()
+
+
+def test_an_absolute_path_is_the_users_word_and_kept(jobs, tmp_path):
+    assert place_of(jobs, f"{tmp_path}/mine") == f"{tmp_path}/mine"
+    assert place_of(jobs, f"file://{tmp_path}/mine") == f"{tmp_path}/mine"
+
+
+def test_a_nested_or_absent_output_key_is_filled_in(jobs):
+    ran = jobs.run("cat {config_path}", specs={"a": 1}, outputs=["train.out.dir"], config_format="yaml")
+    assert yaml.safe_load(ran.out) == {"a": 1, "train": {"out": {"dir": str(jobs.results / "train.out.dir")}}}
+
+
+@pytest.mark.parametrize(
+    ("given", "name"), [("", "onnx_file"), ("model.onnx", "model.onnx"), ("deep/model.onnx", "model.onnx")]
+)
+def test_an_output_file_has_a_folder_of_its_own(jobs, given, name):
+    ran = jobs.run(
+        "cat {config_path}",
+        specs={"export": {"onnx_file": given}},
+        outputs={"export.onnx_file": {"type": "file"}},
+        config_format="json",
+    )
+    path = Path(json.loads(ran.out)["export"]["onnx_file"])
+    assert path == jobs.results / "export.onnx_file" / name
+    assert path.parent.is_dir() and not path.exists()
+
+
+def test_the_results_root_wins_over_the_bucket(jobs):
+    assert place_of(jobs, "", env={"S3_BUCKET_NAME": "bucket"}) == str(jobs.results / "results_dir")
+
+
+def test_a_bucket_without_a_root_ends_the_job_before_the_command(jobs):
+    ran = place_of(jobs, "", env={"S3_BUCKET_NAME": "bucket", "TAO_RESULTS_ROOT": ""})
+    assert (ran.code, ran.out) == (125, b"")
+    assert ran.failure["code"] == "output.scheme"
+    assert "s3://bucket/results/job-1/" in ran.failure["what"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may write to /results")
+def test_without_root_and_bucket_results_are_in_the_container_and_the_loss_is_announced_twice(jobs, tmp_path):
+    job = f"test-{os.getpid()}"
+    existed = Path("/results").exists()
+    ran = jobs.run(
+        "echo $TAO_RESULTS_DIR", outputs=[str(tmp_path / "o")], env={"TAO_RESULTS_ROOT": "", "TAO_JOB_ID": job}
+    )
+    assert ran.out.decode().strip() == f"/results/{job}"
+    assert ran.warnings.count("output.ephemeral") == 2
+    import shutil
+
+    shutil.rmtree(f"/results/{job}")
+    if not existed:
+        Path("/results").rmdir()
+
+
+def test_results_that_cannot_be_written_end_the_job_before_its_work(jobs, tmp_path):
+    (tmp_path / "file").write_text("")
+    ran = place_of(jobs, "", env={"TAO_RESULTS_ROOT": str(tmp_path / "file")})
+    assert (ran.code, ran.out) == (125, b"")
+    assert ran.failure["code"] == "output.unwritable"
+
+
+def test_a_job_that_keeps_nothing_runs_without_a_place_for_results(jobs, tmp_path):
+    (tmp_path / "file").write_text("")
+    ran = jobs.run(
+        "cat {config_path} hello",
+        specs={"a": 1},
+        config_format="yaml",
+        files={"hello": "hello"},
+        env={"TAO_RESULTS_ROOT": str(tmp_path / "file")},
+    )
+    assert (ran.code, ran.out) == (0, b"a: 1\nhello"), ran.raw
+    assert ran.warnings == ["results.unwritable"]
+
+
+def test_the_command_is_told_where_results_are_kept(jobs):
+    assert jobs.run("echo $TAO_RESULTS_DIR").out.decode().strip() == str(jobs.results)
+
+
+def test_the_manifest_lists_every_file_with_size_and_checksum(jobs):
+    ran = jobs.run("cd $TAO_RESULTS_DIR; mkdir -p a/b; printf one > a/b/1; : > empty; printf x > \"ü 'q'\n\"")
+    assert ran.manifest["whole"] is True
+    assert (ran.manifest["schema"], ran.manifest["job"], ran.manifest["attempt"], ran.manifest["exit_code"]) == (
+        1,
+        "job-1",
+        1,
+        0,
+    )
+    assert set(ran.files) == {"a/b/1", "empty", "ü 'q'\n"}
+    assert ran.files["a/b/1"]["size"] == 3
+    assert ran.files["a/b/1"]["sha256"] == hashlib.sha256(b"one").hexdigest()
+
+
+def test_the_manifest_is_renewed_while_the_command_runs_and_a_growing_file_has_no_checksum(jobs, eventually):
+    job = jobs.start(
+        "cd $TAO_RESULTS_DIR; echo done > still; while [ ! -e stop ]; do echo line >> growing; sleep 0.01; done",
+        env={"TAO_SYNC_SECONDS": "0.4"},
+    )
+    path = jobs.results / ".tao" / "manifest.json"
+
+    def still_is_known():
+        files = {each["path"]: each for each in json.loads(path.read_text())["files"]} if path.exists() else {}
+        return files if files.get("still", {}).get("sha256") else None
+
+    files = eventually(still_is_known)
+    manifest = json.loads(path.read_text())
+    (jobs.results / "stop").write_text("")
+    assert (manifest["whole"], manifest["exit_code"], files["growing"]["sha256"]) == (False, None, None)
+    assert job.ended().files["growing"]["sha256"]
+
+
+def test_excluded_prefixes_are_left_out_and_nothing_else(jobs):
+    command = (
+        "cd $TAO_RESULTS_DIR; mkdir -p inputs/deep inputs2 keep; touch inputs/x inputs/deep/y inputs2/z keep/inputs"
+    )
+    assert set(jobs.run(command, upload_excludes=["inputs/"]).files) == {"inputs2/z", "keep/inputs"}
+
+
+def test_what_cannot_be_kept_costs_only_itself_and_is_told(jobs):
+    code = "import socket; socket.socket(socket.AF_UNIX).bind('sock')"
+    ran = jobs.run(
+        f'cd $TAO_RESULTS_DIR; echo 1 > good; ln -s /nowhere broken; mkfifo pipe; python3 -c "{code}"; ln -s . loop'
+    )
+    assert ran.code == 0
+    assert set(ran.files) == {"good"}
+    assert ran.warnings == ["output.left_out"]
+    assert [each.split(":")[0] for each in ran.named("warning")[0].facts["paths"]] == ["broken", "pipe", "sock"]
+    assert len(ran.manifest["left_out"]) == 3
+
+
+def test_a_link_to_a_file_or_folder_is_kept_as_what_it_points_to(jobs, tmp_path):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "f").write_text("f")
+    ran = jobs.run(
+        f"cd $TAO_RESULTS_DIR; echo 1 > epoch_1.pth; ln -s epoch_1.pth latest.pth; ln -s {tmp_path}/outside linked"
+    )
+    assert set(ran.files) == {"epoch_1.pth", "latest.pth", "linked/f"}
+
+
+@pytest.mark.parametrize("ending", ["exit 3", "kill -KILL $$", "kill -TERM $PPID; sleep 100"])
+def test_results_are_accounted_for_however_the_command_ends(jobs, ending):
+    ran = jobs.run(f"cd $TAO_RESULTS_DIR; echo 1 > old; touch -d '1 hour ago' old; echo 1 > fresh; {ending}")
+    assert ran.manifest["whole"] is True
+    assert ran.manifest["exit_code"] == ran.code != 0
+    assert ran.files["old"]["sha256"]
+    assert ran.files["fresh"]["sha256"] is None  # it may have been cut off
+
+
+def test_passthrough_outputs_are_copied_below_their_last_names(jobs, tmp_path):
+    out = tmp_path / "c" / "out"
+    ran = jobs.run(
+        f"mkdir -p {out}/deep; echo 1 > {out}/deep/x; echo m > {tmp_path}/model.onnx",
+        outputs=[f"{out}/", f"{tmp_path}/model.onnx"],
+    )
+    assert (jobs.results / "out" / "deep" / "x").read_text() == "1\n"
+    assert (jobs.results / "model.onnx").read_text() == "m\n"
+    assert set(ran.files) == {"out/deep/x", "model.onnx"}
+
+
+def test_passthrough_outputs_of_the_same_last_name_do_not_overwrite_each_other(jobs, tmp_path):
+    a, b = tmp_path / "a" / "out", tmp_path / "b" / "out"
+    ran = jobs.run(f"mkdir -p {a} {b}; echo A > {a}/x; echo B > {b}/x", outputs=[str(a), str(b)])
+    assert {path: (jobs.results / path).read_text() for path in ran.files} == {
+        f"{str(a)[1:]}/x": "A\n",
+        f"{str(b)[1:]}/x": "B\n",
+    }
+
+
+def test_an_output_that_holds_the_results_or_lies_in_them_stays_where_it_is(jobs):
+    ran = jobs.run(
+        "mkdir $TAO_RESULTS_DIR/sub; echo 1 > $TAO_RESULTS_DIR/sub/x",
+        outputs=[str(jobs.root) + "/", str(jobs.results / "sub")],
+    )
+    assert set(ran.files) == {"sub/x"}
+
+
+def test_an_output_that_was_never_written_is_told(jobs, tmp_path):
+    ran = jobs.run("true", outputs=[f"{tmp_path}/nothing"])
+    assert (ran.code, ran.warnings) == (0, ["output.missing"])
+
+
+def test_outputs_are_kept_when_the_command_fails(jobs, tmp_path):
+    ran = jobs.run(f"mkdir {tmp_path}/o; echo 50 > {tmp_path}/o/epoch_50.pth; exit 1", outputs=[f"{tmp_path}/o"])
+    assert ran.code == 1
+    assert (jobs.results / "o" / "epoch_50.pth").read_text() == "50\n"
+
+
+def test_outputs_are_copied_as_they_grow_and_a_file_in_motion_never_appears_half(jobs, tmp_path, eventually):
+    out, kept = tmp_path / "o", jobs.results / "o"
+    job = jobs.start(
+        f"mkdir {out}; echo whole > {out}/still.pth; while [ ! -e {tmp_path}/stop ]; do "
+        f"echo line >> {out}/status.json; echo line >> {out}/moving.pth; sleep 0.01; done",
+        outputs=[str(out)],
+        env={"TAO_SYNC_SECONDS": "0.4"},
+    )
+    eventually(lambda: (kept / "still.pth").exists() and (kept / "status.json").exists())
+    first = (kept / "status.json").read_bytes()
+    inode = (kept / "status.json").stat().st_ino
+    eventually(lambda: len((kept / "status.json").read_bytes()) > len(first))
+    assert (kept / "status.json").read_bytes().startswith(first)
+    assert (kept / "status.json").stat().st_ino == inode
+    assert not (kept / "moving.pth").exists()
+    (tmp_path / "stop").write_text("")
+    assert job.ended().code == 0
+    for name in ("status.json", "moving.pth", "still.pth"):
+        assert (kept / name).read_bytes() == (out / name).read_bytes()
+
+
+def test_a_growing_file_that_was_rewritten_is_copied_whole(jobs, tmp_path, eventually):
+    out, kept = tmp_path / "o", jobs.results / "o" / "x.log"
+    job = jobs.start(
+        f"mkdir {out}; echo old > {out}/x.log; while [ ! -e {tmp_path}/go ]; do sleep 0.01; done; "
+        f"echo a rewritten file > {out}/x.log",
+        outputs=[str(out)],
+        env={"TAO_SYNC_SECONDS": "0.05"},
+    )
+    eventually(kept.exists)
+    (tmp_path / "go").write_text("")
+    job.ended()
+    assert kept.read_text() == "a rewritten file\n"
+
+
+def test_output_that_could_not_be_copied_makes_the_job_fail_and_says_where_it_still_is(jobs, tmp_path):
+    out = tmp_path / "o"
+    ran = jobs.run(
+        f"mkdir {out}; echo 1 > {out}/x; mkdir -p $TAO_RESULTS_DIR; echo > $TAO_RESULTS_DIR/o", outputs=[str(out)]
+    )
+    assert ran.code == 125
+    assert ran.failure["code"] == "output.lost"
+    assert str(out / "x") in ran.failure["why"]
+    assert ran.manifest["exit_code"] == 0
+
+
+def test_a_full_disk_is_told_and_leaves_no_half_files(jobs, tmp_path, request):
+    import subprocess
+
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(small)], capture_output=True, check=False
+    ).returncode:
+        pytest.skip("needs the right to mount")
+    request.addfinalizer(lambda: subprocess.run(["umount", "-l", str(small)], check=False))
+    out = tmp_path / "o"
+    ran = jobs.run(
+        f"mkdir {out}; head -c 4000000 /dev/zero > {out}/big; echo 1 > {out}/zsmall",
+        outputs=[str(out)],
+        env={"TAO_RESULTS_ROOT": str(small)},
+    )
+    kept = small / "job-1" / "o"
+    assert ran.failure["code"] == "output.lost"
+    assert sorted(path.name for path in kept.iterdir()) == ["zsmall"]
+
+
+def test_every_rank_has_its_own_log_and_rank_0_the_manifest(jobs, tmp_path):
+    jobs.run("echo zero")
+    before = (jobs.results / ".tao" / "manifest.json").read_bytes()
+    jobs.run(f"mkdir {tmp_path}/o; echo 1 > {tmp_path}/o/x; echo two", outputs=[f"{tmp_path}/o"], env={"TAO_RANK": "2"})
+    own = jobs.results / ".tao"
+    assert (own / "job.log").read_text() == "zero\n"
+    assert (own / "job.rank-2.log").read_text() == "two\n"
+    assert (own / "manifest.json").read_bytes() == before
+    assert (jobs.results / ".rank-2" / "o" / "x").exists()
+
+
+def test_an_earlier_attempts_log_is_kept_beside_the_new_one(jobs):
+    jobs.run("echo first")
+    jobs.run("echo second", env={"TAO_ATTEMPT": "2"})
+    own = jobs.results / ".tao"
+    assert (own / "job.log").read_text() == "second\n"
+    assert (own / "job.log.attempt-1").read_text() == "first\n"
+
+
+def test_a_log_is_for_its_owner_only(jobs):
+    jobs.run("echo x", specs={"token": "x"})
+    assert (jobs.results / ".tao" / "job.log").stat().st_mode & 0o777 == 0o600
+    assert (jobs.results / "spec.toml").stat().st_mode & 0o777 == 0o600

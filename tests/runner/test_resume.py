@@ -1,0 +1,128 @@
+"""Resume: a new attempt goes on from the newest checkpoint that is certainly complete."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+KEY = "resume_training_checkpoint_path"
+
+
+def attempt(jobs, number, command="cat {config_path}", given="", env=None):
+    ran = jobs.run(
+        command,
+        specs={"train": {KEY: given}, "results_dir": ""},
+        outputs=["results_dir"],
+        config_format="json",
+        files={"data.npz": "data"},
+        env={"TAO_ATTEMPT": str(number), **(env or {})},
+    )
+    return ran
+
+
+def resumed_from(ran):
+    assert ran.code == 0, ran.raw
+    return json.loads(ran.out)["train"][KEY]
+
+
+@pytest.fixture
+def first(jobs):
+    """An attempt that left three checkpoints, the one of the highest name not the newest."""
+    ran = attempt(
+        jobs,
+        1,
+        "cd $TAO_RESULTS_DIR/results_dir; for n in 9 1 2; do "
+        'echo $n > epoch_$n.pth; touch -d "$((20 - n % 9)) min ago" epoch_$n.pth; done',
+    )
+    assert len([path for path in ran.files if path.endswith(".pth")]) == 3
+    return jobs.results / "results_dir"
+
+
+def test_an_empty_key_is_filled_with_the_newest_complete_checkpoint(jobs, first):
+    ran = attempt(jobs, 2)
+    assert resumed_from(ran) == str(first / "epoch_2.pth")
+    assert ran.named("resumed")[0].facts["path"] == str(first / "epoch_2.pth")
+
+
+def test_the_same_attempt_started_again_resumes_too(jobs, first):
+    assert resumed_from(attempt(jobs, 1)) == str(first / "epoch_2.pth")
+
+
+def test_a_checkpoint_that_is_newer_than_the_manifest_is_not_trusted(jobs, first):
+    (first / "epoch_3.pth").write_text("half writ")
+    assert resumed_from(attempt(jobs, 2)) == str(first / "epoch_2.pth")
+
+
+def test_a_checkpoint_that_changed_since_is_not_trusted(jobs, first):
+    (first / "epoch_2.pth").write_text("overwritten, half")
+    assert resumed_from(attempt(jobs, 2)) == str(first / "epoch_1.pth")
+
+
+def test_a_checkpoint_that_was_being_written_when_the_command_failed_is_not_trusted(jobs, first):
+    attempt(jobs, 2, "echo half > $TAO_RESULTS_DIR/results_dir/epoch_3.pth; exit 1")
+    assert resumed_from(attempt(jobs, 3)) == str(first / "epoch_2.pth")
+
+
+def test_without_a_manifest_nothing_is_resumed(jobs, first):
+    (jobs.results / ".tao" / "manifest.json").unlink()
+    assert resumed_from(attempt(jobs, 2)) == ""
+
+
+@pytest.mark.parametrize(
+    "broken", ["", "{", "[]", '{"files": null}', '{"job": "job-1", "files": [{"path": 1}]}', "null"]
+)
+def test_a_manifest_that_cannot_be_read_resumes_nothing(jobs, first, broken):
+    (jobs.results / ".tao" / "manifest.json").write_text(broken)
+    assert resumed_from(attempt(jobs, 2)) == ""
+
+
+def test_another_jobs_manifest_resumes_nothing(jobs, first):
+    path = jobs.results / ".tao" / "manifest.json"
+    path.write_text(path.read_text().replace('"job-1"', '"job-2"'))
+    assert resumed_from(attempt(jobs, 2)) == ""
+
+
+def test_it_can_be_turned_off(jobs, first):
+    assert resumed_from(attempt(jobs, 2, env={"TAO_AUTO_RESUME": "0"})) == ""
+
+
+def test_a_value_of_the_users_is_kept(jobs, first):
+    assert resumed_from(attempt(jobs, 2, given="/my/own.pth")) == "/my/own.pth"
+
+
+def test_a_null_stays_null_when_there_is_nothing_to_resume(jobs):
+    assert resumed_from(attempt(jobs, 1, given=None)) is None
+
+
+def test_a_job_killed_with_its_runner_resumes_from_what_was_synced(jobs, eventually):
+    job = jobs.start(
+        "cd $TAO_RESULTS_DIR/results_dir; echo 1 > epoch_1.pth; while :; do echo more >> epoch_2.pth; sleep 0.01; done",
+        specs={"train": {KEY: ""}, "results_dir": ""},
+        outputs=["results_dir"],
+        config_format="json",
+        env={"TAO_SYNC_SECONDS": "0.4"},
+    )
+    path = jobs.results / ".tao" / "manifest.json"
+    eventually(
+        lambda: (
+            path.exists()
+            and '"results_dir/epoch_1.pth"' in path.read_text()
+            and hashed(path, "results_dir/epoch_1.pth")
+        )
+    )
+    group = child_of(job.process.pid)
+    job.process.kill()
+    os.killpg(group, 9)
+    job.process.communicate()
+    assert resumed_from(attempt(jobs, 2)) == str(jobs.results / "results_dir" / "epoch_1.pth")
+
+
+def hashed(path, name):
+    return any(each["path"] == name and each["sha256"] for each in json.loads(path.read_text())["files"])
+
+
+def child_of(pid):
+    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
