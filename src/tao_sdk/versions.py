@@ -1,0 +1,143 @@
+"""Versions: the image or the package that a key such as `tao_toolkit.pyt` stands for.
+
+A manifest is a versions.yaml with two trees, `images` and `wheels`. The first of these that is there is used: the path
+given, $TAO_VERSIONS_FILE, $TAO_SKILL_BANK_PATH/versions.yaml, the one in this package. Never one in the current directory.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from tao_sdk.model.errors import TaoError
+from tao_sdk.model.settings import Settings
+
+PACKAGED = Path(__file__).parent / "skill_bank" / "versions.yaml"
+
+_KEY = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+")
+
+Manifest = Mapping[str, Any]
+
+
+class ManifestNotFoundError(TaoError, FileNotFoundError):
+    """A versions.yaml that was named is not there."""
+
+    code = "versions.no_manifest"
+
+    __str__ = TaoError.__str__
+
+
+class ManifestError(TaoError, TypeError):
+    """A versions.yaml that is there and does not say what it should."""
+
+    code = "versions.manifest"
+
+
+class KeyNotFoundError(TaoError, KeyError):
+    """The manifest has no such key."""
+
+    code = "versions.no_key"
+
+    __str__ = TaoError.__str__
+
+
+def looks_like_key(value: str) -> bool:
+    """`tao_toolkit.pyt` does; `ubuntu`, `ubuntu:22.04` and `nvcr.io/nvidia/pytorch` are images."""
+    return _KEY.fullmatch(value) is not None
+
+
+def resolve_container_image(value: str, manifest: Manifest | None = None) -> str:
+    """The image of a key; an image is returned as it is. Raises KeyNotFoundError, ManifestError."""
+    value = value.strip()
+    if not value:
+        raise KeyNotFoundError(
+            "No image is named.", "", "Give an image such as ubuntu:22.04, or a key such as tao_toolkit.pyt."
+        )
+    return resolve_image(value, manifest) if looks_like_key(value) else value
+
+
+def resolve_image(key: str, manifest: Manifest | None = None) -> str:
+    """The image that `tao_toolkit.pyt` or `images.tao_toolkit.pyt` stands for. Raises KeyNotFoundError, ManifestError."""
+    return _resolve("images", key, manifest)
+
+
+def resolve_wheel(key: str, manifest: Manifest | None = None) -> str:
+    """The requirement that `tao_sdk_docker` or `wheels.tao_sdk_docker` stands for, as pip takes it. Raises as resolve_image."""
+    return _resolve("wheels", key, manifest)
+
+
+def load_manifest(path: str | Path | None = None, settings: Settings | None = None) -> Manifest:
+    """The manifest at `path`, or the first that is found. Raises ManifestNotFoundError, ManifestError."""
+    found = manifest_path(path, settings)
+    import yaml
+
+    try:
+        manifest: Any = yaml.safe_load(found.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ManifestError(
+            f"{found} is not YAML.", str(error), "Mend it, or name another in TAO_VERSIONS_FILE."
+        ) from None
+    if not isinstance(manifest, Mapping):
+        raise ManifestError(f"{found} holds no mapping.", "It should have the keys images and wheels.")
+    return cast(Manifest, manifest)
+
+
+def manifest_path(path: str | Path | None = None, settings: Settings | None = None) -> Path:
+    """Where the manifest is. One that is named and is not there is an error, not a reason to take another."""
+    settings = settings or Settings.load()
+    if named := path or settings.get("TAO_VERSIONS_FILE"):
+        if not (found := Path(named).expanduser()).is_file():
+            raise ManifestNotFoundError(
+                f"There is no versions file at {found}.",
+                "It is the path that was given." if path else "TAO_VERSIONS_FILE names it.",
+                f"Name one that is there, or none to use $TAO_SKILL_BANK_PATH/versions.yaml or {PACKAGED}.",
+            )
+        return found
+    bank = settings.get("TAO_SKILL_BANK_PATH")
+    of_the_bank = Path(bank).expanduser() / "versions.yaml" if bank else None
+    return of_the_bank if of_the_bank and of_the_bank.is_file() else PACKAGED
+
+
+def _resolve(tree: str, key: str, manifest: Manifest | None) -> str:
+    manifest = load_manifest() if manifest is None else manifest
+    node: Any = manifest
+    for part in [tree, *key.removeprefix(f"{tree}.").split(".")]:
+        if not isinstance(node, Mapping) or part not in node:
+            raise _no_key(tree, key, manifest)
+        node = cast(Manifest, node)[part]
+    if not isinstance(node, str) or not node.strip():
+        raise ManifestError(
+            f"{key!r} is no {tree.removesuffix('s')}: the manifest has {_kind(node)} there.",
+            "",
+            f"Known are: {_listed(sorted(_keys(manifest.get(tree), ())))}.",
+        )
+    return node.strip()
+
+
+def _no_key(tree: str, key: str, manifest: Manifest) -> KeyNotFoundError:
+    known = sorted(_keys(manifest.get(tree), ()))
+    near = difflib.get_close_matches(key.removeprefix(f"{tree}."), known, n=1)
+    hint = f"Did you mean {near[0]}?" if near else f"Known are: {_listed(known)}."
+    image = f" If it is an image, write its tag: {key}:latest." if tree == "images" else ""
+    return KeyNotFoundError(f"The manifest has no {tree}.{key.removeprefix(f'{tree}.')}.", "", hint + image)
+
+
+def _keys(node: Any, above: tuple[str, ...]) -> Iterator[str]:
+    if isinstance(node, Mapping):
+        for name, below in cast(Mapping[Any, Any], node).items():
+            yield from _keys(below, (*above, str(name)))
+    elif above:
+        yield ".".join(above)
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _kind(node: Any) -> str:
+    if isinstance(node, Mapping):
+        return "a group of keys"
+    return "nothing" if node in (None, "") else repr(node)
