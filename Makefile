@@ -2,7 +2,7 @@
 
 # Train the example from an empty clone, and print its accuracy.
 run: setup
-	.venv/bin/tao run examples/digits/job.yaml
+	. .venv/bin/activate && tao run examples/digits/job.yaml
 
 # Everything that CI runs.
 test: check

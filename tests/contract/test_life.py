@@ -166,7 +166,8 @@ def test_an_infrastructure_failure_is_tried_again_by_a_watcher_and_both_logs_are
     place: Place, tmp_path: Path
 ) -> None:
     seen = tmp_path / "attempts"
-    fails_once = f"echo $TAO_ATTEMPT >> {seen}; echo attempt $TAO_ATTEMPT; [ $TAO_ATTEMPT = 2 ] || {{ {place.fails_by_infrastructure}; }}"
+    fails = f"[ $TAO_ATTEMPT = 2 ] || {{ {place.fails_by_infrastructure}; }}"
+    fails_once = f"echo $TAO_ATTEMPT >> {seen}; echo attempt $TAO_ATTEMPT; {fails}"
     with place.client(watch=True) as client:
         job = submit(client, place, fails_once, retries=2)
         client.wait(job.id, timeout=60)

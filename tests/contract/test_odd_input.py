@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -40,11 +41,14 @@ def test_a_folder_name_full_of_traps_is_just_a_folder(
     folder.mkdir()
     monkeypatch.chdir(folder)
     with Client(settings=Settings({**place.environ(), "TAO_SDK_STATE_DIR": str(folder / "state")})) as client:
-        spec = JobSpec(command="cat $0 {config_path}", specs={"a": ODD, "results_dir": ""}, outputs={"results_dir": {"type": "folder"}},
-                       config_format="json", gpu_count=0)  # fmt: skip
+        outputs, specs = {"results_dir": {"type": "folder"}}, {"odd": ODD, "results_dir": ""}
+        copy = "cp {config_path} \"$TAO_RESULTS_DIR/results_dir/\""
+        spec = JobSpec(command=copy, specs=specs, outputs=outputs, config_format="json", gpu_count=0)
         job = client.submit(spec, place.platform).job
-        assert client.wait(job.id, timeout=60).status in ("Complete", "Error")
-        assert Path(client.get_job_results_dir(job.id)).is_relative_to(folder)
+        assert client.wait(job.id, timeout=60).status == "Complete", client.get_job_logs(job.id)
+        found = [stat.path for stat in client.results(job.id).files if "/results_dir/" in stat.path]
+        assert json.loads(Path(found[0]).read_text())["odd"] == ODD
+        assert Path(found[0]).is_relative_to(folder)
 
 
 def test_labels_and_names_may_hold_anything_and_are_found_again(client: Client, place: Place) -> None:

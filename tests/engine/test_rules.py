@@ -28,6 +28,7 @@ NO_PYTHON = "tao: python3 (3.8 or later) is needed in the image\n"
 
 # rule, evidence, what the user reads, class, worth another try
 CASES = [
+    ("module_missing", Evidence(exit_code=1, log_tail=log("module-missing")), "'numpy'", ErrClass.USER, False),
     (
         "traceback",
         Evidence(exit_code=1, log_tail=log("python-traceback")),
