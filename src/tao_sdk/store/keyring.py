@@ -6,10 +6,13 @@ They lie beside the database and never in it, and are forgotten when the job end
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from tao_sdk.store.private_files import explained, name_in, write_whole
+
+GRACE_SECONDS = 3600.0
 
 
 class Keyring:
@@ -36,11 +39,13 @@ class Keyring:
         with explained(path):
             path.unlink(missing_ok=True)
 
-    def jobs(self) -> list[str]:
-        """The ids of the jobs that have secrets here."""
+    def forget_others(self, live: Collection[str], grace: float = GRACE_SECONDS) -> None:
+        """Forget what belongs to no `live` job and is older than `grace`: a submit saves secrets before its job's row."""
+        kept = {self._file(job_id).name for job_id in live}
         with explained(self.directory):
-            names = [path.name for path in self.directory.iterdir()] if self.directory.is_dir() else []
-        return sorted(name.removesuffix(".json") for name in names if not name.startswith("."))
+            for path in self.directory.iterdir() if self.directory.is_dir() else ():
+                if path.name not in kept and path.stat().st_mtime <= time.time() - grace:
+                    path.unlink(missing_ok=True)
 
     def _file(self, job_id: str) -> Path:
         return name_in(self.directory, f"{job_id}.json")

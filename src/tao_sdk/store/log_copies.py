@@ -46,22 +46,24 @@ class LogCopies:
     def append(self, attempt: Attempt, data: bytes, rank: int = 0) -> None:
         make_directory(self.directory)
         make_directory(self._job(attempt.job_id))
-        while data:
-            number, room = self._newest(attempt, rank)
-            _append(self._segment(attempt, rank, number), data[:room])
-            data = data[room:]
+        with explained(self.directory):
+            while data:
+                number, room = self._newest(attempt, rank)
+                _append(self._segment(attempt, rank, number), data[:room])
+                data = data[room:]
 
     def size(self, attempt: Attempt, rank: int = 0) -> int:
         """Bytes that `read` can return."""
-        return sum(part.size for part in self._parts(attempt, rank))
+        with explained(self.directory):
+            return sum(part.size for part in self._parts(attempt, rank))
 
     def read(self, attempt: Attempt, offset: int = 0, limit: int = 1024 * 1024, rank: int = 0) -> bytes:
         """At most `limit` bytes from `offset` on; fewer than asked, but at least one, until the end."""
-        for part in self._parts(attempt, rank):
-            if offset < part.size:
-                with explained(self.directory):
+        with explained(self.directory):
+            for part in self._parts(attempt, rank):
+                if offset < part.size:
                     return part.read(offset, limit)
-            offset -= part.size
+                offset -= part.size
         return b""
 
     def forget(self, job_id: str) -> None:
@@ -83,7 +85,7 @@ class LogCopies:
         room = self.segment_size - self._segment(attempt, rank, numbers[-1]).stat().st_size
         if room > 0:
             return numbers[-1], room
-        for number in numbers[1:-1][: max(0, len(numbers) - NEWEST_KEPT)]:
+        for number in numbers[1 : 1 - NEWEST_KEPT]:
             self._segment(attempt, rank, number).unlink(missing_ok=True)
         return numbers[-1] + 1, self.segment_size
 
@@ -99,8 +101,7 @@ class LogCopies:
     def _numbers(self, attempt: Attempt, rank: int) -> list[int]:
         start = f"{attempt.number}.{rank}."
         job = self._job(attempt.job_id)
-        with explained(job):
-            names = [path.name for path in job.iterdir()] if job.is_dir() else []
+        names = [path.name for path in job.iterdir()] if job.is_dir() else []
         return sorted(int(name.removeprefix(start)) for name in names if name.startswith(start))
 
     def _job(self, job_id: str) -> Path:
@@ -117,5 +118,5 @@ def _gap(size: int) -> Part:
 
 def _append(path: Path, data: bytes) -> None:
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    with explained(path), os.fdopen(os.open(path, flags, 0o600), "ab") as file:
+    with os.fdopen(os.open(path, flags, 0o600), "ab") as file:
         file.write(data)

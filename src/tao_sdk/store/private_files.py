@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -59,9 +59,8 @@ def make_file(path: Path) -> None:
             path.chmod(0o600)
 
 
-def _trust(path: Path, there: os.stat_result, kind_matches: object, kind: str) -> None:
-    assert callable(kind_matches)
-    if not kind_matches(there.st_mode):
+def _trust(path: Path, there: os.stat_result, is_kind: Callable[[int], bool], kind: str) -> None:
+    if not is_kind(there.st_mode):
         found = "a symbolic link" if stat.S_ISLNK(there.st_mode) else "something else"
         raise StoreError(f"{path} is {found}, not {kind}.", "It could lead elsewhere later.", "Name the place itself.")
     if there.st_uid != os.geteuid():
@@ -80,9 +79,8 @@ def write_whole(path: Path, data: bytes) -> None:
         try:
             _write_new(temporary, data)
             temporary.replace(path)
-        except BaseException:
+        finally:
             temporary.unlink(missing_ok=True)
-            raise
         _sync_directory(path.parent)
 
 

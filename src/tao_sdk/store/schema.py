@@ -88,6 +88,10 @@ STEPS: tuple[tuple[str, ...], ...] = (
             key TEXT NOT NULL,
             PRIMARY KEY (job_id, hook, key)) WITHOUT ROWID""",
     ),
+    (
+        # hooks are few among the events, and are searched for in the whole store
+        "CREATE INDEX events_of_hooks ON events (kind) WHERE kind >= 'hook' AND kind < 'hool'",
+    ),
 )
 VERSION = len(STEPS)
 

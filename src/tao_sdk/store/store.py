@@ -12,6 +12,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -78,13 +79,11 @@ class Store:
         make_directory(path.parent)
         make_file(path)
         database = Database(path, wal=not on_network(path.parent) if wal is None else wal)
-        try:
-            store_id = _prepare(database, path)
-            store = cls(path, database, store_id)
+        with ExitStack() as undo:
+            undo.callback(database.close)
+            store = cls(path, database, _prepare(database, path))
             store._import_published()
-        except BaseException:
-            database.close()
-            raise
+            undo.pop_all()
         return store
 
     def close(self) -> None:
@@ -109,10 +108,10 @@ class Store:
                 self._insert_attempt(db, row)
                 db.execute(INSERT_EVENT, records.event_row(first))
         except sqlite3.IntegrityError as error:
-            self.sweep_payloads()
+            self._sweep_payloads()
             raise StoreError(f"A job {job.id} is in the store already.", str(error)) from error
         except StoreError:
-            self.sweep_payloads()
+            self._sweep_payloads()
             raise
         return self.get(job.id)
 
@@ -298,6 +297,12 @@ class Store:
         with self._db.write() as db:
             return db.execute(TAKE_LEASE, (name, owner, time.time(), seconds)).rowcount > 0
 
+    def lease_holder(self, name: str) -> str | None:
+        """Who holds the lease, or held it last and has not given it back."""
+        with self._db.read() as db:
+            row = db.execute("SELECT owner FROM leases WHERE name = ?", (name,)).fetchone()
+        return None if row is None else str(row[0])
+
     def release_lease(self, name: str, owner: str) -> None:
         """Give a lease back; someone else's is left alone."""
         with self._db.write() as db:
@@ -314,8 +319,15 @@ class Store:
 
     # What is left over
 
-    def sweep_payloads(self) -> None:
-        """Remove payload files that no row refers to: a crash or a full disk in the middle of `add` leaves some."""
+    def sweep(self) -> None:
+        """Remove the files that no job needs any more: payloads, secrets and log copies that a crash left behind."""
+        self._sweep_payloads()
+        self.keyring.forget_others({job.id for job in self.live()})
+        for job_id in self.log_copies.jobs():
+            if self._find(job_id) is None:
+                self.log_copies.forget(job_id)
+
+    def _sweep_payloads(self) -> None:
         if self._payloads.names():
             with self._db.write() as db:
                 self._remove_unused(db, self._payloads.names())
