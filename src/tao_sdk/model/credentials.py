@@ -30,6 +30,4 @@ KNOWN_NAMES = frozenset(IN_THE_JOB) | {
 
 def job_credentials(lookup: Callable[[str], str | None]) -> dict[str, str]:
     """The credentials that are set, under the names that a job knows them by."""
-    return {
-        inside: value for name, inner in IN_THE_JOB.items() if (value := lookup(name)) for inside in inner
-    }
+    return {inside: value for name, inner in IN_THE_JOB.items() if (value := lookup(name)) for inside in inner}

@@ -14,7 +14,7 @@ class TaoError(Exception):
 
     code = "error"
 
-    def __init__(self, what: str, why: str = "", next: str = "") -> None:  # noqa: A002  the word people read
+    def __init__(self, what: str, why: str = "", next: str = "") -> None:
         super().__init__(what, why, next)
         self.what = what
         self.why = why

@@ -144,7 +144,7 @@ def choice(*names: str) -> Kind:
     return Kind("one of " + ", ".join(names), read, {"enum": list(names)})
 
 
-def setting(kind: Kind, default: Any = None, help: str = "", flags: tuple[str, ...] = ()) -> Any:  # noqa: A002
+def setting(kind: Kind, default: Any = None, help: str = "", flags: tuple[str, ...] = ()) -> Any:
     """A dataclass field: its kind, its default (None: not given), its help, and further names of its flag."""
     metadata = {"kind": kind, "help": help, "flags": flags}
     if isinstance(default, (dict, list)):
@@ -179,7 +179,7 @@ def unknown_field(name: str, known: Iterable[str], where: str = "") -> SpecError
 class FieldError(SpecError):
     """A SpecError that knows which field it speaks of, so that a reader of files can add the line."""
 
-    def __init__(self, field: str, what: str, why: str = "", next: str = "") -> None:  # noqa: A002
+    def __init__(self, field: str, what: str, why: str = "", next: str = "") -> None:
         super().__init__(what, why, next)
         self.field = field
 
