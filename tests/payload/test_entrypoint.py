@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -55,22 +56,13 @@ def test_it_returns_a_command_and_an_args_template():
     assert set(build_entrypoint(command="true")) == {"command", "args_template"}
 
 
-def test_the_same_input_gives_the_same_bytes_in_another_process_too():
-    code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import test_entrypoint as t; sys.stdout.write(t.detr())"
-    seeds = ("0", "1")
-    runs = [
-        subprocess.run(
-            [sys.executable, "-c", code], env={**os_environment(), "PYTHONHASHSEED": seed}, capture_output=True
-        )
-        for seed in seeds
-    ]
-    assert {run.stdout.decode() for run in runs} == {detr()}
-
-
-def os_environment():
-    import os
-
-    return dict(os.environ)
+@pytest.mark.parametrize("seed", ["0", "1"])
+def test_the_same_input_gives_the_same_bytes_in_another_process_too(seed):
+    here = str(Path(__file__).parent)
+    code = f"import sys; sys.path.insert(0, {here!r}); import test_entrypoint as t; print(t.detr(), end='')"
+    env = {**os.environ, "PYTHONHASHSEED": seed}
+    run = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert run.stdout == detr()
 
 
 def test_a_job_of_local_files_is_at_most_16_kilobytes():
@@ -266,6 +258,23 @@ def test_what_cannot_be_is_refused_with_its_field(arguments, told):
     assert told in refused(**arguments)
 
 
+def test_inputs_that_would_lie_in_each_other_are_refused():
+    for first, second in (("/d", "/d/"), ("/d", "/d/sub"), ("/d/x/y", "/d/x")):
+        assert "place of its own" in refused(inputs={first: "/a", "/d-e": "/c", second: "/b"})
+    specs, about = {"a": ["/x/same", "/y/same"]}, {"a": {"container_path": "/in"}}
+    assert "/in/same" in refused(specs=specs, inputs=about)
+
+
+def test_an_optional_passthrough_input_that_is_empty_is_skipped():
+    assert build_entrypoint(command="true", inputs={"/d": {"uri": "", "optional": True}}) == build_entrypoint(
+        command="true"
+    )
+
+
+def test_a_job_id_that_leaves_the_results_is_refused():
+    assert "'../x'" in refused(job_id="../x")
+
+
 def test_secrets_in_values_are_not_quoted_by_errors():
     told = refused(specs={"token": "hunter2", "x": float("nan")})
     assert "hunter2" not in told
@@ -290,7 +299,7 @@ def test_args_run_end_to_end_with_inputs_and_outputs(tmp_path):
         inputs={"predictions-json": {"type": "file"}, "videos-dir": {"type": "folder", "optional": True}},
         outputs={"results-dir": {"type": "folder"}},
     )["command"]
-    env = {**os_environment(), "TAO_RESULTS_ROOT": str(tmp_path / "r"), "TAO_JOB_ID": "j"}
+    env = {**os.environ, "TAO_RESULTS_ROOT": str(tmp_path / "r"), "TAO_JOB_ID": "j"}
     done = subprocess.run(["bash", "-c", text], env=env, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
         *(f"{tmp_path}/p.json", "--results-dir", f"{tmp_path}/r/j/results-dir", "--name", "it's; id #", "--fast"),

@@ -149,6 +149,20 @@ def test_a_daemon_that_left_the_group_does_not_hold_the_job(jobs):
     assert ran.code == 4
 
 
+def test_a_daemon_that_writes_for_ever_does_not_hold_the_job(jobs):
+    ran = jobs.run("setsid yes >&2 & echo $!; sleep 0.1; exit 4")
+    assert ran.code == 4
+
+
+def test_closed_standard_streams_do_not_harm_the_job(jobs, tmp_path):
+    text = build_entrypoint(command=f"cat; echo out; echo err >&2; echo done > {tmp_path}/done; exit 6")["command"]
+    done = subprocess.run(
+        ["bash", "-c", 'exec bash -c "$1" <&- >&- 2>&-', "_", text], env=jobs.environment(None), check=False
+    )
+    assert done.returncode == 6
+    assert (tmp_path / "done").read_text() == "done\n"
+
+
 def test_a_signal_before_the_command_ends_the_job_and_the_command_never_runs(jobs, tmp_path):
     """Unpacking waits on a full pipe: the runner is certainly before the command when the signal comes."""
     reader, writer = os.pipe()

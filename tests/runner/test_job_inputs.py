@@ -7,6 +7,8 @@ import os
 import pytest
 import yaml
 
+from tao_sdk.script_runner import build_entrypoint
+
 
 @pytest.fixture
 def data(tmp_path):
@@ -102,6 +104,13 @@ def test_container_path_puts_the_input_where_the_program_wants_it(jobs, data, tm
     assert (target / "a.png").read_text() == "a"
 
 
+def test_the_items_of_a_list_go_into_their_container_path(jobs, data, tmp_path):
+    specs = {"in": [f"{data}/images/", f"{data}/list.json"]}
+    ran = show(jobs, specs, {"in": {"container_path": f"{tmp_path}/c"}})
+    assert spec_of(ran) == {"in": [f"{tmp_path}/c/images", f"{tmp_path}/c/list.json"]}
+    assert (tmp_path / "c" / "images" / "a.png").exists()
+
+
 def test_a_passthrough_input_is_there_under_its_path_file_or_folder(jobs, data, tmp_path):
     ran = jobs.run(
         f"cat {tmp_path}/x/list.json {tmp_path}/y/imgs/a.png {tmp_path}/z/list.json",
@@ -140,10 +149,15 @@ def test_a_path_that_is_mounted_already_is_only_looked_for(jobs, data):
     assert jobs.run("true", inputs=["/nowhere/images"]).failure["code"] == "input.missing"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_an_input_that_may_not_be_read_is_told(jobs, data):
+def test_an_input_that_may_not_be_read_is_told_with_the_user(jobs, data):
     (data / "list.json").chmod(0)
-    assert show(jobs, {"in": f"{data}/list.json"}, ["in"]).failure["code"] == "input.unreadable"
+    as_nobody = (
+        ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "bash", "-c") if os.geteuid() == 0 else ("bash", "-c")
+    )
+    text = build_entrypoint(command="echo never", specs={"in": f"{data}/list.json"}, inputs=["in"])["command"]
+    ran = jobs.run_text(text, shell=as_nobody)
+    assert (ran.failure["code"], ran.out) == ("input.unreadable", b"")
+    assert f"user {os.geteuid()}" in ran.failure["why"]
 
 
 def test_files_of_the_job_lie_where_it_says_and_scripts_can_be_run(jobs, tmp_path):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -75,8 +77,6 @@ def test_without_root_and_bucket_results_are_in_the_container_and_the_loss_is_an
     )
     assert ran.out.decode().strip() == f"/results/{job}"
     assert ran.warnings.count("output.ephemeral") == 2
-    import shutil
-
     shutil.rmtree(f"/results/{job}")
     if not existed:
         Path("/results").rmdir()
@@ -143,6 +143,16 @@ def test_excluded_prefixes_are_left_out_and_nothing_else(jobs):
         "cd $TAO_RESULTS_DIR; mkdir -p inputs/deep inputs2 keep; touch inputs/x inputs/deep/y inputs2/z keep/inputs"
     )
     assert set(jobs.run(command, upload_excludes=["inputs/"]).files) == {"inputs2/z", "keep/inputs"}
+
+
+def test_a_pattern_may_exclude_too(jobs):
+    command = "cd $TAO_RESULTS_DIR; mkdir a; touch a/x.tmp a/y y.tmp"
+    assert set(jobs.run(command, upload_excludes=["*.tmp"]).files) == {"a/y"}
+
+
+def test_a_folder_that_is_an_output_is_there_for_the_command(jobs, tmp_path):
+    assert jobs.run(f"echo 1 > {tmp_path}/made/x", outputs=[f"{tmp_path}/made/"]).code == 0
+    assert (jobs.results / "made" / "x").exists()
 
 
 def test_what_cannot_be_kept_costs_only_itself_and_is_told(jobs):
@@ -261,8 +271,6 @@ def test_output_that_could_not_be_copied_makes_the_job_fail_and_says_where_it_st
 
 
 def test_a_full_disk_is_told_and_leaves_no_half_files(jobs, tmp_path, request):
-    import subprocess
-
     small = tmp_path / "small"
     small.mkdir()
     if subprocess.run(

@@ -118,9 +118,10 @@ def command_template(command: str, values: Mapping[str, Sequence[Word]], appende
 
 
 def placeholders(command: str, values: Mapping[str, object]) -> Iterator[re.Match[str]]:
+    """Each {name} of `values`; ${name} is the shell's own."""
     if values:
         names = "|".join(sorted(map(re.escape, values), key=len, reverse=True))
-        yield from re.finditer(r"\{(" + names + r")\}", command)
+        yield from re.finditer(r"(?<!\$)\{(" + names + r")\}", command)
 
 
 def word_around(command: str, how: Sequence[Mark], match: re.Match[str]) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import cast
 
 from tao_sdk.model.errors import SpecError
@@ -19,6 +20,7 @@ Declared = Mapping[str, object] | Sequence[str] | None
 LITERAL = frozenset(
     {"list", "local_glob", "text"}
 )  # values the program reads itself: nothing to fetch, no place to choose
+OWN = frozenset({"", ".", "..", ".tao", "work"})  # no names for a copy below the results
 RESUME = "resume_training_checkpoint_path"
 
 
@@ -51,7 +53,10 @@ class SpecKeys:
                 f"inputs names {key}, and {self.name} has nothing there.", why, f"Set {key}, or declare it optional."
             )
         if isinstance(value, list):
-            return [self.mark(f"{key}[{index}]", [*way, index], item, about) for index, item in enumerate(value)]
+            return [
+                self.mark(f"{key}[{index}]", [*way, index], item, inside(about, item))
+                for index, item in enumerate(value)
+            ]
         return [self.mark(key, way, value, about)]
 
     def mark(self, key: str, way: Sequence[Step], value: Tree, about: Mapping[str, object]) -> Input:
@@ -136,11 +141,34 @@ def target(key: str, about: Mapping[str, object]) -> str:
     raise SpecError(f"inputs[{key!r}] has the container_path {short(path)}.", "It is an absolute path in the job.")
 
 
+def inside(about: Mapping[str, object], item: Tree) -> Mapping[str, object]:
+    """The items of a list go into their container_path, each under its own name."""
+    folder = about.get("container_path")
+    if not isinstance(folder, str) or not isinstance(item, str):
+        return about
+    return {**about, "container_path": posixpath.join(folder, posixpath.basename(item.rstrip("/")))}
+
+
+def apart(inputs: list[Input]) -> list[Input]:
+    """The same, sure that no two lie at one place or one inside another, where it would be written into its data."""
+    targets = sorted((posixpath.normpath(each["target"]).split("/"), each["key"]) for each in inputs if each["target"])
+    for (path, key), (other, second) in pairwise(targets):
+        if other[: len(path)] == path:
+            places = f"{'/'.join(path)} and {'/'.join(other)}"
+            raise SpecError(f"The inputs {key} and {second} are to lie at {places}.", "Each needs a place of its own.")
+    return inputs
+
+
 def path_inputs(wanted: Declared) -> list[Input]:
     """Passthrough: path in the job -> address. A plain list names paths that have to be there."""
     if isinstance(wanted, Mapping):
-        return [path_input(path, about) for path, about in wanted.items()]
+        return [path_input(path, about) for path, about in wanted.items() if not left_out(about)]
     return [path_input(path, path) for path, _ in pairs("inputs", wanted)]
+
+
+def left_out(about: object) -> bool:
+    """An optional input that is empty."""
+    return isinstance(about, Mapping) and bool(about.get("optional")) and not about.get("uri")  # pyright: ignore
 
 
 def path_input(path: object, about: object) -> Input:
@@ -157,18 +185,19 @@ def path_input(path: object, about: object) -> Input:
 
 def path_outputs(wanted: Declared) -> list[Copy]:
     """Passthrough: paths whose content is kept, each under its last name; equal last names keep their whole paths."""
-    paths = [posixpath.normpath(path) for path, about in pairs("outputs", wanted) if about.get("type") != "text"]
+    paths = [path for path, about in pairs("outputs", wanted) if about.get("type") != "text"]
     for path in paths:
-        if scheme(path):
-            schemes.check(path, "outputs")
+        schemes.check(path, "outputs")
+        if scheme(path) or not path:
             raise SpecError(f"outputs has {path!r}.", "Without specs and args an output is a path in the job.")
-    names = Counter(posixpath.basename(path) for path in set(paths))
-    return [Copy(path=path, name=copy_name(path, names)) for path in dict.fromkeys(paths)]
+    distinct = {posixpath.normpath(path): path for path in paths}
+    names = Counter(map(posixpath.basename, distinct))
+    return [Copy(path=given, name=copy_name(path, names)) for path, given in distinct.items()]
 
 
 def copy_name(path: str, names: Mapping[str, int]) -> str:
     name = posixpath.basename(path)
-    return name if name not in ("", ".", "..") and names[name] == 1 else path.strip("/").replace("..", "__")
+    return name if name not in OWN and names[name] == 1 else path.strip("/").replace("..", "__")
 
 
 def refuse_unreadable(tree: dict[str, Tree], name: str) -> None:

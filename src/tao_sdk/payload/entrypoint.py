@@ -61,7 +61,7 @@ def build_entrypoint(
     elif chosen == "args":
         arguments(document, args or {}, inputs, outputs, [text("flags", each) for each in flags or ()])
     else:
-        document["inputs"] = declared.path_inputs(inputs)
+        document["inputs"] = declared.apart(declared.path_inputs(inputs))
         document["copies"] = declared.path_outputs(outputs)
     return {"command": pack.shell_text(document, contents), "args_template": ""}
 
@@ -99,9 +99,15 @@ def empty_document(command: str, job_id: str | None, mount_path: str | os.PathLi
         excludes=[],
         files=[],
         resume="",
-        job_id=job_id or "",
+        job_id=checked_job_id(job_id or ""),
         mount_path=mount,
     )
+
+
+def checked_job_id(job_id: str) -> str:
+    if "/" in job_id or job_id in (".", ".."):
+        raise SpecError(f"job_id is {job_id!r}.", "It names a folder, so it holds no slash.")
+    return job_id
 
 
 def text(name: str, value: object) -> str:
@@ -114,7 +120,7 @@ def text(name: str, value: object) -> str:
 
 def prefix(value: object) -> str:
     """`inputs/` and `inputs` both mean everything below inputs."""
-    return posixpath.normpath(text("upload_excludes", value).strip().lstrip("/")).rstrip("/*")
+    return posixpath.normpath(text("upload_excludes", value).strip().lstrip("/")).removesuffix("/*")
 
 
 def checked_format(config_format: object) -> str:
@@ -164,7 +170,7 @@ def config(
     tree = plain_mapping(specs, "specs")
     refuse_flat_keys(tree)
     keys = declared.SpecKeys(tree, "specs")
-    document["inputs"] = keys.inputs(inputs)
+    document["inputs"] = declared.apart(keys.inputs(inputs))
     document["outputs"] = keys.outputs(outputs)
     declared.refuse_unreadable(tree, "specs")
     document["resume"] = keys.resume()
@@ -191,7 +197,7 @@ def arguments(
             next="Pass specs=, or args with a config_path.",
         )
     keys = declared.ArgumentKeys(tree, "args")
-    document["inputs"] = keys.inputs(inputs)
+    document["inputs"] = declared.apart(keys.inputs(inputs))
     document["outputs"] = keys.outputs(outputs)
     declared.refuse_unreadable(tree, "args")
     document["command"] = commands.with_arguments(command, tree, flags)

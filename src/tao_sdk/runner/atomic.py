@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import os
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
 
-def write(path: str, data: bytes, mode: int = 0o644) -> None:
-    """Replace `path` by `data`. Raises OSError; nothing is left behind then."""
+
+def write(path: str, data: bytes, mode: int, settle: Callable[[int], None] = os.fsync) -> None:
+    """Replace `path` by `data`. Raises OSError; nothing is left behind then. `settle` makes the data outlive a power cut."""
     temporary = temporary_name(path)
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         with open(fd, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(fd)
+            settle(fd)
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def unsettled(fd: int) -> None:
+    """For what is written anew at every start."""
 
 
 def temporary_name(path: str) -> str:

@@ -5,6 +5,7 @@ Each has `event` and `time` (unix seconds), and by its name:
 
     stage    stage: files, inputs, spec, command, outputs, done
     fetched  what, bytes, seconds, rate (bytes a second)
+    resumed  path: the checkpoint that the command goes on from
     warning  code, what, why, next
     failed   code, what, why, next: the runner could not do its part; this decides, not the exit code
     ended    exit_code (128 + n for signal n), signal (0 for none), seconds: how the command ended

@@ -17,7 +17,7 @@ def unpack(paths: List[str], blobs: List[bytes]) -> int:
     for path, blob in zip(paths, blobs):
         try:
             os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
-            atomic.write(path, blob, 0o755 if blob.startswith(b"#!") else 0o644)
+            atomic.write(path, blob, 0o700 if blob.startswith(b"#!") else 0o600, atomic.unsettled)
         except OSError as error:
             raise Failure(
                 "file.unwritable",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 
@@ -106,8 +107,10 @@ class Job:
             self.place.make_private()
 
     def keeps_results(self) -> bool:
-        outputs = self.document["outputs"]
-        return bool(self.document["copies"]) or not all(os.path.isabs(output["value"]) for output in outputs)
+        """Whether the job names results whose place is ours to choose."""
+        from .outputs import explicit
+
+        return bool(self.document["copies"]) or not all(map(explicit, self.document["outputs"]))
 
     def tell_fetched(self, what: str, size: int, started: float) -> None:
         seconds = time.monotonic() - started
@@ -127,6 +130,8 @@ class Job:
             from . import outputs
 
             self.values.update(outputs.settle(self.document["outputs"], self.place))
+        for each in self.document["copies"]:
+            outputs_folder(each["path"])
         if self.document["resume"] and self.place.resume:
             self.resume()
         if self.document["spec"]:
@@ -152,7 +157,7 @@ class Job:
         )
 
     def run_command(self) -> int:
-        ephemeral = not self.place.kept and (self.document["outputs"] or self.document["copies"])
+        ephemeral = not self.place.kept and self.keeps_results()
         if ephemeral:
             self.warn_ephemeral()
         self.report.stage("command")
@@ -197,8 +202,25 @@ class Job:
             return -1
 
 
+def outputs_folder(path: str) -> None:
+    """A path that ends in a slash is a folder that the command may expect; where it cannot be made, it is the command's."""
+    if path.endswith("/"):
+        with contextlib.suppress(OSError):
+            os.makedirs(path, exist_ok=True)
+
+
+def open_standard_streams() -> None:
+    """Whoever started this job may have closed some; their numbers must not go to our own files."""
+    for fd in (0, 1, 2):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+
+
 def start(document: Document, blobs: List[bytes], locale: str) -> None:
     """Begin here, in the job. `locale` is empty when LC_CTYPE was not set: Python sets it then, which is not the job's."""
+    open_standard_streams()
     env = dict(os.environ)
     if not locale:
         env.pop("LC_CTYPE", None)

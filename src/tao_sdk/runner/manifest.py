@@ -67,7 +67,7 @@ class Manifest:
             "files": [each for each in files if each],
             "left_out": tree.problems[:100],
         }
-        atomic.write(self.place.manifest, json.dumps(content, indent=1).encode())
+        atomic.write(self.place.manifest, json.dumps(content, indent=1).encode(), 0o644)
         return tree.problems
 
     def entry(

@@ -6,7 +6,6 @@ import os
 
 from .local import path_of
 from .report import Failure
-from .scheme import scheme
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,11 +25,16 @@ def settle(outputs: List[Output], place: Place) -> Dict[str, str]:
     return values
 
 
+def explicit(output: Output) -> bool:
+    """Whether the spec says where it goes: an absolute path is the user's word and kept."""
+    return os.path.isabs(path_of(output["value"]))
+
+
 def destination(output: Output, place: Place) -> str:
-    """An absolute path is the user's word and kept; anything else goes to {root}/<job>/<key>/."""
+    """The path the spec says, else {root}/<job>/<key>/."""
     given = path_of(output["value"])
-    if os.path.isabs(given):
-        return given if scheme(output["value"]) else output["value"]
+    if explicit(output):
+        return given
     if place.bucket:
         raise no_bucket(place)
     folder = os.path.join(place.folder, output["key"].replace("/", "_"))

@@ -22,7 +22,7 @@ class Place:
         self.attempt = number(env.get("TAO_ATTEMPT"), 1)
         self.rank = number(env.get("TAO_RANK"), 0)
         self.grace = float(number(env.get("TAO_GRACE"), 10))
-        self.interval = float(number(env.get("TAO_SYNC_SECONDS"), 60))
+        self.interval = max(0.05, float(number(env.get("TAO_SYNC_SECONDS"), 60)))
         self.resume = env.get("TAO_AUTO_RESUME", "1") != "0"
         root = env.get("TAO_RESULTS_ROOT", "")
         self.bucket = "" if root else env.get("S3_BUCKET_NAME", "")

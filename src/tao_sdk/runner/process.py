@@ -21,6 +21,7 @@ SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh", "/usr/
 LONGEST_ARGUMENT = 100_000  # Linux takes 131,071 bytes in one argument
 CHUNK = 1 << 16
 PATIENCE = 5.0  # seconds for a killed process to be gone; one that hangs in a dead file system never is
+DRAIN = 2.0  # seconds for reading what is in the pipes
 PAUSE = 50  # milliseconds between two looks at what the command left running
 
 
@@ -148,7 +149,8 @@ class Command:
 
     def drain(self) -> None:
         """What the processes wrote before they ended is still in the pipes."""
-        while self.streams and self.turn(0):
+        latest = time.monotonic() + DRAIN  # a daemon that left the group may write for ever
+        while self.streams and self.turn(0) and time.monotonic() < latest:
             pass
         if self.script:
             os.unlink(self.script)

@@ -19,7 +19,7 @@ def write(spec: Template, values: Mapping[str, str], folder: str, suffix: str) -
     """Write <folder>/spec.<suffix> and return its path. Raises Failure."""
     path = os.path.join(folder, "spec." + suffix)
     try:
-        atomic.write(path, fill(spec, values).encode(), 0o600)
+        atomic.write(path, fill(spec, values).encode(), 0o600, atomic.unsettled)
     except UnicodeEncodeError as error:
         raise Failure("spec.invalid", "A path that is not UTF-8 cannot stand in a %s spec." % suffix) from error
     except OSError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from fnmatch import fnmatchcase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,8 +58,12 @@ class Tree:
             self.problems.append("%s: not a file" % path)
 
     def excluded(self, path: str) -> bool:
-        """A prefix means the folder or file of that name and all below it."""
-        return path.endswith(PART) or any(path == each or path.startswith(each + "/") for each in self.excludes)
+        """A prefix means the folder or file of that name and all below it; a pattern (*, ?, [) the whole path."""
+        return path.endswith(PART) or any(covers(each, path) for each in self.excludes)
+
+
+def covers(exclude: str, path: str) -> bool:
+    return path == exclude or path.startswith(exclude + "/") or fnmatchcase(path, exclude)
 
 
 def chunks(path: str) -> Iterator[bytes]:
