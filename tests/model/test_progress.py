@@ -39,6 +39,28 @@ def test_every_epoch_is_reported_once_and_in_order_when_many_arrive_at_once():
     assert [update.metrics["loss"] for update in updates] == [round(1 / n, 3) for n in range(1, 11)]
 
 
+MIXED = b"""num_epochs: 7
+Epoch 1/7\r1/9 - loss: 0.9\r5/9 - loss: 0.7\r9/9 - loss: 0.8 - accuracy: 0.5
+Epoch 2/7\r1/9 - loss: 0.4\r9/9 - loss: 0.6 - accuracy: 0.6
+epoch 1 val_loss 0.85
+accuracy: 0.61
+{"epoch": 3, "max_epoch": 7, "eta": "0:04:24", "kpi": {"val_accuracy": 0.7}}
+Epoch 5/7 loss nan
+metrics: loss 0.3
+"""
+
+
+@given(st.lists(st.integers(0, len(MIXED)), max_size=20))
+def test_the_lines_of_one_epoch_mean_the_same_together_and_apart(cuts: list[int]):
+    reader = ProgressReader()
+    for begin, end in pairwise([0, *sorted(cuts), len(MIXED)]):
+        reader.feed(MIXED[begin:end])
+    assert reader.progress == ProgressReader().feed(MIXED)[-1]
+    assert [entry.epoch for entry in reader.progress.history] == [1, 2, 3, 5]
+    assert reader.progress.history[0].metrics == {"loss": 0.8, "accuracy": 0.5, "val_loss": 0.85}
+    assert reader.progress.history[1].metrics == {"loss": 0.6, "accuracy": 0.61}
+
+
 @given(st.lists(st.integers(0, len(TEN_EPOCHS)), max_size=40))
 def test_where_the_stream_is_cut_changes_nothing(cuts: list[int]):
     reader = ProgressReader()

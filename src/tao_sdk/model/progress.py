@@ -7,7 +7,7 @@ bytes are fetched and who acts on an epoch (engine/watch.py), how a line is unde
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from typing import Any, NamedTuple
@@ -158,10 +158,7 @@ class ProgressReader:
         """
         updates: list[Progress] = []
         reported = self._progress
-        for line in self._lines.split(data):
-            sighting = read_line(line, epoch_known=self._progress.epoch > 0)
-            if sighting is None:
-                continue
+        for sighting in self._sightings(data):
             before, self._progress = self._progress, self._after(sighting)
             if self._progress.epoch > before.epoch and before != reported:
                 updates.append(before)
@@ -172,6 +169,27 @@ class ProgressReader:
     def end(self) -> list[Progress]:
         """What the last line says although nothing ended it."""
         return self.feed(b"\n")
+
+    def _sightings(self, data: bytes) -> Iterator[Sighting]:
+        """What the lines say, those of one epoch taken together: a bar that is redrawn a thousand times is one."""
+        held: Sighting | None = None
+        for line in self._lines.split(data):
+            seen = read_line(line, epoch_known=bool(self._progress.epoch or (held and held.epoch)))
+            if seen is None:
+                continue
+            if held is None:
+                held = seen
+            elif seen.names_epoch_of(held) or (seen.epoch is None and not self._is_late(held)):
+                held = seen.after(held)
+            else:
+                yield held
+                held = seen
+        if held:
+            yield held
+
+    def _is_late(self, seen: Sighting) -> bool:
+        known = self._progress
+        return _as_people_count(seen, known.counts_from_zero, known.epochs, known.epoch) < known.epoch
 
     def _after(self, seen: Sighting) -> Progress:
         known = self._progress
@@ -223,10 +241,14 @@ class _Lines:
         self._rest = b""
 
     def split(self, data: bytes) -> Iterable[str]:
-        first, *others = data.replace(b"\r", b"\n").replace(b"\b", b"\n").split(b"\n")
+        first, end, others = data.replace(b"\r", b"\n").replace(b"\b", b"\n").partition(b"\n")
         head = self._rest + first[: LINE_LIMIT - len(self._rest)]
-        *whole, self._rest = (head, *others)
-        self._rest = self._rest[:LINE_LIMIT]
+        if not end:
+            self._rest = head
+            return ()
+        inner, _, last = others.rpartition(b"\n")
+        self._rest = last[:LINE_LIMIT]
+        whole = (head, *(inner.split(b"\n") if may_say_something(inner) else ()))
         return (line[:LINE_LIMIT].decode("utf-8", "replace") for line in whole if may_say_something(line))
 
 

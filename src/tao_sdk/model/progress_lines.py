@@ -10,12 +10,17 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, cast
 
 MOST_EPOCHS = 9_999_999  # a larger number is a time stamp
 TEXT_LIMIT = 4096  # characters of a log line that are looked at
 
-_WORTH_A_LOOK = (b"poch", b"loss", b"acc", b"kpi", b"wer", b"map", b"iou", b"auc", b"score", b"error", b"f1", b"eta")
+_WORTH_A_LOOK = (
+    b"poch", b"loss", b"acc", b"kpi", b"map", b"iou", b"auc", b"auroc", b"dice", b"f1", b"precision", b"recall", b"score",
+    b"error", b"mae", b"mse", b"wer", b"cer", b"ppl", b"perplexity", b"nll", b"bleu", b"rouge", b"psnr", b"ssim", b"fid",
+    b"reward", b"top",
+)  # fmt: skip
 _METRIC_WORDS = frozenset({
     "loss", "nll", "acc", "accuracy", "auc", "auroc", "map", "ap", "ar", "iou", "miou", "dice", "f", "precision", "recall",
     "psnr", "ssim", "wer", "cer", "perplexity", "ppl", "bleu", "rouge", "error", "err", "mae", "mse", "rmse", "score",
@@ -66,10 +71,23 @@ class Sighting:
     completed: bool = False  # `epoch` is how many are over (a fraction was told), not the number of one
     counts_from_zero: bool = False  # this line shows that the job does
 
+    def names_epoch_of(self, other: Sighting) -> bool:
+        return (self.epoch, self.completed) == (other.epoch, other.completed)
 
-def may_say_something(line: bytes) -> bool:
+    def after(self, before: Sighting) -> Sighting:
+        return Sighting(
+            epoch=before.epoch,
+            epochs=self.epochs or before.epochs,
+            metrics={**before.metrics, **self.metrics},
+            eta_seconds=self.eta_seconds if self.eta_seconds is not None else before.eta_seconds,
+            completed=before.completed,
+            counts_from_zero=self.counts_from_zero or before.counts_from_zero,
+        )
+
+
+def may_say_something(text: bytes) -> bool:
     """A quick look, so that a log of many gigabytes costs little."""
-    lowered = line.lower()
+    lowered = text.lower()
     return any(word in lowered for word in _WORTH_A_LOOK)
 
 
@@ -118,8 +136,9 @@ def _record_metrics(record: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 
 def _read_text(text: str, epoch_known: bool) -> Sighting | None:
     metrics = dict(_text_metrics(text))
-    match = _epoch_in(text, said_with_metrics=bool(metrics))
-    total = _TOTAL.search(text)
+    names_epochs = "poch" in text or "POCH" in text
+    match = _epoch_in(text, said_with_metrics=bool(metrics)) if names_epochs else None
+    total = _TOTAL.search(text) if names_epochs else None
     eta = _ETA.search(text)
     if not (match or total or metrics):
         return None
@@ -153,13 +172,18 @@ def _count(match: re.Match[str] | None) -> int | None:
 
 def _text_metrics(text: str) -> Iterator[tuple[str, float]]:
     for match in _METRIC.finditer(text):
-        words = _words(match["name"])
-        if words & _NOT_METRICS or not any(word in _METRIC_WORDS or word.endswith("loss") for word in words):
+        if not _is_metric(match["name"]):
             continue
         if not match["sign"] and match["value"].lstrip("+-").isdigit():
             continue  # `accuracy 5` is prose, `accuracy 0.5` and `accuracy: 5` are not
         part = f"{match['part'].lower()}_" if match["part"] else ""
         yield part + _plain_name(match["name"]), float(match["value"]) / (float(match["of"] or 1) or 1)
+
+
+@lru_cache(maxsize=1024)
+def _is_metric(name: str) -> bool:
+    words = _words(name)
+    return not words & _NOT_METRICS and any(word in _METRIC_WORDS or word.endswith("loss") for word in words)
 
 
 def _words(name: str) -> frozenset[str]:
