@@ -300,7 +300,11 @@ def test_what_a_crash_left_behind_is_swept_and_what_is_needed_stays(store: Store
     assert store.log_copies.jobs() == ["digits-a1", "digits-a2"]
     assert store.keyring.load("digits-gone"), "a submit saves secrets before the job's row"
     store.keyring.forget_others({live.id}, grace=0)
-    assert store.keyring.load("digits-a1") and not store.keyring.load("digits-a2") and not store.keyring.load("digits-gone")
+    assert (
+        store.keyring.load("digits-a1")
+        and not store.keyring.load("digits-a2")
+        and not store.keyring.load("digits-gone")
+    )
 
 
 def test_a_closed_store_says_so(path: Path) -> None:

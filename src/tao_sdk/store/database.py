@@ -12,7 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -97,11 +97,14 @@ class Database:
 
     def _connect(self) -> sqlite3.Connection:
         db = sqlite3.connect(self.path, timeout=PATIENCE_SECONDS, isolation_level=None, check_same_thread=False)
-        wanted = "wal" if self.wal else "delete"
-        (mode,) = patiently(lambda: db.execute(f"PRAGMA journal_mode = {wanted}").fetchone())
-        self.wal = mode == "wal"  # a file system that cannot share memory keeps the rollback journal
-        db.execute(f"PRAGMA synchronous = {'NORMAL' if self.wal else 'FULL'}")
-        db.execute("PRAGMA foreign_keys = ON")
+        with ExitStack() as undo:
+            undo.callback(db.close)
+            wanted = "wal" if self.wal else "delete"
+            (mode,) = patiently(lambda: db.execute(f"PRAGMA journal_mode = {wanted}").fetchone())
+            self.wal = mode == "wal"  # a file system that cannot share memory keeps the rollback journal
+            db.execute(f"PRAGMA synchronous = {'NORMAL' if self.wal else 'FULL'}")
+            db.execute("PRAGMA foreign_keys = ON")
+            undo.pop_all()
         return db
 
     @contextmanager

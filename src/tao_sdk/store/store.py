@@ -82,6 +82,7 @@ class Store:
         with ExitStack() as undo:
             undo.callback(database.close)
             store = cls(path, database, _prepare(database, path))
+            make_directory(store.directory)
             store._import_published()
             undo.pop_all()
         return store
@@ -108,10 +109,10 @@ class Store:
                 self._insert_attempt(db, row)
                 db.execute(INSERT_EVENT, records.event_row(first))
         except sqlite3.IntegrityError as error:
-            self._sweep_payloads()
+            self._remove_unused(self._payloads.names())
             raise StoreError(f"A job {job.id} is in the store already.", str(error)) from error
         except StoreError:
-            self._sweep_payloads()
+            self._remove_unused(self._payloads.names())
             raise
         return self.get(job.id)
 
@@ -121,10 +122,10 @@ class Store:
 
     def remove(self, job_id: str) -> None:
         """Forget a job with all that is kept of it here: events, attempts, log copies, secrets. Unknown ids are fine."""
-        with self._db.write() as db:
-            found = db.execute("SELECT sha256 FROM payloads WHERE job_id = ?", (job_id,)).fetchall()
+        with self._db.write(synced=True) as db:
+            names = _ids(db, "SELECT sha256 FROM payloads WHERE job_id = ?", job_id)
             db.execute("DELETE FROM jobs WHERE id = ?", (job_id,))
-            self._remove_unused(db, [name for (name,) in found])
+        self._remove_unused(names)  # only now: a crash in between must leave no row without its file
         self.keyring.forget(job_id)
         self.log_copies.forget(job_id)
 
@@ -321,22 +322,20 @@ class Store:
 
     def sweep(self) -> None:
         """Remove the files that no job needs any more: payloads, secrets and log copies that a crash left behind."""
-        self._sweep_payloads()
+        self._remove_unused(self._payloads.names())
         self.keyring.forget_others({job.id for job in self.live()})
         for job_id in self.log_copies.jobs():
             if self._find(job_id) is None:
                 self.log_copies.forget(job_id)
 
-    def _sweep_payloads(self) -> None:
-        if self._payloads.names():
-            with self._db.write() as db:
-                self._remove_unused(db, self._payloads.names())
-
-    def _remove_unused(self, db: sqlite3.Connection, names: Iterable[str]) -> None:
-        """Inside a transaction: whoever is about to refer to a file waits until it is gone, and writes it anew."""
-        for name in names:
-            if not db.execute("SELECT 1 FROM payloads WHERE sha256 = ?", (name,)).fetchone():
-                self._payloads.remove(name)
+    def _remove_unused(self, names: Collection[str]) -> None:
+        """Under the write lock: whoever is about to refer to a file waits until it is gone, and writes it anew."""
+        if not names:
+            return
+        with self._db.write() as db:
+            for name in names:
+                if not db.execute("SELECT 1 FROM payloads WHERE sha256 = ?", (name,)).fetchone():
+                    self._payloads.remove(name)
 
     def _import_published(self) -> None:
         """Take over the jobs of the published SDK's database that this one stands beside, once."""
