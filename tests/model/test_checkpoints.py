@@ -71,6 +71,7 @@ def test_epoch_and_step_are_read_from_the_names_that_trainers_give(path: str, ep
         "/runs/epoch_99_run/train/model.pth",
         "/runs/best_run/train/model.pth",
         "/runs/step_5_b/latest-7f/train/model.pth",
+        "/runs/epoch_3/best/fold/train/model.pth",
     ],
 )
 def test_the_folders_above_say_nothing_of_a_checkpoint(path: str):
@@ -227,6 +228,10 @@ def test_names_that_count_from_zero_are_seen_to(names: list[str], progress: Prog
 def test_names_that_reach_the_number_of_epochs_count_from_one():
     found = checkpoints(files("epoch=19-step=20.ckpt", "epoch=20-step=30.ckpt"))
     assert not counts_from_zero(found, Progress(epochs=20, counts_from_zero=True))
+
+
+def test_a_name_that_moves_on_is_not_taken_for_an_epoch():
+    assert of_epoch(checkpoints(files("train/latest_epoch_3.pth")), 3) is None
 
 
 def test_one_step_of_an_epoch_can_be_asked_for():
