@@ -78,6 +78,16 @@ def test_a_reader_that_goes_away_does_not_end_the_command(jobs):
     assert (jobs.results / ".tao" / "job.log").read_bytes().endswith(b"\n100000\n")
 
 
+def test_a_slow_reader_gets_every_byte_of_both_streams_after_the_command_has_ended(jobs):
+    text = build_entrypoint(command="head -c 150000 /dev/zero; head -c 150000 /dev/zero >&2")["command"]
+    process = subprocess.Popen(
+        ["bash", "-c", text], env=jobs.environment(None), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    waits_for_a_reader(process.pid)
+    out, err = process.communicate(timeout=30)
+    assert (out.count(b"\0"), err.count(b"\0")) == (150_000, 150_000)
+
+
 def test_the_command_line_is_in_no_event_and_no_log(jobs):
     ran = jobs.run("true --password hunter2; nonexistent-command 2>/dev/null")
     assert b"hunter2" not in ran.raw + (jobs.results / ".tao" / "job.log").read_bytes()
@@ -161,6 +171,24 @@ def test_closed_standard_streams_do_not_harm_the_job(jobs, tmp_path):
     )
     assert done.returncode == 6
     assert (tmp_path / "done").read_text() == "done\n"
+
+
+def test_a_job_killed_at_any_moment_of_its_start_can_be_started_again(jobs, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "x").write_text("x")
+    job = {
+        "specs": {"in": str(tmp_path / "in"), "out": ""},
+        "inputs": {"in": {"container_path": str(tmp_path / "deep" / "target")}},
+        "outputs": ["out"],
+        "files": {"a/b": "b" * 100_000, "c": "c"},
+    }
+    for moment in range(12):
+        started = jobs.start("sleep 0.1", **job)
+        time.sleep(moment * 0.004)
+        started.process.kill()
+        started.process.communicate()
+    ran = jobs.run("cat {config_path} c; cat $(dirname {config_path})/../../deep/target/x; wc -c < a/b", **job)
+    assert (ran.code, ran.out[-9:]) == (0, b"cx100000\n"), ran.raw
 
 
 def test_a_signal_before_the_command_ends_the_job_and_the_command_never_runs(jobs, tmp_path):

@@ -100,6 +100,7 @@ def test_a_job_that_keeps_nothing_runs_without_a_place_for_results(jobs, tmp_pat
     )
     assert (ran.code, ran.out) == (0, b"a: 1\nhello"), ran.raw
     assert ran.warnings == ["results.unwritable"]
+    assert list(tmp_path.glob("tao-*")) == []
 
 
 def test_the_command_is_told_where_results_are_kept(jobs):

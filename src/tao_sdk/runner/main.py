@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from .document import Document
     from .keep import Keeper
 
-OWN_FAILURE = (
-    125  # the exit code when the runner itself failed; the event "failed" says so, the number may be the command's
-)
+OWN_FAILURE = 125  # when the runner itself failed; the event "failed" says so, the number may be the command's too
 
 
 def main(document: Document, blobs: List[bytes], env: Mapping[str, str]) -> int:
@@ -48,11 +46,9 @@ def crash(error: Exception) -> Failure:
     while trace and trace.tb_next:
         trace = trace.tb_next
     where = "%s line %d" % (trace.tb_frame.f_code.co_filename, trace.tb_lineno) if trace else ""
-    why = (
-        "%s: %s" % (type(error).__name__, os.strerror(error.errno or 0))
-        if isinstance(error, OSError)
-        else type(error).__name__
-    )
+    why = type(error).__name__
+    if isinstance(error, OSError):
+        why += ": %s" % os.strerror(error.errno or 0)
     return Failure("runner.crashed", "The runner failed at %s." % where, why, "Report this, with the job's events.")
 
 
@@ -188,6 +184,8 @@ class Job:
         except Failure as failure:
             self.report.fail(failure)
             return False
+        if self.place.private:
+            self.place.remove_private()
         return True
 
     def open_log(self) -> int:

@@ -1,6 +1,8 @@
 """Where this job's results lie, in the order that the platform document gives.
 
 An explicit value wins (outputs.py); then TAO_RESULTS_ROOT; then the bucket; then /results, which dies with the container.
+Here is all that the runner reads from its environment: TAO_JOB_ID, TAO_RESULTS_ROOT, S3_BUCKET_NAME, TAO_ATTEMPT (1),
+TAO_RANK (0), TAO_GRACE (10, seconds), TAO_SYNC_SECONDS (60), TAO_AUTO_RESUME (0 turns it off).
 """
 
 from __future__ import annotations
@@ -35,6 +37,11 @@ class Place:
 
         self.folder = tempfile.mkdtemp(prefix="tao-")
         self.private = True
+
+    def remove_private(self) -> None:
+        import shutil
+
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def set_aside_log(self) -> None:
         """An earlier attempt's log keeps its bytes under a name of its own."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -21,7 +22,7 @@ SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh", "/usr/
 LONGEST_ARGUMENT = 100_000  # Linux takes 131,071 bytes in one argument
 CHUNK = 1 << 16
 PATIENCE = 5.0  # seconds for a killed process to be gone; one that hangs in a dead file system never is
-DRAIN = 2.0  # seconds for reading what is in the pipes
+DRAIN = 64  # reads that empty any pipe; without a limit a daemon that left the group and writes on would hold the job
 PAUSE = 50  # milliseconds between two looks at what the command left running
 
 
@@ -123,8 +124,9 @@ class Command:
             )
 
     def awaken(self) -> None:
-        """Make a waiting `turn` look again; from any thread."""
-        os.write(self.alarm, b"\0")
+        """Make a waiting `turn` look again; from any thread. A full pipe will do that already."""
+        with contextlib.suppress(BlockingIOError):
+            os.write(self.alarm, b"\0")
 
     def reap(self) -> None:
         """Take note of what has ended: the shell, and as process 1 everybody's orphans."""
@@ -149,9 +151,9 @@ class Command:
 
     def drain(self) -> None:
         """What the processes wrote before they ended is still in the pipes."""
-        latest = time.monotonic() + DRAIN  # a daemon that left the group may write for ever
-        while self.streams and self.turn(0) and time.monotonic() < latest:
-            pass
+        for _ in range(DRAIN):
+            if not (self.streams and self.turn(0)):
+                break
         if self.script:
             os.unlink(self.script)
 
