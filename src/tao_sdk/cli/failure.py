@@ -20,7 +20,7 @@ from tao_sdk.model.secrets import Redactor, is_secret_name
 from tao_sdk.model.settings import Settings
 
 
-class Detached(BaseException):
+class Detached(Exception):
     """Ctrl-C: the command stops looking, the jobs go on. `back` is how to come back to them."""
 
     def __init__(self, what: str, back: str) -> None:

@@ -120,18 +120,22 @@ def fit(line: Line, width: int) -> Line:
     return fitted
 
 
-def header(scene: Scene) -> Line:
-    """`digits-7f3k2q9d1x  local  ▸ inputs 0.3 MB  ▸ running`."""
+def header(scene: Scene, width: int) -> Line:
+    """`digits-7f3k2q9d1x  local  ▸ inputs 0.3 MB  ▸ running`; where there is no room for all, the stages that are over go."""
     line: Line = [(scene.job.id, "bold"), (f"  {scene.job.platform}", "dim")]
     if scene.job.attempt > 1:
         line.append((f"  attempt {scene.job.attempt}", "yellow"))
-    if not scene.stages:
-        return line + waiting(scene.job)
-    for stage, size in scene.stages.items():
-        now = stage == scene.stage and not scene.job.status.terminal
-        line.append((f"  ▸ {STAGES.get(stage, stage)}", "cyan" if now else ""))
-        line.append((f" {size}", "dim") if size else ("", ""))
-    return line
+    steps = [step(scene, stage, size) for stage, size in scene.stages.items()]
+    if not steps and not scene.job.status.terminal:
+        steps = [waiting(scene.job)]
+    while len(steps) > 1 and length([*line, *flat(steps)]) > width:
+        steps.pop(0)
+    return [*line, *flat(steps)]
+
+
+def step(scene: Scene, stage: str, size: str) -> Line:
+    now = stage == scene.stage and not scene.job.status.terminal
+    return [(f"  ▸ {STAGES.get(stage, stage)}", "cyan" if now else ""), *([(f" {size}", "dim")] if size else [])]
 
 
 def waiting(job: Job) -> Line:
@@ -193,7 +197,10 @@ def length(line: Line) -> int:
 
 def drawn(scene: Scene, width: int, seconds: float) -> list[Line]:
     """The whole screen: where the job is, how far it is, and until it tells that, what it prints."""
-    lines = [fit(header(scene), width), *(fit([("  ! ", "yellow"), (text, "")], width) for text in scene.warnings[-2:])]
+    lines = [
+        fit(header(scene, width), width),
+        *(fit([("  ! ", "yellow"), (text, "")], width) for text in scene.warnings[-2:]),
+    ]
     if scene.progress.epoch:
         return [*lines, fit(progress_line(scene.progress, width), width)]
     if scene.job.status.terminal:
@@ -210,14 +217,16 @@ MARKS = {Status.COMPLETE: "✓", Status.ERROR: "✗", Status.CANCELED: "■"}
 STYLES = {Status.COMPLETE: "green", Status.ERROR: "red", Status.CANCELED: "magenta"}
 
 
-def final(job: Job, progress: Progress, checkpoints: int) -> Line:
-    """`✓ Complete in 0:21 · accuracy 0.972 · 20 checkpoints, best is epoch 17`."""
+def final(job: Job, progress: Progress, checkpoints: int, width: int) -> list[Line]:
+    """`✓ Complete in 0:21 · accuracy 0.972 · 20 checkpoints, best is epoch 17`; in several lines where one is too short."""
     facts = [f"{job.status} {'in' if job.status is Status.COMPLETE else 'after'} {format_clock(seconds_of(job))}"]
     if job.status is Status.ERROR and job.exit_code is not None:
         facts.append(f"exit code {job.exit_code}")
     facts += [text for text in show.metrics(progress)[-1:] if progress.epoch]
     facts += [plural(checkpoints, "checkpoint") + best(progress)] if checkpoints else []
-    return [(f"{MARKS.get(job.status, '?')} ", STYLES.get(job.status, "")), (" · ".join(facts), "bold")]
+    mark = (f"{MARKS.get(job.status, '?')} ", STYLES.get(job.status, ""))
+    lines = [" · ".join(facts)] if len(" · ".join(facts)) + 2 <= width else facts
+    return [[mark if not index else ("  ", ""), (text, "bold")] for index, text in enumerate(lines)]
 
 
 def seconds_of(job: Job) -> float:

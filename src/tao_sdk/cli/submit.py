@@ -193,7 +193,7 @@ def warn_of_open_secrets(out: Output, params: Mapping[str, Any]) -> None:
         name, equals, _ = text.partition("=")
         if equals and is_secret_name(name):
             out.note(
-                f"warning: others on this machine can read {name} in this command line. Write --env {name}: it is taken from the environment."
+                f"warning: others on this machine can read {name} in this command line; --env {name} takes it from here."
             )
 
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 TICK_SECONDS = 0.1
 LOOK_SECONDS = 0.5  # at the store; the watcher asks the backend, as often as is polite there
+UNBOUNDED = 10_000  # columns, where lines may be as long as they like
 CURVE = "curve.svg"
 
 Draw = Callable[[Scene, list[Progress]], None]
@@ -151,10 +152,10 @@ def tell_end(client: Client, out: Output, scene: Scene) -> None:
         if found
         else 0
     )
-    out.line(painted(out, screen.fit(screen.final(scene.job, progress, count), out.width or 10_000)))
-    out.lines(painted(out, line) for line in screen.places(places(scene.job, progress), out.width))
+    out.lines(painted(out, line) for line in screen.final(scene.job, progress, count, out.width or UNBOUNDED))
     if scene.job.status is not Status.COMPLETE:
         tell_why(client, out, scene)
+    out.lines(painted(out, line) for line in screen.places(places(scene.job, progress), out.width))
 
 
 def results_of(client: Client, job: Job) -> Results | None:
@@ -167,8 +168,9 @@ def results_of(client: Client, job: Job) -> Results | None:
 
 def places(job: Job, progress: Progress) -> list[tuple[str, str]]:
     found = [("results", show.path(job.results_dir).rstrip("/") + "/")] if job.results_dir else []
-    curve = write_curve(job, progress)
-    return [*found, ("curve", show.path(str(curve)))] if curve else found
+    if curve := write_curve(job, progress):
+        found.append(("curve", show.path(str(curve))))
+    return found if job.status is Status.COMPLETE else [*found, ("log", f"tao logs {job.id}")]
 
 
 def write_curve(job: Job, progress: Progress) -> Path | None:
@@ -189,8 +191,7 @@ def tell_why(client: Client, out: Output, scene: Scene) -> None:
         out.lines(f"  {line}" for line in [diagnosis.cause, *show.explanation(diagnosis, out)])
     if scene.tail:
         out.line(out.paint("  The end of its log:", dim=True))
-        out.lines(screen.text_of(screen.fit([("  | ", ""), (line, "")], out.width or 10_000)) for line in scene.tail)
-    out.line(out.paint(f"  All of it: tao logs {scene.job.id}", dim=True))
+        out.lines(screen.text_of(screen.fit([("  | ", ""), (line, "")], out.width or UNBOUNDED)) for line in scene.tail)
 
 
 def ended_with_events(client: Client, out: Output, job: Job) -> Job:

@@ -90,10 +90,7 @@ class Value:
 def read_document(path: Path) -> Value:
     """The one value that a YAML or JSON file holds. Raises DocumentError with file, line and column."""
     text = read_text(path)
-    if path.suffix == ".json":
-        check_json(text, path)
-        text = as_yaml(text)
-    return compose(text, str(path))
+    return read_json(text, str(path)) if path.suffix == ".json" else compose(text, str(path))
 
 
 def read_text(path: Path) -> str:
@@ -133,23 +130,50 @@ def position(path: str, before: str) -> Place:
     return Place(path, before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
 
 
-def check_json(text: str, path: Path) -> None:
+def read_json(text: str, path: str) -> Value:
+    """The value that a JSON text holds. What stands in JSON was mostly written by a program: its places are the file."""
+    whole = Place(path)
+
+    def refuse(constant: str) -> None:
+        raise not_finite(constant, whole)
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            twice = next(key for index, (key, _) in enumerate(pairs) if key in dict(pairs[:index]))
+            raise DocumentError(whole, f"{twice} is given twice in one object.")
+        return found
+
     try:
-        json.loads(text)
+        return value_of(json.loads(text, object_pairs_hook=once, parse_constant=refuse), whole)
     except json.JSONDecodeError as error:
-        raise DocumentError(Place(str(path), error.lineno, error.colno), f"this is not JSON: {error.msg}.") from None
+        raise DocumentError(Place(path, error.lineno, error.colno), f"this is not JSON: {error.msg}.") from None
     except RecursionError:
-        raise DocumentError(Place(str(path)), f"this is nested more than {DEEPEST} levels deep.") from None
+        raise too_deep(whole) from None
 
 
-def as_yaml(text: str) -> str:
-    """JSON that YAML reads alike: no tabs, and no character written as two halves (`\\ud83d\\ude00`)."""
+def value_of(data: Any, place: Place, depth: int = 0) -> Value:
+    """Plain data as a Value, all of it at one place."""
+    if depth > DEEPEST:
+        raise too_deep(place)
+    if isinstance(data, dict):
+        items = {key: value_of(item, place, depth + 1) for key, item in cast("dict[str, Any]", data).items()}
+        return Value(place, items, keys=dict.fromkeys(items, place))
+    if isinstance(data, list):
+        return Value(place, [value_of(item, place, depth + 1) for item in cast("list[Any]", data)])
+    if isinstance(data, float) and not math.isfinite(data):
+        raise not_finite(str(data), place)
+    return Value(place, data, data if isinstance(data, str) else json.dumps(data))
 
-    def whole(match: re.Match[str]) -> str:
-        return match[1] + json.loads(f'"{match[2]}"')
 
-    halves = re.compile(r"((?<!\\)(?:\\\\)*)(\\u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2})")
-    return halves.sub(whole, text.replace("\t", " "))
+def not_finite(text: str, place: Place) -> DocumentError:
+    return DocumentError(
+        place, f"{text} is not a finite number.", "No config file can hold one.", "Leave it out, or write a number."
+    )
+
+
+def too_deep(place: Place) -> DocumentError:
+    return DocumentError(place, f"this is nested more than {DEEPEST} levels deep.")
 
 
 def compose(text: str, path: str) -> Value:
@@ -231,7 +255,7 @@ class Builder:
         if event.tag and not event.tag.endswith((":map", ":seq")):
             raise DocumentError(place, f"the tag {event.tag} has no meaning here.", "", "Leave it out.")
         if len(self.open) >= DEEPEST:
-            raise DocumentError(place, f"this is nested more than {DEEPEST} levels deep.")
+            raise too_deep(place)
         if event.anchor:
             self.anchors[event.anchor] = None
         self.open.append(Branch(place, event.anchor, is_mapping))
@@ -330,9 +354,7 @@ def resolve(text: str, place: Place) -> Scalar:
         base = next(base for base, group in ((16, 2), (2, 3), (8, 4)) if match[group])
         return integer(match[1] + match[match.lastindex or 0].replace("_", ""), base, place)
     if NOT_FINITE.fullmatch(text) or (FLOAT.fullmatch(text) and not math.isfinite(float(text.replace("_", "")))):
-        raise DocumentError(
-            place, f"{text} is not a finite number.", "No config file can hold one.", "Leave it out, or write a number."
-        )
+        raise not_finite(text, place)
     return float(text.replace("_", "")) if FLOAT.fullmatch(text) else text
 
 
