@@ -43,11 +43,15 @@ CAUSES: Mapping[str, tuple[str, str]] = {
 
 
 class Database:
-    """A connection that is shared by the threads of a process, opened anew after a fork, and closed by `close`."""
+    """A connection that is shared by the threads of a process, opened anew after a fork, and closed by `close`.
 
-    def __init__(self, path: Path, *, wal: bool) -> None:
+    `check` sees each new connection before anything is changed through it, and raises for a file that is not for us.
+    """
+
+    def __init__(self, path: Path, *, wal: bool, check: Callable[[sqlite3.Connection], None]) -> None:
         self.path = path
         self.wal = wal
+        self._check = check
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._closed = False
@@ -99,6 +103,7 @@ class Database:
         db = sqlite3.connect(self.path, timeout=PATIENCE_SECONDS, isolation_level=None, check_same_thread=False)
         with ExitStack() as undo:
             undo.callback(db.close)
+            self._check(db)
             wanted = "wal" if self.wal else "delete"
             (mode,) = patiently(lambda: db.execute(f"PRAGMA journal_mode = {wanted}").fetchone())
             self.wal = mode == "wal"  # a file system that cannot share memory keeps the rollback journal

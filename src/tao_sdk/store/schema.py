@@ -96,9 +96,9 @@ STEPS: tuple[tuple[str, ...], ...] = (
 VERSION = len(STEPS)
 
 
-def migrate(db: sqlite3.Connection, path: Path) -> None:
-    """Bring the database to this version, inside the caller's transaction. Raises StoreError for one we do not know."""
-    version = _version(db, path)
+def migrate(db: sqlite3.Connection) -> None:
+    """Bring the database to this version, inside the caller's transaction."""
+    version = _pragma(db, "user_version")
     for number, step in enumerate(STEPS[version:], start=version + 1):
         for statement in step:
             db.execute(statement)
@@ -111,22 +111,25 @@ def is_current(db: sqlite3.Connection) -> bool:
     return _pragma(db, "application_id") == APPLICATION_ID and _pragma(db, "user_version") == VERSION
 
 
-def _version(db: sqlite3.Connection, path: Path) -> int:
-    version = _pragma(db, "user_version")
+def check(db: sqlite3.Connection, path: Path) -> None:
+    """Raises StoreError for a database of another program, and for one of a version that we do not know."""
+    used = (
+        db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] > 0
+    )  # asked first: others may be making it now
     ours = _pragma(db, "application_id") == APPLICATION_ID
-    if not ours and db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+    version = _pragma(db, "user_version")
+    if used and not ours:
         raise StoreError(
             f"{path} is a database of another program.",
             "Jobs are not written into it.",
             "Choose another place with state_file.",
         )
-    if version > VERSION:
+    if ours and version > VERSION:
         raise StoreError(
             f"{path} was written by a newer tao_sdk: its schema is {version}, this one knows {VERSION}.",
             "Writing to it could spoil it.",
             "Upgrade nvidia-tao-sdk, or choose another place with state_file.",
         )
-    return version
 
 
 def _pragma(db: sqlite3.Connection, name: str) -> int:

@@ -78,10 +78,11 @@ class Store:
         path = path.absolute()
         make_directory(path.parent)
         make_file(path)
-        database = Database(path, wal=not on_network(path.parent) if wal is None else wal)
+        wal = not on_network(path.parent) if wal is None else wal
+        database = Database(path, wal=wal, check=lambda db: schema.check(db, path))
         with ExitStack() as undo:
             undo.callback(database.close)
-            store = cls(path, database, _prepare(database, path))
+            store = cls(path, database, _prepare(database))
             make_directory(store.directory)
             store._import_published()
             undo.pop_all()
@@ -355,13 +356,13 @@ class Store:
         return row[0] if row else None
 
 
-def _prepare(database: Database, path: Path) -> str:
+def _prepare(database: Database) -> str:
     """The database at our version; its id."""
     with database.read() as db:
         current = schema.is_current(db)
     if not current:
         with database.write(synced=True) as db:
-            schema.migrate(db, path)
+            schema.migrate(db)
     with database.read() as db:
         return db.execute("SELECT value FROM meta WHERE name = 'store_id'").fetchone()[0]
 
