@@ -6,7 +6,7 @@ import tracemalloc
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tao_sdk.model.progress import (
@@ -50,6 +50,7 @@ metrics: loss 0.3
 """
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, len(MIXED)), max_size=20))
 def test_the_lines_of_one_epoch_mean_the_same_together_and_apart(cuts: list[int]):
     reader = ProgressReader()
@@ -61,6 +62,7 @@ def test_the_lines_of_one_epoch_mean_the_same_together_and_apart(cuts: list[int]
     assert reader.progress.history[1].metrics == {"loss": 0.6, "accuracy": 0.61}
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, len(TEN_EPOCHS)), max_size=40))
 def test_where_the_stream_is_cut_changes_nothing(cuts: list[int]):
     reader = ProgressReader()
@@ -256,6 +258,7 @@ def test_a_metric_that_recovers_is_no_longer_named():
     assert read(status(epoch=1, kpi={"loss": math.inf}), status(epoch=2, kpi={"loss": 1.5})).metrics == {"loss": 1.5}
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=400))
 def test_garbage_is_survived_and_the_next_line_is_read(garbage: bytes):
     reader = ProgressReader()

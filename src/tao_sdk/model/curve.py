@@ -163,15 +163,17 @@ def _value_range(series: Sequence[Series]) -> tuple[float, float]:
     """From the least to the largest value and a little more; from 0 where that is near."""
     values = [value for some in series for _, value in some.points]
     low, high = min(values), max(values)
-    if high - low < 1e-9 * max(abs(high), 1e-9):
-        return low - 0.1 * (abs(low) or 1), high + 0.1 * (abs(high) or 1)
+    size = max(abs(low), abs(high))
+    if high - low <= 1e-9 * size or size < 1e-12:
+        room = 0.1 * size if size > 1e-12 else 1.0
+        return low - room, high + room
     room = 0.06 * (high - low)
     return (0 if 0 <= low < 0.35 * high else low - room), high + room
 
 
 def _value_ticks(low: float, high: float) -> list[float]:
     step = _step(high - low, 4)
-    return [round(n * step, 12) for n in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
+    return [n * step for n in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
 
 
 def _epoch_ticks(first: int, last: int) -> list[int]:
