@@ -1,0 +1,116 @@
+"""What a person does with a training job, by the real command on the real example."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+JOB = ROOT / "examples" / "digits" / "job.yaml"
+TAO = [sys.executable, "-m", "tao_sdk.cli.main"]
+
+
+@pytest.fixture
+def surroundings(tmp_path: Path) -> dict[str, str]:
+    python = str(Path(sys.executable).parent)
+    return {**os.environ, "TAO_SDK_STATE_DIR": str(tmp_path / "state"), "PATH": f"{python}:{os.environ['PATH']}"}
+
+
+def tao(surroundings: dict[str, str], cwd: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*TAO, *words], env=surroundings, cwd=cwd, capture_output=True, text=True, timeout=120)
+
+
+def started(surroundings: dict[str, str], cwd: Path, *more: str) -> tuple[subprocess.Popen[str], str]:
+    """`tao run` in the foreground, and the id of its job, once the first epoch was seen."""
+    running = subprocess.Popen(
+        [*TAO, "run", str(JOB), *more], env=surroundings, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert running.stdout is not None
+    text = ""
+    for line in running.stdout:
+        text += line
+        if line.startswith("epoch 2/"):
+            break
+    found = re.search(r"digits-[a-z0-9]{10}", text)
+    assert found, text
+    return running, found[0]
+
+
+def processes(job_id: str) -> list[int]:
+    found: list[int] = []
+    for process in Path("/proc").iterdir():
+        try:
+            environ = (process / "environ").read_bytes() if process.name.isdigit() else b""
+        except OSError:
+            continue
+        if f"TAO_JOB_ID={job_id}".encode() in environ.split(b"\0") or job_id.encode() in environ + _command(process):
+            found.append(int(process.name))
+    return [pid for pid in found if pid != os.getpid()]
+
+
+def _command(process: Path) -> bytes:
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_killing_the_client_in_mid_training_loses_nothing(surroundings: dict[str, str], tmp_path: Path) -> None:
+    running, job_id = started(surroundings, tmp_path)
+    running.kill()
+    running.wait()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    log = tao(surroundings, elsewhere, "logs", "-f", job_id)
+    assert [int(e) for e in re.findall(r"^epoch (\d+)/20", log.stdout, re.MULTILINE)] == list(range(1, 21))
+    assert tao(surroundings, elsewhere, "wait", job_id).returncode == 0
+    job = json.loads(tao(surroundings, elsewhere, "status", job_id, "--json").stdout)
+    assert (job["status"], job["exit_code"], job["attempt"]) == ("Complete", 0, 1)
+    assert Path(job["results_dir"]).parent == tmp_path / "runs"
+
+
+def test_ctrl_c_detaches_and_says_how_to_come_back(surroundings: dict[str, str], tmp_path: Path) -> None:
+    running, job_id = started({**surroundings, "TAO_SYNC_SECONDS": "0.2"}, tmp_path)
+    time.sleep(1)
+    running.send_signal(signal.SIGINT)
+    rest, _ = running.communicate(timeout=30)
+    assert running.returncode == 130, rest
+    assert f"tao logs -f {job_id}" in rest
+    assert tao(surroundings, tmp_path, "cancel", job_id).returncode == 0
+    assert tao(surroundings, tmp_path, "wait", job_id).returncode == 6
+    results = json.loads(tao(surroundings, tmp_path, "results", job_id, "--json").stdout)
+    assert results["newest"], "what was trained until then is in hand"
+
+
+def test_an_attempt_that_was_killed_is_followed_by_one_that_resumes(surroundings: dict[str, str], tmp_path: Path) -> None:
+    running, job_id = started({**surroundings, "TAO_SYNC_SECONDS": "0.5"}, tmp_path, "--retries", "1")
+    time.sleep(2)
+    for pid in processes(job_id):
+        os.kill(pid, signal.SIGKILL)
+    rest, _ = running.communicate(timeout=90)
+    assert running.returncode == 0, rest
+    log = tao(surroundings, tmp_path, "logs", job_id).stdout
+    epochs = [int(epoch) for epoch in re.findall(r"^epoch (\d+)/20", log, re.MULTILINE)]
+    again = next(i for i in range(1, len(epochs)) if epochs[i] <= epochs[i - 1])
+    assert epochs[again] > 1, "the second attempt began anew"
+    assert epochs[-1] == 20
+
+
+def test_two_clients_and_a_watcher_see_the_same_end(surroundings: dict[str, str], tmp_path: Path) -> None:
+    running, job_id = started(surroundings, tmp_path)
+    watching = subprocess.Popen([*TAO, "watch"], env=surroundings, cwd=tmp_path, stdout=subprocess.DEVNULL)
+    assert tao(surroundings, tmp_path, "wait", job_id).returncode == 0
+    assert watching.wait(timeout=30) == 0
+    running.communicate(timeout=30)
+    assert running.returncode == 0
+    events = json.loads(tao(surroundings, tmp_path, "events", job_id, "--json").stdout)
+    assert [event["status"] for event in events if event["kind"] == "status"][-1] == "Complete"
+    assert sum(event["status"] == "Complete" for event in events) == 1
