@@ -108,10 +108,7 @@ class LocalBackend:
             folder.mkdir(0o700, parents=True, exist_ok=True)
         if self.home.is_symlink() or self.home.stat().st_uid != os.geteuid():
             raise PermissionError(0, "it is a link, or belongs to someone else", str(self.home))
-        old = time.time() - STALE_SECONDS
-        for left in self.aside.iterdir():
-            if left.stat().st_mtime < old:
-                shutil.rmtree(left, ignore_errors=True)
+        sweep(self.aside)
 
     def start(self, ref: Ref, message: bytes) -> Ref:
         """Start a supervisor for a folder that has none. Of several, the first to lock the folder stays."""
@@ -294,6 +291,17 @@ class Ending:
                 self.folder.record_exit(parse.canceled(None, time.time()))
         finally:
             os.close(lock)
+
+
+def sweep(aside: Path) -> None:
+    """Remove what an interrupted submit or release left aside long ago; others may be busy there."""
+    for left in aside.iterdir():
+        try:
+            stale = left.stat().st_mtime < time.time() - STALE_SECONDS
+        except FileNotFoundError:
+            continue
+        if stale:
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def fill(folder: Folder, plan: Plan) -> None:

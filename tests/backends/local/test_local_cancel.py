@@ -1,0 +1,172 @@
+"""Cancel ends a job at every stage of its life, from any process, and says True once that was seen."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from datetime import timedelta
+
+import pytest
+from machine import Machine, until
+
+from tao_sdk.model.observation import Phase
+
+GRACE = timedelta(seconds=10)
+
+
+def test_a_running_job_is_asked_to_end_and_keeps_its_exit_code(machine: Machine) -> None:
+    ref = machine.submit("trap 'echo saved; exit 7' TERM; echo up; sleep 300 & wait")
+    machine.says(ref, b"up")
+    assert machine.backend.cancel(ref, GRACE)
+    seen = machine.see(ref)
+    assert (seen.phase, seen.exit_code, seen.reason) == (Phase.CANCELED, 7, "canceled")
+    assert machine.log(ref) == b"up\nsaved\n"
+    assert machine.processes(ref) == []
+
+
+def test_a_job_that_ignores_the_signal_is_killed_after_the_grace_and_not_before(machine: Machine) -> None:
+    ref = machine.submit("trap '' TERM; echo deaf; while :; do sleep 0.02; done")
+    machine.says(ref, b"deaf")
+    begun = time.monotonic()
+    assert machine.backend.cancel(ref, timedelta(seconds=0.5))
+    assert time.monotonic() - begun >= 0.5
+    seen = machine.see(ref)
+    assert (seen.phase, seen.exit_code) == (Phase.CANCELED, 137)
+    assert machine.processes(ref) == []
+
+
+def test_children_in_groups_of_their_own_end_too(machine: Machine) -> None:
+    ref = machine.submit("set -m; (trap '' TERM; sleep 300; sleep 300) & sleep 300 & echo up; wait")
+    machine.says(ref, b"up")
+    assert machine.backend.cancel(ref, timedelta(seconds=0.2))
+    assert machine.processes(ref) == []
+
+
+def test_a_second_cancel_can_only_shorten_the_grace(machine: Machine) -> None:
+    ref = machine.submit("trap '' TERM; echo deaf; while :; do sleep 0.02; done")
+    machine.says(ref, b"deaf")
+    machine.folder(ref).put("cancel", "300")
+    os.kill(machine.identity(ref, "supervisor").pid, signal.SIGTERM)
+    time.sleep(0.2)
+    assert machine.see(ref).phase is Phase.RUNNING
+    assert machine.backend.cancel(ref, timedelta(0))
+    assert machine.see(ref).phase is Phase.CANCELED
+
+
+def test_a_job_is_canceled_from_another_process(machine: Machine) -> None:
+    ref = machine.submit("sleep 300")
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if machine.client().cancel(ref, GRACE) else 1)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert machine.see(ref).phase is Phase.CANCELED
+
+
+def test_a_job_can_be_canceled_at_any_instant_after_submit(machine: Machine) -> None:
+    chance = random.Random(3)
+    for _ in range(25):
+        ref = machine.submit("sleep 300")
+        time.sleep(chance.uniform(0, 0.02))
+        assert machine.backend.cancel(ref, GRACE)
+        assert machine.see(ref).phase is Phase.CANCELED
+        assert machine.processes(ref) == []
+
+
+def test_a_job_that_waits_for_a_gpu_is_canceled_and_never_starts(machine: Machine) -> None:
+    machine.has_gpus(1)
+    machine.submit("sleep 300", gpu_count=1)
+    waiting = machine.submit("echo started", gpu_count=1)
+    until(lambda: machine.see(waiting).reason)
+    assert machine.backend.cancel(waiting, GRACE)
+    seen = machine.see(waiting)
+    assert (seen.phase, seen.raw, seen.exit_code, seen.started_at) == (Phase.CANCELED, "not started", None, None)
+    assert machine.log(waiting) == b""
+
+
+def test_a_job_whose_submit_was_cut_short_is_canceled_and_cannot_be_started_any_more(machine: Machine) -> None:
+    plan = machine.plan("echo started")
+    machine.backend.stage(plan)
+    ref = machine.backend.find(plan.attempt)
+    assert ref is not None
+    assert machine.see(ref).phase is Phase.PENDING
+    assert machine.backend.cancel(ref, GRACE)
+    assert machine.see(ref).phase is Phase.CANCELED
+    machine.start(plan)
+    assert machine.see(ref).phase is Phase.CANCELED
+    assert machine.log(ref) == b""
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+def test_a_job_that_lost_its_supervisor_is_canceled_all_the_same(machine: Machine, deaf: bool) -> None:
+    ref = machine.submit(
+        f"trap '{'' if deaf else 'echo saved; exit 7'}' TERM; echo up; sleep 300 & while :; do sleep 0.02; done"
+    )
+    machine.says(ref, b"up")
+    machine.kill_supervisor(ref)
+    assert machine.see(ref).phase is Phase.RUNNING
+    assert machine.backend.cancel(ref, timedelta(seconds=0.5 if deaf else 10))
+    assert machine.see(ref).phase is Phase.CANCELED
+    assert machine.processes(ref) == []
+    assert (b"saved" in machine.log(ref)) is not deaf
+
+
+def test_canceling_what_is_over_is_true_and_changes_nothing(machine: Machine) -> None:
+    ref = machine.submit("exit 3")
+    before = machine.end(ref)
+    assert machine.backend.cancel(ref, GRACE)
+    after = machine.see(ref)
+    assert (after.phase, after.exit_code, after.ended_at) == (before.phase, before.exit_code, before.ended_at)
+    machine.backend.release(ref)
+    assert machine.backend.cancel(ref, GRACE)
+
+
+def test_a_job_that_ended_by_itself_before_the_signal_is_not_canceled(machine: Machine) -> None:
+    """The command has ended, what it left running has not: it is cleared up, and a cancel only hurries that."""
+    ref = machine.submit("(trap '' TERM; echo deaf; while :; do sleep 0.02; done) & sleep 0.3; exit 5")
+    until(lambda: "last processes" in machine.see(ref).raw)
+    assert machine.backend.cancel(ref, timedelta(0))
+    seen = machine.see(ref)
+    assert (seen.phase, seen.exit_code) == (Phase.FAILED, 5)
+    assert machine.processes(ref) == []
+
+
+def test_a_supervisor_that_someone_else_tells_to_end_ends_the_job_and_it_is_no_cancel(machine: Machine) -> None:
+    ref = machine.submit("sleep 300")
+    os.kill(machine.identity(ref, "supervisor").pid, signal.SIGTERM)
+    ended = machine.end(ref)
+    assert (ended.phase, ended.exit_code) == (Phase.FAILED, 143)
+    assert ended.reason == "ended by SIGTERM, its supervisor was told to end"
+
+
+def test_cancel_says_false_when_the_end_was_not_seen_in_time(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A supervisor that is stopped cannot act, and does once it goes on."""
+    monkeypatch.setattr("tao_sdk.backends.local.backend.MARGIN", timedelta(seconds=0.2))
+    ref = machine.submit("sleep 300")
+    supervisor = machine.identity(ref, "supervisor").pid
+    os.kill(supervisor, signal.SIGSTOP)
+    assert machine.backend.cancel(ref, timedelta(0)) is False
+    os.kill(supervisor, signal.SIGCONT)
+    assert machine.end(ref).phase is Phase.CANCELED
+
+
+def test_a_client_that_is_process_1_of_a_container_can_cancel(machine: Machine) -> None:
+    """Nobody reaps the dead there, so they stay as zombies; they must not count as running."""
+    import subprocess
+    import sys
+
+    script = (
+        "import os, sys; sys.path[:0] = sys.argv[2:]\n"
+        "from datetime import timedelta; from pathlib import Path; from machine import Machine\n"
+        "assert os.getpid() == 1\n"
+        "m = Machine(Path(sys.argv[1]) / 'inside')\n"
+        "r = m.submit('sleep 300 & sleep 300')\n"
+        "assert m.backend.cancel(r, timedelta(seconds=10)), 'not canceled'\n"
+        "print(m.see(r).phase.value, m.see(m.submit('true')).phase.value in ('running', 'succeeded', 'pending'))\n"
+    )
+    argv = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", script, str(machine.root), *sys.path]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    if done.returncode and "unshare" in done.stderr:
+        pytest.skip(f"needs the right to make a pid namespace: {done.stderr.strip()}")
+    assert done.stdout == "canceled True\n", done.stderr

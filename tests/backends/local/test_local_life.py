@@ -1,0 +1,262 @@
+"""A local job from start to end, as the backend sees it: it runs, ends as its command does, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from machine import Machine, all_processes, until
+
+from tao_sdk.backends.local.options import LocalOptions
+from tao_sdk.model.observation import Phase
+from tao_sdk.model.spec import JobSpec
+
+ODD = "a b\t'q' \"d\" $HOME $(id) `id` \\ ; & | < > * ? [x] {y} ~ # ! % ü 日本 \n second line"
+
+
+@pytest.mark.parametrize(
+    ("command", "phase", "code"),
+    [
+        ("true", Phase.SUCCEEDED, 0),
+        ("exit 3", Phase.FAILED, 3),
+        ("exit 137", Phase.FAILED, 137),
+        ("kill -KILL $$", Phase.FAILED, 137),
+        ("kill -TERM $$", Phase.FAILED, 143),
+        ("no-such-program", Phase.FAILED, 127),
+    ],
+)
+def test_a_job_ends_as_its_command_does(machine: Machine, command: str, phase: Phase, code: int) -> None:
+    ended = machine.end(machine.submit(command))
+    assert (ended.phase, ended.exit_code) == (phase, code)
+    assert ended.started_at and ended.ended_at and ended.started_at <= ended.ended_at
+
+
+def test_a_failure_is_told_in_words(machine: Machine) -> None:
+    assert machine.end(machine.submit("exit 3")).reason == "exit code 3"
+    assert machine.end(machine.submit("kill -SEGV $$")).reason == "ended by SIGSEGV"
+    assert machine.end(machine.submit("true")).reason == ""
+
+
+def test_a_running_job_is_running_since_it_started(machine: Machine) -> None:
+    ref = machine.submit("sleep 300")
+    seen = until(lambda: s if (s := machine.see(ref)).phase is Phase.RUNNING else None)
+    assert seen.started_at is not None
+    assert str(machine.identity(ref, "process").pid) in seen.raw
+
+
+def test_a_stopped_job_is_paused_and_can_be_canceled(machine: Machine) -> None:
+    ref = machine.submit("sleep 300")
+    pid = machine.identity(ref, "process").pid
+    until(lambda: machine.see(ref).phase is Phase.RUNNING)
+    os.kill(pid, signal.SIGSTOP)
+    until(lambda: machine.see(ref).phase is Phase.PAUSED)
+    assert machine.backend.cancel(ref, timedelta(seconds=10))
+    assert machine.see(ref).exit_code == 143
+
+
+def test_what_a_command_leaves_running_ends_with_it(machine: Machine) -> None:
+    ref = machine.submit("sleep 300 & (sleep 300; true) & set -m; sleep 300 & echo left")
+    assert machine.end(ref).exit_code == 0
+    assert machine.processes(ref) == []
+
+
+SAVES = """
+import signal, time
+signal.signal(signal.SIGTERM, lambda *_: print("asked", flush=True))
+print("up", flush=True)
+signal.pause()
+time.sleep(0.7)
+print("saved", flush=True)
+"""
+
+
+def test_a_program_that_outlives_its_shell_is_asked_once_and_given_the_grace(machine: Machine, tmp_path: Path) -> None:
+    program = tmp_path / "saves.py"
+    program.write_text(SAVES)
+    ref = machine.submit(f"{sys.executable} {program} & wait")
+    machine.says(ref, b"up")
+    assert machine.backend.cancel(ref, timedelta(seconds=10))
+    assert machine.log(ref) == b"up\nasked\nsaved\n"
+
+
+def test_a_time_limit_ends_the_job_and_says_so(machine: Machine) -> None:
+    ref = machine.submit("trap 'echo told; exit 0' TERM; echo begun; sleep 300 & wait", time_limit=timedelta(seconds=1))
+    ended = machine.end(ref)
+    assert (ended.phase, ended.reason) == (Phase.FAILED, "time limit of 1s reached")
+    assert machine.log(ref) == b"begun\ntold\n"
+    assert machine.processes(ref) == []
+
+
+def test_the_command_starts_where_the_job_was_submitted_with_an_empty_input(machine: Machine) -> None:
+    assert machine.log(machine.submit("pwd; cat; echo end")) == f"{Path.cwd()}\nend\n".encode()
+
+
+def test_the_command_gets_only_the_descriptors_it_needs(machine: Machine, tmp_path: Path) -> None:
+    with (tmp_path / "secret file of the client").open("w") as file:
+        os.set_inheritable(file.fileno(), True)
+        listed = machine.log(machine.submit("ls -l /proc/self/fd | sed 's/.*-> //'")).decode()
+    assert "secret file" not in listed
+    own = {
+        line for line in listed.split("\n") if line and not line.startswith(("total", "/dev/null", "/proc", "pipe:"))
+    }
+    folder = f"{machine.state}/local/"
+    assert all(line.startswith(folder) and line.endswith(("/log", "/lock")) for line in own)
+
+
+def test_signals_that_python_or_the_client_ignore_are_as_a_shell_expects_them(machine: Machine) -> None:
+    """SIGPIPE above all: `yes | head` must end by it. The client may have been started by nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN), signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        ref = machine.submit("grep -E 'Sig(Ign|Blk)' /proc/self/status")
+    finally:
+        signal.signal(signal.SIGHUP, before[0])
+        signal.signal(signal.SIGCHLD, before[1])
+    assert [int(line.split()[1], 16) for line in machine.log(ref).decode().splitlines()] == [0, 0]
+
+
+def test_command_environment_and_folders_may_hold_anything(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Path.cwd() / ODD.replace("/", "")
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    command = f"printf %s \"$ODD\"; printf '%s' '|ü'; printf '|%s' \"$PWD\" # {ODD}"
+    log = machine.log(machine.submit(command, env_vars={"ODD": ODD}))
+    assert log.startswith(f"{ODD}|ü|{folder}".encode())
+
+
+def test_a_very_long_command_is_run(machine: Machine) -> None:
+    ref = machine.submit(f"# {'x' * 300_000}\necho end")
+    assert machine.log(ref) == b"end\n"
+
+
+def test_an_environment_too_large_for_the_kernel_is_told(machine: Machine) -> None:
+    ended = machine.end(machine.submit("true", env_vars={"BIG": "x" * 200_000}))
+    assert (ended.phase, ended.exit_code) == (Phase.FAILED, 127)
+    assert "it could not be started" in ended.reason
+    assert "Argument list too long" in ended.reason
+
+
+def test_a_folder_that_vanished_before_the_start_is_told(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    plan = machine.plan("true")
+    gone.rmdir()
+    monkeypatch.chdir(tmp_path)
+    ended = machine.end(machine.start(plan))
+    assert str(gone) in ended.reason
+    assert "No such file or directory" in ended.reason
+
+
+def test_a_secret_reaches_the_command_and_lies_nowhere(machine: Machine) -> None:
+    secret = f"hidden-{os.getpid()}-value"
+    digest = hashlib.sha256(secret.encode()).hexdigest()
+    command = "printf %s $API_KEY | sha256sum; sleep 300"
+    ref = machine.submit(command, given={"API_KEY": secret}, env_vars={"API_KEY": secret})
+    machine.says(ref, digest.encode())
+    seen = [pid for pid in all_processes() if secret.encode() in arguments(pid)]
+    assert seen == []
+    assert [path for path in machine.state.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()] == []
+
+
+def arguments(pid: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_nothing_of_a_job_can_be_read_by_others(machine: Machine) -> None:
+    ref = machine.submit("echo private; sleep 300")
+    machine.says(ref, b"private")
+    paths = [machine.state, *machine.state.rglob("*")]
+    assert len(paths) > 8
+    assert [path for path in paths if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
+
+
+def test_the_supervisor_holds_nothing_of_the_client(machine: Machine) -> None:
+    ref = machine.submit("sleep 300", env_vars={"API_KEY": "hidden"}, given={"API_KEY": "hidden"})
+    pid = machine.identity(ref, "supervisor").pid
+    opened = {str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir()}
+    folder = machine.folder(ref).path
+    assert opened <= {"/dev/null", f"{folder}/lock", f"{folder}/trouble"}
+    assert os.getsid(pid) != os.getsid(0)
+    assert b"hidden" not in Path(f"/proc/{pid}/environ").read_bytes()
+
+
+def test_submitting_takes_little_more_than_starting_python_does(machine: Machine) -> None:
+    """A bound with room for a busy machine: the supervisor must stay free of heavy imports."""
+    plans = [machine.plan("true") for _ in range(9)]
+    python = [seconds(lambda: subprocess.run([sys.executable, "-I", "-S", "-c", "pass"], check=True)) for _ in range(9)]
+    ours = [seconds(lambda plan=plan: machine.start(plan)) for plan in plans]
+    assert min(ours) < 4 * min(python) + 0.01
+
+
+def seconds(action: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    action()
+    return time.perf_counter() - begun
+
+
+def test_released_jobs_leave_their_results_and_nothing_else(machine: Machine) -> None:
+    ref = machine.submit('mkdir -p "$TAO_RESULTS_DIR" && echo kept > "$TAO_RESULTS_DIR/result"')
+    machine.end(ref)
+    machine.backend.release(ref)
+    machine.backend.release(ref)
+    assert machine.see(ref).phase is Phase.ABSENT
+    assert machine.backend.find(ref.attempt) is None
+    assert list((machine.state / "local").iterdir()) == [machine.state / "local" / ".aside"]
+    assert Path(ref.details["results_dir"], "result").read_text() == "kept\n"
+
+
+def test_releasing_a_running_job_ends_it_first(machine: Machine) -> None:
+    ref = machine.submit("sleep 300")
+    until(lambda: machine.processes(ref))
+    machine.backend.release(ref)
+    assert machine.processes(ref) == []
+
+
+def test_many_jobs_are_observed_without_starting_a_program(machine: Machine) -> None:
+    ref = machine.submit("sleep 300")
+    until(lambda: machine.see(ref).phase is Phase.RUNNING)
+    others = [replace(ref, attempt=machine.plan("true").attempt) for _ in range(300)]
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+    before = last_pid()
+    seen = machine.backend.observe([ref, *others])
+    assert Path(f"/proc/self/task/{os.getpid()}/children").read_text() == children
+    assert last_pid() - before < 100, "300 jobs were looked at by starting programs"
+    assert seen[ref].phase is Phase.RUNNING
+    assert {seen[other].phase for other in others} == {Phase.ABSENT}
+
+
+def last_pid() -> int:
+    return int(Path("/proc/loadavg").read_text().split()[-1])
+
+
+def test_a_job_of_another_machine_is_out_of_reach_not_gone(machine: Machine) -> None:
+    ref = machine.submit("sleep 300")
+    elsewhere = replace(ref, endpoint="another-machine")
+    seen = machine.see(elsewhere)
+    assert seen.phase is Phase.UNREACHABLE
+    assert "another-machine" in seen.reason
+
+
+def test_two_attempts_of_a_job_do_not_meet(machine: Machine) -> None:
+    plan = machine.plan("echo $TAO_ATTEMPT; exit 1")
+    first = machine.start(plan)
+    machine.end(first)
+    spec = JobSpec(command="echo $TAO_ATTEMPT", gpu_count=0)
+    facts = machine.backend.survey(spec, LocalOptions())
+    second = machine.start(machine.backend.plan(spec, LocalOptions(), facts, replace(plan.attempt, number=2)))
+    assert (machine.log(first), machine.log(second)) == (b"1\n", b"2\n")

@@ -1,0 +1,157 @@
+"""An end that nobody saw is told as what it was: the supervisor killed, the machine restarted, a container stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from machine import Machine, until
+
+from tao_sdk.backends.local import parse
+from tao_sdk.backends.local.parse import Life, Seen
+from tao_sdk.model.observation import Outcome, Phase
+from tao_sdk.model.plan import Ref
+
+
+def test_a_job_goes_on_without_its_supervisor(machine: Machine) -> None:
+    ref = machine.submit("echo one; sleep 0.6; echo two")
+    machine.says(ref, b"one")
+    machine.kill_supervisor(ref)
+    seen = machine.see(ref)
+    assert seen.phase is Phase.RUNNING
+    assert "supervisor was killed" in seen.raw
+    assert machine.log(ref) == b"one\ntwo\n"
+    ended = machine.see(ref)
+    assert (ended.phase, ended.exit_code) == (Phase.FAILED, None)
+    assert ended.reason == "its supervisor was killed; the exit code is not known"
+
+
+def test_what_the_command_left_behind_still_runs_without_a_supervisor(machine: Machine) -> None:
+    ref = machine.submit("(sleep 0.8; echo late) & sleep 0.2")
+    leader = machine.identity(ref, "process")
+    machine.kill_supervisor(ref)
+    until(lambda: not leader.alive)
+    assert machine.see(ref).phase is Phase.RUNNING
+    assert machine.log(ref) == b"late\n"
+
+
+@pytest.mark.parametrize(("code", "phase"), [(0, Phase.SUCCEEDED), (3, Phase.FAILED)])
+def test_the_jobs_own_manifest_decides_when_nobody_saw_the_end(machine: Machine, code: int, phase: Phase) -> None:
+    ref = unseen(machine, json.dumps({"attempt": 1, "whole": True, "exit_code": code}))
+    seen = machine.see(ref)
+    assert (seen.phase, seen.exit_code) == (phase, code)
+    assert machine.backend.outcome(ref) == Outcome(True, code)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({"attempt": 2, "whole": True, "exit_code": 0}),
+        json.dumps({"attempt": 1, "whole": False, "exit_code": 0}),
+        json.dumps({"attempt": 1, "whole": True}),
+        '{"attempt": 1, "who',
+        "[]",
+    ],
+)
+def test_another_attempts_or_an_unfinished_manifest_decides_nothing(machine: Machine, text: str) -> None:
+    assert machine.see(unseen(machine, text)).reason == "its supervisor was killed; the exit code is not known"
+
+
+def unseen(machine: Machine, manifest: str) -> Ref:
+    """A job that has ended, after its supervisor, leaving this manifest."""
+    ref = machine.submit(
+        f"mkdir -p $TAO_RESULTS_DIR/.tao; printf %s '{manifest}' > $TAO_RESULTS_DIR/.tao/manifest.json; kill -KILL $PPID"
+    )
+    leader, supervisor = machine.identity(ref, "process"), machine.identity(ref, "supervisor")
+    until(lambda: not leader.alive and not supervisor.alive)
+    return ref
+
+
+def restart(machine: Machine, ref: Ref, boot: str = "the-boot-before") -> None:
+    """Make the records of a job those of a boot that is over."""
+    for name in ("supervisor", "process"):
+        path = Path(machine.folder(ref).path, name)
+        if path.exists():
+            pid, start, _, space = path.read_text().split()
+            path.write_text(f"{pid} {start} {boot} {space}")
+
+
+def test_a_restart_of_the_machine_is_told_even_if_the_ids_are_used_again(machine: Machine) -> None:
+    ref = machine.submit("sleep 300")
+    process = machine.identity(ref, "process")
+    machine.kill_supervisor(ref)
+    restart(machine, ref)
+    seen = machine.see(ref)
+    assert process.alive
+    assert (seen.phase, seen.reason) == (Phase.FAILED, "the machine was restarted while the job ran")
+    assert machine.backend.evidence(ref).events[0].node_event_name == "MachineRestarted"
+    os.killpg(process.pid, signal.SIGKILL)
+
+
+def test_a_restart_before_the_start_is_told_apart(machine: Machine) -> None:
+    machine.has_gpus(1)
+    machine.submit("sleep 300", gpu_count=1)
+    waiting = machine.submit("true", gpu_count=1)
+    machine.kill_supervisor(waiting)
+    restart(machine, waiting)
+    assert machine.see(waiting).reason == "the machine was restarted before the job started"
+
+
+def test_an_exit_record_that_a_power_cut_emptied_counts_as_none(machine: Machine) -> None:
+    ref = machine.submit("exit 3")
+    machine.end(ref)
+    Path(machine.folder(ref).path, "exit").write_text("")
+    restart(machine, ref)
+    assert machine.see(ref).reason == "the machine was restarted while the job ran"
+
+
+@pytest.mark.parametrize(
+    ("seen", "phase", "words"),
+    [
+        (Seen(), Phase.PENDING, "submit has not been finished"),
+        (Seen(supervisor=Life.ALIVE), Phase.PENDING, "starting"),
+        (Seen(supervisor=Life.ALIVE, waiting="waits for 2 free GPUs"), Phase.PENDING, "waits for 2 free GPUs"),
+        (Seen(supervisor=Life.ALIVE, process=Life.ALIVE, pid=7), Phase.RUNNING, "process 7"),
+        (Seen(supervisor=Life.ALIVE, process=Life.STOPPED, pid=7), Phase.PAUSED, "stopped"),
+        (Seen(supervisor=Life.ALIVE, process=Life.GONE), Phase.RUNNING, "ending"),
+        (Seen(supervisor=Life.GONE, process=Life.ALIVE), Phase.RUNNING, "supervisor was killed"),
+        (Seen(supervisor=Life.GONE), Phase.FAILED, "killed before the job started"),
+        (Seen(supervisor=Life.GONE, process=Life.GONE), Phase.FAILED, "exit code is not known"),
+        (
+            Seen(supervisor=Life.ELSEWHERE, process=Life.ELSEWHERE),
+            Phase.FAILED,
+            "its container was stopped while the job ran",
+        ),
+        (
+            Seen(supervisor=Life.RESTARTED, process=Life.RESTARTED, outcome=Outcome(True, 0)),
+            Phase.SUCCEEDED,
+            "by its manifest",
+        ),
+    ],
+)
+def test_every_combination_has_its_words(seen: Seen, phase: Phase, words: str) -> None:
+    observed = parse.observation(seen)
+    assert observed.phase is phase
+    assert words in f"{observed.raw} {observed.reason}"
+
+
+def test_being_killed_while_memory_ran_out_is_told_as_that() -> None:
+    record = {**parse.canceled(1.0, 2.0), "canceled": False, "exit_code": 137, "signal": 9, "oom_kills": 1}
+    seen = parse.observation(Seen(exit=record))
+    assert (seen.phase, seen.exit_code) == (Phase.FAILED, 137)
+    assert "out of memory" in seen.reason
+    assert [event.node_event_name for event in parse.events(seen, record)] == ["OOMKilled"]
+
+
+def test_evidence_says_for_how_long_a_job_waits_and_for_what(machine: Machine) -> None:
+    machine.has_gpus(1)
+    holder = machine.submit("sleep 300", gpu_count=1)
+    waiting = machine.submit("true", gpu_count=1)
+    until(lambda: machine.see(waiting).reason)
+    evidence = machine.backend.evidence(waiting)
+    assert (evidence.phase, evidence.reason) == ("pending", f"waits for 1 free GPU (held by {holder.attempt.job_id})")
+    assert evidence.waited_seconds > 0
+    assert machine.backend.diagnose(evidence) is None

@@ -1,0 +1,74 @@
+"""Backends are found by name, and a wrong name is answered with what was meant."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tao_sdk.backends import registry
+from tao_sdk.backends.local.backend import LocalBackend
+from tao_sdk.model.errors import TaoError, UsageError
+from tao_sdk.model.settings import Settings
+
+
+def test_local_is_here(tmp_path: Path) -> None:
+    backend = registry.open_backend("local", Settings({}), tmp_path)
+    assert isinstance(backend, LocalBackend)
+    assert backend.platform in registry.platforms()
+
+
+@pytest.mark.parametrize(
+    ("alias", "name"),
+    [("local-docker", "docker"), ("remote-docker", "docker"), ("k8s", "kubernetes"), ("local", "local")],
+)
+def test_other_names_of_a_platform_are_accepted(alias: str, name: str) -> None:
+    assert registry.platform_name(alias) == name
+
+
+@pytest.mark.parametrize("name", [*registry.NOT_BUILT, *registry.ALIASES])
+def test_a_platform_that_is_not_built_yet_is_told_as_that(name: str) -> None:
+    if registry.platform_name(name) in registry.platforms():
+        pytest.skip("it is built")
+    with pytest.raises(TaoError, match=f"{registry.platform_name(name)} is not part of this version"):
+        registry.backend_class(name)
+
+
+@pytest.mark.parametrize(("wrong", "meant"), [("locla", "local"), ("kubernets", "kubernetes"), ("dokcer", "docker")])
+def test_a_misspelt_platform_is_answered_with_what_was_meant(wrong: str, meant: str) -> None:
+    with pytest.raises(UsageError, match=f"Did you mean {meant}"):
+        registry.backend_class(wrong)
+
+
+def test_a_name_like_no_other_is_answered_with_all_there_are() -> None:
+    with pytest.raises(UsageError, match=r"Known are: .*kubernetes, .*local"):
+        registry.backend_class("xyzzy")
+
+
+def test_a_backend_that_another_package_brings_is_found(tmp_path: Path) -> None:
+    package = tmp_path / "other-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text(
+        "[tao_sdk.backends]\nmoon = other_backend:Moon\nlocal = other_backend:Moon\n"
+    )
+    (tmp_path / "other_backend.py").write_text("class Moon:\n    platform = 'moon'\n")
+    script = (
+        "from tao_sdk.backends import registry as r; "
+        "print(r.backend_class('moon').platform, r.backend_class('local').platform, 'moon' in r.platforms())"
+    )
+    path = f"{tmp_path}:{Path(registry.__file__).parents[2]}"
+    done = subprocess.run([sys.executable, "-c", script], env={"PYTHONPATH": path}, capture_output=True, text=True)
+    assert done.stdout.split() == ["moon", "local", "True"], done.stderr
+
+
+def test_naming_a_platform_imports_no_backend() -> None:
+    script = (
+        "import sys; from tao_sdk.backends import registry; registry.platform_name('k8s'); "
+        "print('tao_sdk.backends.local' in sys.modules)"
+    )
+    environment = {"PYTHONPATH": str(Path(registry.__file__).parents[2])}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    assert done.stdout == "False\n", done.stderr

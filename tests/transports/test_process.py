@@ -1,0 +1,170 @@
+"""Processes are known for good, looked at without being mistaken, and started with nothing of ours."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tao_sdk.transports import process
+from tao_sdk.transports.process import Identity, NotStarted
+
+
+def until(condition: Callable[[], object]) -> None:
+    for _ in range(500):
+        if condition():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it did not come to that within 5 s")
+
+
+def known(pid: int) -> Identity:
+    identity = process.identify(pid)
+    assert identity is not None
+    return identity
+
+
+@pytest.fixture
+def session() -> Iterator[Callable[[str], Identity]]:
+    """Start shell text in a session of its own; all of it is killed in the end."""
+    begun: list[subprocess.Popen[bytes]] = []
+
+    def start(text: str) -> Identity:
+        begun.append(subprocess.Popen(["/bin/bash", "-c", text], start_new_session=True))
+        return known(begun[-1].pid)
+
+    yield start
+    for one in begun:
+        for group in process.sessions().get(one.pid, ()):
+            process.send(group, signal.SIGKILL)
+        one.wait()
+
+
+def test_an_identity_survives_being_written_down() -> None:
+    here = known(os.getpid())
+    again = Identity.parse(str(here))
+    assert again is not None
+    assert again.alive
+    assert str(again) == str(here)
+
+
+@pytest.mark.parametrize("text", ["", "12", "12 34 boot", "x 1 boot 2"])
+def test_a_record_that_was_cut_short_is_nobody(text: str) -> None:
+    assert Identity.parse(text) is None
+
+
+def test_another_process_with_the_same_id_is_not_mistaken_for_it() -> None:
+    here = known(os.getpid())
+    assert not Identity(here.pid, str(int(here.start) - 1), here.boot, here.space).alive
+
+
+def test_a_process_of_another_boot_or_another_container_is_not_alive_here() -> None:
+    here = known(os.getpid())
+    assert not Identity(here.pid, here.start, "another-boot", here.space).alive
+    assert not Identity(here.pid, here.start, here.boot, "1").alive
+
+
+def test_a_zombie_has_ended() -> None:
+    child = subprocess.Popen(["/bin/sleep", "30"])
+    identity = known(child.pid)
+    assert identity.alive
+    os.kill(child.pid, signal.SIGKILL)
+    until(lambda: identity.state == "Z")
+    assert not identity.alive
+    child.wait()
+    assert identity.state == ""
+
+
+def test_a_process_may_be_called_anything(tmp_path: Path) -> None:
+    program = tmp_path / "a) Z 1 (b"
+    shutil.copy("/bin/sleep", program)
+    child = subprocess.Popen([program, "30"])
+    try:
+        assert known(child.pid).alive
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_stopped_process_is_alive_and_stopped(session: Callable[[str], Identity]) -> None:
+    leader = session("exec sleep 30")
+    os.kill(leader.pid, signal.SIGSTOP)
+    until(lambda: leader.state in process.STOPPED)
+    assert leader.alive
+
+
+def test_what_a_leader_left_behind_is_still_its_group(session: Callable[[str], Identity]) -> None:
+    leader = session("sleep 30 & exit 0")
+    until(lambda: not leader.alive)
+    assert process.groups(leader) == {leader.pid}
+    process.kill(leader)
+    until(lambda: not process.groups(leader))
+
+
+def test_kill_reaches_groups_that_ignore_signals_and_groups_of_their_own(session: Callable[[str], Identity]) -> None:
+    leader = session("trap '' TERM; set -m; sleep 30 & sleep 30 & wait")
+    until(lambda: len(process.groups(leader)) == 3)
+    process.ask_to_end(leader)
+    process.kill(leader)
+    until(lambda: not process.groups(leader))
+
+
+def test_the_group_of_a_stranger_with_the_same_id_is_left_alone(session: Callable[[str], Identity]) -> None:
+    leader = session("exec sleep 30")
+    stranger = Identity(leader.pid, str(int(leader.start) - 1), leader.boot, leader.space)
+    process.kill(stranger)
+    process.ask_to_end(stranger)
+    process.tell(stranger, signal.SIGKILL)
+    assert process.groups(stranger) == set()
+    time.sleep(0.05)
+    assert leader.alive
+
+
+REPORT = """
+import os, sys
+sys.stdin.buffer.read()
+fds = sorted(int(fd) for fd in os.listdir("/proc/self/fd"))[:-1]
+open(sys.argv[1], "w").write(repr((fds, os.getsid(0) == os.getpid(), os.getcwd(), dict(os.environ))))
+"""
+
+
+def test_a_program_is_started_with_nothing_of_ours(tmp_path: Path) -> None:
+    report = tmp_path / "report"
+    with (tmp_path / "open").open("w") as file:
+        os.set_inheritable(file.fileno(), True)
+        process.start([sys.executable, "-I", "-S", "-c", REPORT, str(report)], b"given", 30)
+    fds, own_session, cwd, environment = eval(report.read_text())
+    assert fds == [0, 1, 2]
+    assert own_session
+    assert cwd == "/"
+    assert set(environment) <= {"LC_CTYPE"}  # which python sets itself
+
+
+def test_a_program_that_fails_to_start_is_told_in_its_own_words() -> None:
+    with pytest.raises(NotStarted, match="no such folder"):
+        process.start(["/bin/sh", "-c", "echo no such folder >&2; exit 3"], b"", 30)
+    with pytest.raises(NotStarted, match="/nothing/here: No such file"):
+        process.start(["/nothing/here"], b"", 30)
+
+
+def test_a_program_that_is_not_ready_in_time_is_told() -> None:
+    with pytest.raises(TimeoutError):
+        process.start(["/bin/sh", "-c", "exec sleep 2"], b"", 0.2)
+
+
+def test_output_is_what_a_program_prints_and_a_failure_is_in_its_words() -> None:
+    assert process.output(["/bin/echo", "hello"], {}, 30) == "hello\n"
+    with pytest.raises(NotStarted, match="driver not loaded"):
+        process.output(["/bin/sh", "-c", "echo driver not loaded; exit 9"], {}, 30)
+
+
+def test_a_program_that_hangs_is_given_up() -> None:
+    with pytest.raises(NotStarted, match="did not answer within"):
+        process.output(["/bin/sleep", "30"], {}, 0.2)
