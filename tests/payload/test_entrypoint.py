@@ -67,7 +67,8 @@ def test_the_same_input_gives_the_same_bytes_in_another_process_too(seed):
 
 def test_a_job_of_local_files_is_at_most_16_kilobytes():
     assert len(detr().encode()) <= 16 * 1024
-    assert len(build_entrypoint(command="true")["command"].encode()) <= 16 * 1024
+    passthrough = build_entrypoint(command="python3 a.py", inputs={"/d": "/s"}, outputs=["/o"], files={"a.py": "pass"})
+    assert len(passthrough["command"].encode()) <= 16 * 1024
 
 
 def test_the_text_is_plain_ascii_without_long_lines():
@@ -78,7 +79,7 @@ def test_the_text_is_plain_ascii_without_long_lines():
 
 def test_only_what_the_job_can_need_is_packed():
     document = _document()
-    assert {"spec", "inputs", "files", "resume"}.isdisjoint(pack.modules(document))
+    assert {"spec", "inputs", "files", "resume", "copies"}.isdisjoint(pack.modules(document))
     document["files"] = ["x"]
     assert "files" in pack.modules(document)
 
@@ -96,12 +97,14 @@ def test_every_module_a_packed_one_imports_is_packed_with_it():
         resume="k",
         spec={"parts": [""], "holes": []},
         inputs=[{"key": "k", "uri": "/x", "kind": "", "target": ""}],
+        copies=[{"path": "/x", "name": "x"}],
     )
     packed = set(pack.modules(document))
     for module in packed:
         for node in ast.walk(ast.parse(source(module))):
             if isinstance(node, ast.ImportFrom) and node.level:
-                assert {node.module} if node.module else {alias.name for alias in node.names} <= packed, module
+                names = {node.module} if node.module else {alias.name for alias in node.names}
+                assert names <= packed, module
 
 
 @pytest.mark.parametrize("path", sorted(RUNNER.glob("*.py")), ids=lambda path: path.stem)

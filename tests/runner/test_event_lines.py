@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import json
 import subprocess
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tao_sdk.runner.events import EventFilter, parse
+from tao_sdk.runner.jsontext import dumps
 from tao_sdk.runner.report import LONGEST, SEAM, encode
 from tao_sdk.script_runner import build_entrypoint
 
@@ -114,3 +116,20 @@ def test_where_both_streams_are_one_an_event_starts_its_own_line_too(jobs):
     out, events = divider.feed(both)
     assert out + divider.close() == b"first\nopen"
     assert events[-1].facts == {"stage": "done"}
+
+
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text()),
+    lambda children: st.one_of(st.lists(children, max_size=3), st.dictionaries(st.text(), children, max_size=3)),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(JSON)
+def test_the_runners_json_is_json(value):
+    assert dumps(value) == json.dumps(value)
+
+
+def test_a_name_that_is_no_unicode_is_told_too():
+    assert dumps("\udc80") == json.dumps("\udc80")

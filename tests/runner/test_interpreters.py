@@ -178,6 +178,23 @@ def modules_of(path: Path) -> set[str]:
     }
 
 
+# What a python3 cut down to its minimum does not have (Debian's python3-minimal), and what is slow to import.
+ABSENT = {"json", "shutil", "base64", "dataclasses", "uuid", "queue", "csv"}
+SLOW = {"typing", "subprocess", "tempfile", "logging", "pathlib", "inspect", "asyncio", "urllib", "site"}
+
+
+def test_a_job_needs_no_module_that_a_minimal_python_lacks_and_none_that_is_slow(jobs, tmp_path):
+    (tmp_path / "d.txt").write_text("x")
+    python3 = tmp_path / "python3"
+    python3.write_text(f'#!/bin/sh\nexec {sys.executable} -X importtime "$@"\n')
+    python3.chmod(0o755)
+    ran = jobs.run_text(everything(tmp_path / "d.txt"), env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    assert ran.code == 0
+    loaded = {line.split("|")[-1].strip().split(".")[0] for line in ran.err.decode().splitlines() if "|" in line}
+    assert {"tao_runner", "os", "signal"} <= loaded
+    assert not loaded & (ABSENT | SLOW)
+
+
 def test_the_runner_imports_only_the_standard_library():
     for path in RUNNER.glob("*.py"):
         assert modules_of(path) <= set(sys.stdlib_module_names), path.name

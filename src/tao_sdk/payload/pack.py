@@ -7,7 +7,6 @@ that nothing of it is an argument or a file with a guessable name, and standard 
 from __future__ import annotations
 
 import binascii
-import json
 import zlib
 from collections.abc import Iterable, Sequence
 
@@ -28,8 +27,10 @@ START = (
     "local",
     "scheme",
     "atomic",
+    "jsontext",
+    "private",
 )
-KEEP = ("keep", "copies", "manifest", "tree")
+KEEP = ("keep", "manifest", "tree")
 WIDTH = 1000
 
 # Runs under any Python 3. The payload waits on descriptor 9; one that is too old hands over to the next that is there.
@@ -66,7 +67,7 @@ def shell_text(document: Document, files: Sequence[bytes]) -> str:
     """The job's command. The same document and files give the same text."""
     boot, *others = modules(document)
     blobs = [(name, source(name)) for name in others]
-    blobs.append(("document", json.dumps(document, separators=(",", ":")).encode()))
+    blobs.append(("document", ascii(document).encode()))
     blobs += [(str(number), content) for number, content in enumerate(files)]
     data = b"%8d" % len(source(boot)) + source(boot) + joined(blobs)
     payload = binascii.b2a_base64(zlib.compress(data, 9), newline=False).decode()
@@ -87,6 +88,8 @@ def modules(document: Document) -> list[str]:
         wanted += ["inputs", *fetchers(each["uri"] for each in document["inputs"])]
     if document["spec"]:
         wanted.append("spec")
+    if document["copies"]:
+        wanted.append("copies")
     if document["resume"]:
         wanted.append("resume")
     if document["files"]:

@@ -43,7 +43,10 @@ def as_loader(payload: Payload) -> Loader:
 
 
 def boot(data: bytes, at: int, locale: str) -> None:
-    """Read the index that starts at `at` (lines `name size`, then an empty one) and the blobs behind it, and begin."""
+    """Read the index that starts at `at` (lines `name size`, then an empty one) and the blobs behind it, and begin.
+
+    The document is a Python literal of the packer's, as much ours as the modules beside it.
+    """
     blobs: Dict[str, bytes] = {}
     end = data.index(b"\n\n", at)
     start = end + 2
@@ -53,7 +56,5 @@ def boot(data: bytes, at: int, locale: str) -> None:
         start += int(size)
     files = [blobs[str(number)] for number in range(len(blobs)) if str(number) in blobs]
     sys.meta_path.insert(0, Payload(blobs))
-    from json import loads
-
     main = __import__(PACKAGE + ".main", fromlist=["start"])
-    main.start(loads(blobs["document"]), files, locale)
+    main.start(eval(blobs["document"], {}), files, locale)

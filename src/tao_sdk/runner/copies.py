@@ -7,10 +7,10 @@ complete. What was copied and has not changed is not copied again.
 from __future__ import annotations
 
 import os
-import shutil
+import stat
 
 from .atomic import temporary_name
-from .tree import Tree
+from .tree import Tree, chunks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,8 +101,12 @@ def continued(source: str, target: str) -> bool:
                 return False
         new.seek(size)
         old.seek(size)
-        shutil.copyfileobj(new, old, 1 << 20)
-    shutil.copystat(source, target)
+        while True:
+            data = new.read(1 << 20)
+            if not data:
+                break
+            old.write(data)
+    like(source, target)
     return True
 
 
@@ -110,10 +114,19 @@ def whole(source: str, target: str) -> None:
     """A complete copy under the name, or nothing."""
     temporary = temporary_name(target)
     try:
-        shutil.copyfile(source, temporary)
-        shutil.copystat(source, temporary)
+        with open(temporary, "xb") as file:
+            for data in chunks(source):
+                file.write(data)
+        like(source, temporary)
         os.replace(temporary, target)
     except BaseException:
         if os.path.lexists(temporary):
             os.unlink(temporary)
         raise
+
+
+def like(source: str, target: str) -> None:
+    """Give the copy the time and mode of what it was copied from."""
+    found = os.stat(source)
+    os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
+    os.chmod(target, stat.S_IMODE(found.st_mode))

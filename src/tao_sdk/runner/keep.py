@@ -7,14 +7,14 @@ import signal
 import threading
 import time
 
-from .copies import Copies
 from .manifest import Manifest
 from .report import Failure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, List, Set
+    from typing import Callable, List, Optional, Set
 
+    from .copies import Copies
     from .document import Document
     from .place import Place
     from .report import Report
@@ -27,7 +27,7 @@ class Keeper:
 
     def __init__(self, document: Document, place: Place, report: Report) -> None:
         self.place, self.report = place, report
-        self.copies = Copies(document["copies"], place)
+        self.copies = copies_of(document, place)
         self.manifest = Manifest(place, document["excludes"]) if place.rank == 0 else None
         self.told: Set[str] = set()
         self.over = threading.Event()
@@ -48,11 +48,15 @@ class Keeper:
             self.wake()
 
     def sync(self) -> None:
-        problems = self.copies.renew(final=False) + self.copies.failed
+        problems = self.copy(final=False)
         if self.manifest:
             problems += self.manifest.renew(None, False, self.manifest.known)
             self.manifest.seen = self.manifest.found
         self.tell(problems)
+
+    def copy(self, final: bool) -> List[str]:
+        """Bring the outputs up to date that the command writes elsewhere. What could not be kept."""
+        return self.copies.renew(final) + self.copies.failed if self.copies else []
 
     def tell(self, problems: List[str]) -> None:
         new = [each for each in problems if each not in self.told]
@@ -74,7 +78,7 @@ class Keeper:
             raise lost("The manifest of the results cannot be written.", [str(error)], self.place) from error
         finally:
             self.report.flush()
-        if self.copies.failed:
+        if self.copies and self.copies.failed:
             raise lost("%d files could not be kept." % len(self.copies.failed), self.copies.failed, self.place)
 
     def account(self, exit_code: int, ended: float) -> None:
@@ -82,15 +86,23 @@ class Keeper:
         manifest = self.manifest
         if manifest:
             manifest.renew(exit_code, False, manifest.hashed)
-        problems = self.copies.renew(final=True)
+        problems = self.copy(final=True)
         if manifest:
             latest = ended - SETTLED if exit_code else float("inf")
             problems += manifest.renew(
                 exit_code, True, lambda path, shape: shape[1] < latest or manifest.hashed(path, shape)
             )
         self.tell(problems)
-        for path in self.copies.missing:
+        for path in self.copies.missing if self.copies else ():
             self.report.queue("warning", code="output.missing", what="The output %s was never written." % path)
+
+
+def copies_of(document: Document, place: Place) -> Optional[Copies]:
+    if not document["copies"]:
+        return None
+    from .copies import Copies
+
+    return Copies(document["copies"], place)
 
 
 def lost(what: str, paths: List[str], place: Place) -> Failure:

@@ -7,10 +7,10 @@ the command has ended and everything was accounted for; only then may the manife
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 
 from . import atomic
+from .jsontext import dumps
 from .tree import Tree, chunks
 
 TYPE_CHECKING = False
@@ -25,6 +25,10 @@ SCHEMA = 1
 
 def load(path: str) -> Dict[str, Any]:
     """The manifest that an earlier attempt left, with the entries that can be used; empty when it cannot be read."""
+    if not os.path.exists(path):
+        return {}
+    import json
+
     try:
         with open(path, encoding="utf-8") as file:
             found: Dict[str, Any] = json.load(file)
@@ -64,10 +68,11 @@ class Manifest:
             "attempt": self.place.attempt,
             "whole": whole,
             "exit_code": exit_code,
-            "files": [each for each in files if each],
             "left_out": tree.problems[:100],
         }
-        atomic.write(self.place.manifest, json.dumps(content, indent=1).encode(), 0o644)
+        lines = ",\n".join(dumps(each) for each in files if each)
+        text = '%s,\n"files": [\n%s\n]}\n' % (dumps(content)[:-1], lines)
+        atomic.write(self.place.manifest, text.encode(), 0o644)
         return tree.problems
 
     def entry(

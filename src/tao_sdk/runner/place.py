@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 
+from . import private
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Mapping
@@ -33,15 +35,11 @@ class Place:
         self.folder = os.path.join(os.path.abspath(root or EPHEMERAL), self.job)
 
     def make_private(self) -> None:
-        import tempfile
-
-        self.folder = tempfile.mkdtemp(prefix="tao-")
+        self.folder = private.folder()
         self.private = True
 
     def remove_private(self) -> None:
-        import shutil
-
-        shutil.rmtree(self.folder, ignore_errors=True)
+        private.remove(self.folder)
 
     def set_aside_log(self) -> None:
         """An earlier attempt's log keeps its bytes under a name of its own."""

@@ -8,6 +8,7 @@ import select
 import signal
 import time
 
+from . import private
 from .report import Failure, write_all
 from .signals import RESTORED
 
@@ -82,11 +83,7 @@ class Command:
         shell = the_shell()
         if len(os.fsencode(self.text)) < LONGEST_ARGUMENT:
             return shell, [shell, "-c", self.text]
-        import tempfile
-
-        fd, self.script = tempfile.mkstemp(prefix="tao-command-")
-        with open(fd, "wb") as file:
-            file.write(os.fsencode(self.text))
+        self.script = private.file(os.fsencode(self.text))
         return shell, [shell, self.script]
 
     def pump(self) -> None:

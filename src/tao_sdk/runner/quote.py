@@ -5,7 +5,7 @@ Pure, and used on both sides: by the packer for what it knows, by the runner for
 
 from __future__ import annotations
 
-import json
+from .jsontext import string
 
 PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_")
 SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
@@ -51,7 +51,7 @@ STYLES = {
     "shell": shell,
     "single": in_single,
     "double": in_double,
-    "json": json.dumps,
+    "json": string,
     "yaml": escaped,
     "toml": toml,
     "text": as_is,

@@ -7,9 +7,10 @@ command's bytes back exactly. No event holds the command line, an environment va
 
 from __future__ import annotations
 
-import json
 import os
 import time
+
+from .jsontext import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Stopped(BaseException):
 
 def encode(event: str, facts: Dict[str, Value]) -> bytes:
     """The line of one event, its newline included. A text too long for one line is cut."""
-    line = PREFIX + json.dumps({"event": event, "time": round(time.time(), 3), **facts}).encode() + b"\n"
+    line = PREFIX + dumps({"event": event, "time": round(time.time(), 3), **facts}).encode() + b"\n"
     if len(line) <= LONGEST:
         return line
     return encode(event, {key: shortened(value) for key, value in facts.items()})

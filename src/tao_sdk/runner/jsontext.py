@@ -1,0 +1,34 @@
+"""JSON as the runner writes it. Python's own module takes as long to import as the rest of the runner, and a python3 cut
+down to its minimum (python3-minimal) does not have it.
+"""
+
+from __future__ import annotations
+
+SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\b": "\\b", "\f": "\\f"}
+
+
+def dumps(value: object) -> str:
+    """A value made of dicts with string keys, lists, strings, finite numbers, booleans and None; ASCII on one line."""
+    if isinstance(value, str):
+        return string(value)
+    if isinstance(value, dict):
+        return "{%s}" % ", ".join("%s: %s" % (string(key), dumps(item)) for key, item in value.items())  # pyright: ignore
+    if isinstance(value, (list, tuple)):
+        return "[%s]" % ", ".join(map(dumps, value))  # pyright: ignore
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return repr(value)
+
+
+def string(text: str) -> str:
+    """A string in its quotes."""
+    return '"%s"' % "".join(map(escape, text))
+
+
+def escape(char: str) -> str:
+    if char in SHORT or " " <= char <= "~":
+        return SHORT.get(char, char)
+    code = ord(char)
+    if code <= 0xFFFF:
+        return "\\u%04x" % code
+    return "\\u%04x\\u%04x" % (0xD800 + (code - 0x10000 >> 10), 0xDC00 + (code & 0x3FF))
