@@ -76,7 +76,9 @@ def test_without_a_manifest_nothing_is_resumed(jobs, first):
 )
 def test_a_manifest_that_cannot_be_read_resumes_nothing(jobs, first, broken):
     (jobs.results / ".tao" / "manifest.json").write_text(broken)
-    assert resumed_from(attempt(jobs, 2)) == ""
+    ran = attempt(jobs, 2)
+    assert resumed_from(ran) == ""
+    assert ran.warnings == ["resume.nothing"]
 
 
 def test_another_jobs_manifest_resumes_nothing(jobs, first):

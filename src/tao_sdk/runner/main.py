@@ -143,6 +143,12 @@ class Job:
         if path:
             self.values[self.document["resume"]] = path
             self.report.event("resumed", path=path)
+        elif os.path.exists(self.place.manifest):
+            self.report.warn(
+                "resume.nothing",
+                "The command starts anew: no checkpoint of an earlier attempt is certainly complete.",
+                "The manifest of that attempt lists none that is still there as it was.",
+            )
 
     def warn_ephemeral(self) -> None:
         self.report.warn(

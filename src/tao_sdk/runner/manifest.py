@@ -24,16 +24,19 @@ SCHEMA = 1
 
 
 def load(path: str) -> Dict[str, Any]:
-    """The manifest that an earlier attempt left, with the entries that can be used; empty when it cannot be read."""
+    """The manifest that an earlier attempt left, with the entries that can be used; empty when it cannot be read.
+
+    A minimal python has no json: it starts anew, and the job is told so.
+    """
     if not os.path.exists(path):
         return {}
-    import json
-
     try:
+        import json
+
         with open(path, encoding="utf-8") as file:
             found: Dict[str, Any] = json.load(file)
         found["files"] = [entry for entry in found["files"] if usable(entry)]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ImportError, OSError, ValueError, KeyError, TypeError):
         return {}
     return found
 
