@@ -52,9 +52,9 @@ INSERT_EVENT = "INSERT INTO events (job_id, time, kind, status, raw, data) VALUE
 
 # a lease taken "in the future" is believed for its own length only: a clock that was set back must not keep it for ever
 TAKE_LEASE = """
-    INSERT INTO leases (name, owner, taken, seconds) VALUES (?1, ?2, ?3, ?4)
-    ON CONFLICT (name) DO UPDATE SET owner = ?2, taken = ?3, seconds = ?4
-    WHERE owner = ?2 OR ?3 >= taken + seconds OR ?3 < taken - seconds"""
+    INSERT INTO leases (name, owner, taken, seconds) VALUES (:name, :owner, :now, :seconds)
+    ON CONFLICT (name) DO UPDATE SET owner = :owner, taken = :now, seconds = :seconds
+    WHERE owner = :owner OR :now >= taken + seconds OR :now < taken - seconds"""
 
 
 class Store:
@@ -296,8 +296,9 @@ class Store:
 
     def acquire(self, name: str, owner: str, seconds: float) -> bool:
         """Take or renew a lease for `seconds`; False while someone else holds it."""
+        lease = {"name": name, "owner": owner, "now": time.time(), "seconds": seconds}
         with self._db.write() as db:
-            return db.execute(TAKE_LEASE, (name, owner, time.time(), seconds)).rowcount > 0
+            return db.execute(TAKE_LEASE, lease).rowcount > 0
 
     def lease_holder(self, name: str) -> str | None:
         """Who holds the lease, or held it last and has not given it back."""
