@@ -24,7 +24,7 @@ HEAD = ("ID", "PLATFORM", "STATUS", "AGE", "TOOK", "PROGRESS", "MESSAGE")
 
 
 def progress_of(job: Job) -> Progress:
-    return Progress.from_json(job.progress.get("is", job.progress))
+    return Progress.from_json(job.progress)
 
 
 def row(job: Job, now: datetime) -> tuple[str, ...]:

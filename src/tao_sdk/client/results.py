@@ -38,7 +38,7 @@ def results(engine: Engine, job: Job) -> Results:
         found = tuple(walk(files, job.results_dir))
     except PathNotFound:
         found = ()
-    progress = Progress.from_json(job.progress.get("is", {}))
+    progress = Progress.from_json(job.progress)
     manifest = read_manifest(files, job.results_dir)
     chosen = checkpoints.choose(
         [(stat.path, stat.size, stat.mtime) for stat in found], job.results_dir, manifest, progress

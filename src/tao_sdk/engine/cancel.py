@@ -64,7 +64,7 @@ def _never_started(engine: Engine, job: Job) -> bool:
         gone = replace(job, status=Status.CANCELED, message="canceled before it started", ended=utc_now())
         job = engine.store.update(gone, [ended]) or engine.store.get(job.id)
     engine.keyring.forget(job.id)
-    engine.store.release_lease(lease_of(job.id), engine.owner)
+    engine.give_back(lease_of(job.id))
     return True
 
 

@@ -58,7 +58,15 @@ class Engine:
         return Plan.from_json(row.plan, row.attempt)
 
     def take_lease(self, name: str, seconds: float) -> bool:
+        """For this thread, until it is given back or `seconds` have passed."""
         return lease.take(self.store, name, self.owner, seconds)
+
+    def give_back(self, name: str) -> None:
+        self.store.release_lease(name, self.owner)
+
+    def keep_watch(self, name: str, seconds: float) -> bool:
+        """The watch of an endpoint is this process', whichever of its threads looks."""
+        return lease.take(self.store, name, self.process, seconds)
 
     def redactor(self, job: Job) -> Redactor:
         return Redactor.of(self.keyring.load(job.id).values())

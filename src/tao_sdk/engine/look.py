@@ -89,8 +89,9 @@ def judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observatio
         standing = replace(standing, status=Status.PENDING, message=waits)
         pause = timedelta(seconds=wait_before(job.attempt + 1))
         return Looked(_write(engine, job, seen, standing), (seen.ended_at or seen.seen_at) + pause)
-    written = _write(engine, job, seen, standing)
-    return Looked(progress.scan(engine, written) if written.status.terminal else written)
+    if standing.status.terminal:
+        job = progress.scan(engine, job)  # before the end is told, so that its epochs are told first
+    return Looked(_write(engine, job, seen, standing))
 
 
 def policy_of(backend: Backend, job: Job) -> RetryPolicy:

@@ -29,13 +29,13 @@ def scan(engine: Engine, job: Job) -> Job:
     if ref is None:
         return job
     kept: Mapping[str, Any] = job.progress if job.progress.get("attempt") == job.attempt else {}
-    before = Progress.from_json(job.progress.get("is", {}))
+    before = Progress.from_json(kept)
     reading = Reading(ProgressReader(before), str(kept.get("cursor", "")), bytes.fromhex(str(kept.get("rest", ""))))
     reading.read(engine.backend_of(job), ref)
     if not reading.size:
         return job
     after = reading.found[-1] if reading.found else before
-    place = {"is": after.to_json(), "attempt": job.attempt, "cursor": reading.cursor, "rest": reading.rest.hex()}
+    place = {"attempt": job.attempt, "cursor": reading.cursor, "rest": reading.rest.hex()}
     told = [one for one in reading.found if one.epoch]
     events = [NewEvent(job.id, "progress", data={"epoch": one.epoch, **one.metrics}) for one in told]
     due = hooks.milestones_due(job, milestones(before.epoch, after.epoch, hooks.MILESTONE))

@@ -31,6 +31,7 @@ def resubmit(engine: Engine, job: Job) -> Job:
         replace(pending, absent_looks=0), AttemptRow(plan.attempt, plan.to_json()), [retried]
     )
     if kept is None:
+        engine.give_back(lease_of(job.id))
         return engine.store.get(job.id)
     try:
         return hand_over(engine, kept, plan, engine.keyring.load(job.id))

@@ -126,7 +126,7 @@ def hand_over(engine: Engine, job: Job, plan: Plan, secrets: Mapping[str, str]) 
     except Unreachable as doubt:
         return note(engine, job, f"not known whether it started ({doubt.what}); looking will tell")
     finally:
-        engine.store.release_lease(lease_of(job.id), engine.owner)
+        engine.give_back(lease_of(job.id))
     engine.store.confirm(ref)
     details = {**job.backend_details, **ref.details}
     return change(engine, job.id, lambda now: replace(now, backend_details=details, message=ref.step or "submitted"))
@@ -150,7 +150,7 @@ def settle(engine: Engine, job: Job) -> bool:
         engine.store.confirm(ref)
         return ref.ready
     finally:
-        engine.store.release_lease(lease_of(job.id), engine.owner)
+        engine.give_back(lease_of(job.id))
 
 
 def lease_of(job_id: str) -> str:

@@ -9,8 +9,10 @@ import logging
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 
 from tao_sdk.engine import hooks, progress
 from tao_sdk.engine.engine import Engine
@@ -23,6 +25,7 @@ from tao_sdk.model.job import Job
 log = logging.getLogger("tao_sdk.watch")
 SLOWEST_SECONDS = 60.0
 LEASE_SECONDS = 60.0
+TURN_SECONDS = 0.2
 Endpoint = tuple[str, str]
 
 
@@ -42,57 +45,76 @@ class Pace:
 
 @dataclass
 class Watcher:
-    """Carries the live jobs of a store to their end, from a thread of a client or as `tao watch`."""
+    """Carries the live jobs of a store to their end, from a thread of a client or as `tao watch`.
+
+    Every endpoint, the deliveries and the callbacks have a thread of their own, so that one that hangs holds up no other.
+    """
 
     engine: Engine
     callbacks: hooks.Callbacks = field(default_factory=hooks.Callbacks)
     stop: threading.Event = field(default_factory=threading.Event)
     _paces: dict[Endpoint, Pace] = field(default_factory=dict[Endpoint, Pace])
     _retry_at: dict[tuple[str, int], datetime] = field(default_factory=dict[tuple[str, int], datetime])
+    _busy: dict[str, threading.Thread] = field(default_factory=dict[str, threading.Thread])
 
     def run(self) -> None:
-        """Until no job is live, or `stop` is set. One of the two places that catch everything: a watcher must go on."""
-        self.deliver()
+        """Until no job is live and nothing is due any more, or `stop` is set."""
+        self._work("deliveries", self.deliver)
         while not self.stop.is_set():
-            try:
-                live = self.pass_once()
-            except TaoError as error:
-                log.warning("watching goes on after: %s", error)
-                live = True
-            except Exception:
-                log.exception("watching goes on after an unexpected error")
-                live = True
-            if not live:
+            self._safely(self.pass_once)
+            self.stop.wait(TURN_SECONDS)
+            if not self.engine.store.live() and not self._still_busy():
+                self.deliver()
+                self.fire_callbacks()
                 return
-            self.stop.wait(0.2)
 
-    def pass_once(self) -> bool:
-        """Look at every endpoint whose turn it is. True while a job is live."""
-        jobs = self.engine.store.live()
+    def pass_once(self) -> None:
+        """Set to work on every endpoint whose turn it is, and on what is due."""
         groups: dict[Endpoint, list[Job]] = defaultdict(list)
-        for job in jobs:
+        for job in self.engine.store.live():
             groups[job.platform, self.engine.store.attempt(job.id).attempt.endpoint].append(job)
-        for endpoint, group in groups.items():
-            if self._our_turn(endpoint):
-                self._attend(endpoint, group)
-        self._fire_callbacks()
-        return bool(self.engine.store.live())
+        for endpoint, jobs in groups.items():
+            if self._is_due(endpoint):
+                self._work("/".join(endpoint), partial(self._attend, endpoint, jobs))
+        if self.callbacks.of_job:
+            self._work("callbacks", self.fire_callbacks)
 
-    def _our_turn(self, endpoint: Endpoint) -> bool:
-        if endpoint not in self._paces:
-            seconds = self.engine.backend(*endpoint).capabilities.poll_seconds
-            self._paces[endpoint] = Pace(seconds)
-        if time.monotonic() < self._paces[endpoint].next_look:
-            return False
-        return self.engine.take_lease("watch:" + "/".join(endpoint), LEASE_SECONDS)
+    def _work(self, name: str, task: Callable[[], object]) -> None:
+        """Do it in the thread of that name, unless that is still busy with the last one."""
+        thread = self._busy.get(name)
+        if thread is None or not thread.is_alive():
+            self._busy[name] = threading.Thread(
+                target=self._safely, args=(task,), name=f"tao-watch {name}", daemon=True
+            )
+            self._busy[name].start()
+
+    def _safely(self, task: Callable[[], object]) -> None:
+        """A watcher must go on: one of the few places that catch everything."""
+        try:
+            task()
+        except TaoError as error:
+            log.warning("watching goes on after: %s", error)
+        except Exception:
+            log.exception("watching goes on after an unexpected error")
+
+    def _still_busy(self) -> bool:
+        return any(thread.is_alive() for thread in self._busy.values())
+
+    def _is_due(self, endpoint: Endpoint) -> bool:
+        pace = self._paces.get(endpoint)
+        return pace is None or time.monotonic() >= pace.next_look
 
     def _attend(self, endpoint: Endpoint, jobs: list[Job]) -> None:
+        if endpoint not in self._paces:
+            self._paces[endpoint] = Pace(self.engine.backend(*endpoint).capabilities.poll_seconds)
+        if not self.engine.keep_watch("watch:" + "/".join(endpoint), LEASE_SECONDS):
+            return self._paces[endpoint].looked(changed=False)
         before = {job.id: job.standing for job in jobs}
         looked = look(self.engine, jobs)
         for one in looked:
             self._act(one)
-        self.deliver()
         self._paces[endpoint].looked(any(one.job.standing != before[one.job.id] for one in looked))
+        self._work("deliveries", self.deliver)
 
     def _act(self, looked: Looked) -> None:
         job = looked.job
@@ -103,11 +125,13 @@ class Watcher:
         if job.started is not None and (hooks.wants_epochs(job) or self.callbacks.want_epochs(job.id)):
             progress.scan(self.engine, job)
 
-    def _fire_callbacks(self) -> None:
+    def fire_callbacks(self) -> None:
         for job_id in list(self.callbacks.of_job):
             self.callbacks.fire(self.engine, self.engine.store.get(job_id))
 
     def deliver(self) -> None:
         """Commands and webhooks that are due, those included that were when the last watcher ended."""
         for job_id in self.engine.store.jobs_with_undelivered(hooks.DUE, hooks.DONE):
-            hooks.deliver(self.engine, job_id)
+            if self.engine.take_lease(lease := f"hooks:{job_id}", hooks.DELIVERY_SECONDS * 2):
+                hooks.deliver(self.engine, job_id)
+                self.engine.give_back(lease)

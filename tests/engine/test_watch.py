@@ -1,0 +1,175 @@
+"""The watcher: it acts once whoever else watches, and nothing that hangs or fails holds it up."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tao_sdk.client import Client
+from tao_sdk.engine.look import look
+from tao_sdk.model.observation import Observation, Phase
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.status import Status
+
+
+@pytest.fixture
+def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+    monkeypatch.chdir(tmp_path)
+    environ = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
+    }
+    with Client(settings=Settings(environ)) as client:
+        yield client
+        for job in client.list_jobs(look=False):
+            client.cancel_job(job.id, grace=0)
+
+
+def run(client: Client, command: str, **more: Any) -> str:
+    return client.submit(JobSpec(command=command, gpu_count=0, **more), "local").job.id
+
+
+class Receiver(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        server: Any = self.server
+        server.got.append(body)
+        self.send_response(500 if len(server.got) <= server.fails else 204)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        return
+
+
+@pytest.fixture
+def receiver() -> Iterator[Any]:
+    server: Any = HTTPServer(("127.0.0.1", 0), Receiver)
+    server.got, server.fails = [], 0
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def url(receiver: Any) -> str:
+    return f"http://127.0.0.1:{receiver.server_port}/hook"
+
+
+def watch(client: Client, seconds: float = 30) -> None:
+    stop = threading.Event()
+    timer = threading.Timer(seconds, stop.set)
+    timer.start()
+    client.watch(stop)
+    timer.cancel()
+    assert not stop.is_set(), "the watcher did not come to an end"
+
+
+def test_a_webhook_gets_every_milestone_and_the_end_with_ids_of_their_own(client: Client, receiver: Any) -> None:
+    epochs = "for e in $(seq 1 21); do echo epoch $e/21 loss 0.$e; done"
+    job = run(client, epochs, hooks={"on_epoch_milestone": url(receiver), "on_complete": url(receiver)})
+    watch(client)
+    assert [(got["hook"], got.get("epoch")) for got in receiver.got] == [
+        ("on_epoch_milestone", 10),
+        ("on_epoch_milestone", 20),
+        ("on_complete", None),
+    ]
+    assert len({got["event_id"] for got in receiver.got}) == 3
+    assert {got["job"]["id"] for got in receiver.got} == {job}
+
+
+def test_a_webhook_that_fails_is_told_again_with_the_same_id(client: Client, receiver: Any) -> None:
+    receiver.fails = 1
+    job = run(client, "exit 1", hooks={"on_error": url(receiver)})
+    client.wait(job, timeout=30)
+    watch(client)
+    watch(client)
+    assert [got["hook"] for got in receiver.got] == ["on_error", "on_error"]
+    assert len({got["event_id"] for got in receiver.got}) == 1
+
+
+def test_a_receiver_that_never_answers_is_given_up_and_its_failure_written_down(client: Client) -> None:
+    job = run(client, "true", hooks={"on_complete": "http://127.0.0.1:9/nobody"})
+    client.wait(job, timeout=30)
+    for _ in range(7):
+        watch(client)
+    kinds = [event.kind for event in client.events(job)]
+    assert kinds.count("hook-failed") == 5
+    assert kinds.count("hook-done") == 1
+
+
+def test_a_callback_that_hangs_or_raises_holds_up_no_other_job(client: Client) -> None:
+    hangs, fired = threading.Event(), threading.Event()
+
+    def hang(job: object) -> None:
+        hangs.wait(20)
+
+    def fail(job: object) -> None:
+        fired.set()
+        raise RuntimeError("a bug in the caller's hook")
+
+    run(client, "true", hooks={"on_complete": hang})
+    second = run(client, "sleep 1", hooks={"on_complete": fail})
+    for _ in range(200):
+        if client.get_job(second, look=False).status is Status.COMPLETE:
+            break
+        time.sleep(0.05)
+    assert client.get_job(second, look=False).status is Status.COMPLETE
+    hangs.set()
+    assert fired.wait(10)
+
+
+def test_a_milestone_is_not_missed_between_two_looks(client: Client) -> None:
+    seen: list[int] = []
+    job = run(
+        client,
+        "for e in 9 11 19 20 21; do echo Epoch $e/30; done",
+        hooks={"on_epoch_milestone": lambda job, epoch, total: seen.append(epoch)},
+    )
+    client.wait(job, timeout=30)
+    for _ in range(100):
+        if len(seen) >= 1:
+            break
+        time.sleep(0.05)
+    assert seen == [20], "10 was never printed, 20 was, though not as the last line"
+
+
+class Sometimes:
+    """The real backend, which answers only when `reachable`."""
+
+    def __init__(self, backend: Any) -> None:
+        self.backend, self.reachable = backend, True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.backend, name)
+
+    def observe(self, refs: Any) -> Any:
+        if self.reachable:
+            return self.backend.observe(refs)
+        return {ref: Observation(Phase.UNREACHABLE, "", reason="connection refused") for ref in refs}
+
+
+def test_a_backend_that_cannot_be_asked_changes_no_status(client: Client) -> None:
+    job = run(client, "sleep 30")
+    for _ in range(100):
+        if client.get_job(job).status is Status.RUNNING:
+            break
+        time.sleep(0.05)
+    endpoint = client.store.attempt(job).attempt.endpoint
+    sometimes = Sometimes(client.engine.backend("local", endpoint))
+    client.engine._backends["local", endpoint] = sometimes  # pyright: ignore
+    sometimes.reachable = False
+    for _ in range(4):
+        seen = client.get_job(job)
+        assert (seen.status, seen.message) == (Status.RUNNING, "not seen since: connection refused")
+    sometimes.reachable = True
+    assert look(client.engine, [client.store.get(job)])[0].job.status is Status.RUNNING
