@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # typing itself takes longer to import than all else here
 if TYPE_CHECKING:
+    from typing import Any
+
     from tao_sdk.client import Client as Client
     from tao_sdk.client import PlatformSDK as PlatformSDK
     from tao_sdk.model.errors import CredentialError as CredentialError
