@@ -92,7 +92,7 @@ class Job:
         """The results folder, ready; when it cannot be made and nothing needs it, a private one that nobody keeps."""
         from .outputs import make, no_bucket
 
-        if self.place.bucket and self.document["copies"]:
+        if self.place.bucket and self.keeps_results():
             raise no_bucket(self.place)
         try:
             make(self.place.own, "This job's results")

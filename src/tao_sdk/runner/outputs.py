@@ -35,8 +35,6 @@ def destination(output: Output, place: Place) -> str:
     given = path_of(output["value"])
     if explicit(output):
         return given
-    if place.bucket:
-        raise no_bucket(place)
     folder = os.path.join(place.folder, output["key"].replace("/", "_"))
     if not output["file"]:
         return folder
