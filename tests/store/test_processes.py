@@ -10,6 +10,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -17,8 +18,9 @@ from pathlib import Path
 import pytest
 from store_jobs import add, ref, row
 
+from tao_sdk.model.errors import StoreError
 from tao_sdk.model.status import Status
-from tao_sdk.store import NewEvent, Store
+from tao_sdk.store import NewEvent, Store, database
 
 FORK = multiprocessing.get_context("fork")  # nobody has opened a store yet when they fork, and it is fast
 PATIENCE = 60.0
@@ -173,6 +175,39 @@ def test_a_stopped_process_that_holds_no_lock_stops_nobody(path: Path) -> None:
     finally:
         process.kill()
         process.join(PATIENCE)
+
+
+def hold(path: Path, seconds: float, held: threading.Event) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("BEGIN IMMEDIATE")
+        held.set()
+        time.sleep(seconds)
+        db.execute("ROLLBACK")
+
+
+def test_a_writer_that_takes_longer_than_five_seconds_is_waited_for(store: Store, path: Path) -> None:
+    """SQLite's default patience, with which the published store fails in every call."""
+    job = add(store, "digits-a1")
+    held = threading.Event()
+    holder = threading.Thread(target=hold, args=(path, 5.5, held))
+    holder.start()
+    held.wait(PATIENCE)
+    assert store.update(replace(job, message="written at last"))
+    holder.join(PATIENCE)
+
+
+def test_a_database_that_is_never_let_go_is_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "PATIENCE_SECONDS", 0.2)
+    held = threading.Event()
+    with Store.open(path) as store:
+        holder = threading.Thread(target=hold, args=(path, 2, held))
+        holder.start()
+        held.wait(PATIENCE)
+        with pytest.raises(StoreError, match="Another process has kept it"):
+            store.acquire("watch", "a", 60)
+        assert store.list() == [], "reading goes on meanwhile"
+        holder.join(PATIENCE)
+        assert store.acquire("watch", "a", 60)
 
 
 def test_a_store_is_used_from_many_threads(path: Path, journal: bool) -> None:

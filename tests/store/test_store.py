@@ -142,6 +142,7 @@ def test_events_come_back_as_recorded_and_in_their_order(store: Store) -> None:
         NewEvent("digits-a1", "progress", data={"loss": float("inf")}),
     ]
     recorded = store.record(given_events)
+    assert store.record([]) == []
     assert store.events(since=2) == [replace(recorded[0], raw="R \\udcff \0 é"), *recorded[1:]]
     assert [event.kind for event in store.events("digits-a1")] == ["status", "status", "progress"]
     assert [event.seq for event in store.events("digits-a1", since=recorded[0].seq)] == [recorded[2].seq]

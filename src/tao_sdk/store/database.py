@@ -27,6 +27,10 @@ CAUSES: Mapping[str, tuple[str, str]] = {
         f"Another process has kept it to itself for {PATIENCE_SECONDS:.0f} s.",
         "See whether a process that uses it is stopped (state T in ps), and continue or end it.",
     ),
+    "locking protocol": (
+        "The file system does not keep locks, so several processes could spoil it.",
+        "Choose a place on a local disk with TAO_SDK_STATE_DIR or state_file.",
+    ),
     "disk is full": ("The disk is full; nothing was written.", "Free some space and try again."),
     "disk I/O error": (
         "The file could not be read or written; nothing was changed.",

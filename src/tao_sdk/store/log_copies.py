@@ -8,7 +8,6 @@ copy, that line included. One process at a time appends (the holder of the watch
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,6 +69,8 @@ class LogCopies:
         path = self._job(job_id)
         with explained(path):
             if path.is_dir():
+                import shutil
+
                 shutil.rmtree(path)
 
     def jobs(self) -> list[str]:

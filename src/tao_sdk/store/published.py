@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sqlite3
-import tempfile
 from collections.abc import Generator, Mapping
 from contextlib import closing, contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, cast
-from urllib.parse import quote
 
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import StoreError
@@ -70,6 +67,8 @@ def read_jobs(path: Path) -> list[Job]:
 
 def _is_ours(path: Path) -> bool:
     """By the file's header, read through SQLite: closing a descriptor of our own would drop the locks on a store in use."""
+    from urllib.parse import quote
+
     try:
         with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True)) as db:
             return db.execute("PRAGMA application_id").fetchone()[0] == schema.APPLICATION_ID
@@ -80,6 +79,9 @@ def _is_ours(path: Path) -> bool:
 @contextmanager
 def _copy(path: Path) -> Generator[sqlite3.Connection]:
     """A connection to a copy of the database and of its journal, which may hold the newest rows."""
+    import shutil
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="tao-import-") as folder:
         copy = Path(folder) / "copy.db"
         for suffix in ("", "-wal"):

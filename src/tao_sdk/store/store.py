@@ -7,7 +7,6 @@ outlive our crash at once, and the machine's a moment later.
 
 from __future__ import annotations
 
-import difflib
 import json
 import sqlite3
 import time
@@ -262,17 +261,18 @@ class Store:
     # Events
 
     def record(self, events: Sequence[NewEvent]) -> Events:
-        """Add events, all or none, in their order."""
+        """Add events, all or none, in their order and under numbers that follow each other."""
         rows = [records.event_row(event) for event in events]
         try:
             with self._db.write() as db:
-                numbers = [db.execute(INSERT_EVENT, row).lastrowid or 0 for row in rows]
+                db.executemany(INSERT_EVENT, rows)
+                (last,) = db.execute("SELECT last_insert_rowid()").fetchone()
         except sqlite3.IntegrityError:
             known = {event.job_id for event in events if self._find(event.job_id)}
             return _not_found(next(event.job_id for event in events if event.job_id not in known))
         return [
             Event(number, event.job_id, event.time, event.kind, event.status, event.raw, event.data)
-            for number, event in zip(numbers, events, strict=True)
+            for number, event in enumerate(events, start=last - len(rows) + 1)
         ]
 
     def events(self, job_id: str | None = None, since: int = 0, limit: int | None = None) -> Events:
@@ -383,6 +383,8 @@ def _beginning_with(db: sqlite3.Connection, text: str) -> Ids:
 
 def _not_found(job_id: str, known: Iterable[tuple[str, str]] = ()) -> NoReturn:
     """Raises JobNotFound with the nearest of the `known` (id, name)."""
+    import difflib
+
     meant = {word: job for job, name in known for word in (name, job)}
     near = dict.fromkeys(meant[word] for word in difflib.get_close_matches(job_id, meant, n=3))
     hint = f"Did you mean {' or '.join(near)}?" if near else "List the jobs with: tao ls"
