@@ -113,7 +113,7 @@ def test_only_the_chosen_platforms_options_and_native_patch_are_used(read: Read)
         ("command: x\nhooks: {on_complet: y}", "2:9: unknown key 'on_complet' of hooks. Did you mean on_complete?"),
         ("command: x\ncommand: y", "2:1: command is given a second time. It stands in line 1 already."),
         ("command: x\nspecs: {a: {b: 1, b: 2}}", "2:19: b is given a second time. It stands in line 2 already."),
-        ("command: x\nspecs: {a.b: 1}", "2:9: specs has the flat key 'a.b'. The program would find no value under it. Nest it: {a: {b: ...}}"),
+        ("command: x\nspecs: {a.b: 1}", "2:9: specs has the flat key 'a.b'. The program would find no value under it. Nest it: "),
         ("command: x\nspecs: {a: .nan}", "2:12: .nan is not a finite number."),
         ("command: x\nspecs: {a: 1e999}", "2:12: 1e999 is not a finite number."),
         ("command: x\nfiles: {a: nowhere}", "2:12: files.a: there is no "),
@@ -187,7 +187,8 @@ def test_keys_are_texts_also_where_yaml_makes_them_something_else(read: Read) ->
 
 def test_texts_stay_as_they_are_written(read: Read) -> None:
     job = read(
-        "command: x\nimage: 1.10\nenv_vars: {VERSION: 1.10, FLAG: yes, ID: 007, EMPTY: ''}\ntime_limit: 4:30:00\nlabels: {on: 1e3}"
+        "command: x\nimage: 1.10\ntime_limit: 4:30:00\nlabels: {on: 1e3}\n"
+        "env_vars: {VERSION: 1.10, FLAG: yes, ID: 007, EMPTY: ''}"
     )
     assert job.spec.image == "1.10"
     assert job.spec.env_vars == {"VERSION": "1.10", "FLAG": "yes", "ID": "007", "EMPTY": ""}

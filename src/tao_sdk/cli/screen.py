@@ -257,12 +257,13 @@ class Plain:
     def __init__(self) -> None:
         self.said: set[tuple[int, str]] = set()
         self.epoch = 0  # the last that was printed
+        self.entered: dict[tuple[int, str], float] = {}  # when a stage whose size is not known yet began
         self.held: Progress | None = None  # an epoch whose values may still change
         self.since = 0.0
 
     def lines(self, scene: Scene, epochs: Iterable[Progress] = (), at: float = 0.0) -> list[str]:
         """What is new since the last call. `at` is the time in seconds, by any steady clock."""
-        new = [line for key, line in self._stages(scene) if self._first(scene.attempt, key)]
+        new = [line for line in self._stages(scene, at) if self._first(scene.attempt, line)]
         for progress in epochs:
             if self.held and progress.epoch > self.held.epoch:
                 new += self._epoch(self.held)
@@ -276,23 +277,20 @@ class Plain:
         own = bool(progress.history) and progress.history[-1].epoch == progress.epoch
         return own and (progress.fraction == 1 or at - self.since > SETTLED_SECONDS)
 
-    def _stages(self, scene: Scene) -> Iterable[tuple[str, str]]:
-        yield (
-            "job",
-            f"{scene.job.id}  {scene.job.platform}" + (f"  attempt {scene.attempt}" if scene.attempt > 1 else ""),
-        )
+    def _stages(self, scene: Scene, at: float) -> Iterable[str]:
+        yield f"{scene.job.id}  {scene.job.platform}" + (f"  attempt {scene.attempt}" if scene.attempt > 1 else "")
         if not scene.stages and not scene.job.status.terminal:
-            state = text_of(waiting(scene.job)).removeprefix("  ▸ ")
-            yield state, state
+            yield text_of(waiting(scene.job)).removeprefix("  ▸ ")
         for stage, size in scene.stages.items():
-            if size or stage == scene.stage:
-                yield stage + size, f"{STAGES.get(stage, stage)} {size}".rstrip()
-        for text in scene.warnings:
-            yield text, f"warning: {text}"
+            if size or stage == "command":
+                yield f"{STAGES[stage]} {size}".rstrip()
+            elif at - self.entered.setdefault((scene.attempt, stage), at) > SETTLED_SECONDS:
+                yield f"{STAGES[stage]} ..."
+        yield from (f"warning: {text}" for text in scene.warnings)
 
-    def _first(self, attempt: int, key: str) -> bool:
-        known = (attempt, key) in self.said
-        self.said.add((attempt, key))
+    def _first(self, attempt: int, line: str) -> bool:
+        known = (attempt, line) in self.said
+        self.said.add((attempt, line))
         return not known
 
     def _epoch(self, progress: Progress) -> list[str]:

@@ -155,7 +155,7 @@ def tell_end(client: Client, out: Output, scene: Scene) -> None:
     out.lines(painted(out, line) for line in screen.final(scene.job, progress, count, out.width or UNBOUNDED))
     if scene.job.status is not Status.COMPLETE:
         tell_why(client, out, scene)
-    out.lines(painted(out, line) for line in screen.places(places(scene.job, progress), out.width))
+    out.lines(painted(out, line) for line in screen.places(places(scene.job, progress, found), out.width))
 
 
 def results_of(client: Client, job: Job) -> Results | None:
@@ -166,10 +166,11 @@ def results_of(client: Client, job: Job) -> Results | None:
         return None
 
 
-def places(job: Job, progress: Progress) -> list[tuple[str, str]]:
-    found = [("results", show.path(job.results_dir).rstrip("/") + "/")] if job.results_dir else []
-    if curve := write_curve(job, progress):
-        found.append(("curve", show.path(str(curve))))
+def places(job: Job, progress: Progress, left: Results | None) -> list[tuple[str, str]]:
+    """Where to look further: what the job left, its curve, and the log of one that failed."""
+    curve = write_curve(job, progress)
+    found = [("results", show.path(job.results_dir).rstrip("/") + "/")] if curve or left is None or left.files else []
+    found += [("curve", show.path(str(curve)))] if curve else []
     return found if job.status is Status.COMPLETE else [*found, ("log", f"tao logs {job.id}")]
 
 

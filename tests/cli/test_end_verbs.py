@@ -1,0 +1,117 @@
+"""`tao logs`, `wait`, `cancel`, `watch`, `rm`, `gc`: until jobs have ended, and after."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+from conftest import Ended, Tao  # pyright: ignore
+
+
+def test_logs_are_the_jobs_bytes_and_tail_is_their_end(tao: Tao) -> None:
+    job = tao.run_detached("printf 'one\\ntwo\\r\\n\\377\\tthree'")
+    tao("wait", job)
+    assert tao.bytes("logs", job) == b"one\ntwo\r\n\xff\tthree"
+    assert tao.bytes("logs", job, "--tail", "1") == b"\xff\tthree"
+
+
+def test_our_own_lines_are_left_out_of_a_log_unless_asked_for(tao: Tao) -> None:
+    tao.write("a.txt", "a")
+    job = tao.run_detached("cat a.txt", "--files", "a.txt")
+    tao("wait", job)
+    assert tao("logs", job).out == "a"
+    assert '@tao {"event": "stage"' in tao("logs", job, "--events").out
+
+
+def test_with_json_a_log_comes_in_objects(tao: Tao) -> None:
+    job = tao.run_detached("echo héllo; echo over")
+    tao("wait", job)
+    lines = tao("logs", "--json", job).json_lines
+    assert {line["job"] for line in lines} == {job}
+    assert "".join(line["text"] for line in lines) == "héllo\nover\n"
+
+
+def test_following_a_log_shows_what_is_to_come_and_ends_with_the_job(tao: Tao) -> None:
+    job = tao.run_detached("for i in 1 2 3; do echo $i; sleep 0.3; done")
+    assert tao("logs", "-f", job).out == "1\n2\n3\n"
+
+
+def test_ctrl_c_in_a_followed_log_leaves_the_job_alone(tao: Tao) -> None:
+    job = tao.run_detached("echo first; sleep 30")
+    following = tao.start("logs", "-f", job)
+    assert following.stdout is not None
+    assert following.stdout.readline() == "first\n"
+    following.send_signal(signal.SIGINT)
+    _, err = following.communicate(timeout=20)
+    assert following.returncode == 130
+    assert f"tao logs -f {job}" in err
+    assert tao("status", "--json", job).json["status"] == "Running"
+
+
+def test_waiting_for_several_ends_with_the_worst(ended: Ended) -> None:
+    assert ended.tao("wait", ended.complete).code == 0
+    assert ended.tao("wait", ended.complete, ended.canceled).code == 6
+    assert ended.tao("wait", ended.canceled, ended.failed, ended.complete).code == 1
+
+
+def test_waiting_is_given_up_with_5_and_the_job_goes_on(tao: Tao) -> None:
+    job = tao.run_detached("sleep 30")
+    ran = tao("wait", job, "--timeout", "0.5s", "--json")
+    assert (ran.code, ran.error["code"]) == (5, "wait.timeout")
+    assert tao("status", "--json", job).json["status"] == "Running"
+    assert tao("wait", job, "--timeout", "soon").code == 2
+
+
+def test_canceling_ends_a_job_and_its_log_stays(tao: Tao) -> None:
+    job = tao.run_detached("echo started; sleep 60")
+    while "started" not in tao("logs", job).out:
+        time.sleep(0.1)
+    ran = tao("cancel", job, "--grace", "2s")
+    assert ran.code == 0
+    assert "Canceled" in ran.out
+    assert tao("logs", job).out == "started\n"
+
+
+def test_canceling_a_job_that_is_over_changes_nothing(ended: Ended) -> None:
+    assert ended.tao("cancel", "--json", ended.complete).json["status"] == "Complete"
+
+
+def test_watch_ends_when_no_job_is_live(tao: Tao) -> None:
+    job = tao.run_detached("sleep 1")
+    ran = tao("watch", "--json")
+    assert (ran.code, ran.json) == (0, {"schema": 1, "live": 0})
+    assert tao("status", "--json", job).json["status"] == "Complete"
+
+
+def test_a_service_stops_watching_when_it_is_told_to(tao: Tao) -> None:
+    watching = tao.start("watch", "--forever")
+    assert watching.stderr is not None
+    assert "Watching" in watching.stderr.readline()
+    watching.terminate()
+    watching.communicate(timeout=20)
+    assert watching.returncode == 0
+
+
+def test_a_live_job_is_not_removed_and_an_ended_one_leaves_its_results(tao: Tao) -> None:
+    job = tao.run_detached(
+        'mkdir -p "$TAO_RESULTS_DIR"; echo kept > "$TAO_RESULTS_DIR/kept.txt"; echo written; sleep 60'
+    )
+    while not tao("logs", job).out:
+        time.sleep(0.1)
+    ran = tao("rm", job)
+    assert (ran.code, f"tao cancel {job}" in ran.err) == (2, True)
+    tao("cancel", job, "--grace", "0.1s")
+    folder = tao("status", "--json", job).json["results_dir"]
+    assert tao("rm", "--json", job).json == {"schema": 1, "removed": [job]}
+    assert tao("status", job).code == 3
+    assert "kept.txt" in tao("files", folder).out
+
+
+def test_gc_cleans_what_ended_long_enough_ago(tao: Tao) -> None:
+    job = tao.run_detached("echo said")
+    tao("wait", job)
+    assert tao("gc", "--json").json["jobs"] == []
+    assert tao("gc", "--json", "--older-than", "0s", "--dry-run").json["jobs"] == [job]
+    assert tao("gc", "--json", "--older-than", "0s").json["jobs"] == [job]
+    assert tao("logs", job).out == "said\n"
+    assert tao("gc", "--json", "--older-than", "0s").json["jobs"] == []

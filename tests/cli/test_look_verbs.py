@@ -1,0 +1,119 @@
+"""`tao ls`, `status`, `events`, `why`, `results`, `files`: looking changes nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from conftest import COMMAND, Ended, Tao  # pyright: ignore
+
+
+def test_ls_lists_the_newest_first(ended: Ended) -> None:
+    lines = ended.tao("ls").out.splitlines()
+    assert lines[0].split() == ["ID", "PLATFORM", "STATUS", "AGE", "TOOK", "PROGRESS", "MESSAGE"]
+    assert [line.split()[0] for line in lines[1:]] == [ended.canceled, ended.failed, ended.complete]
+
+
+def test_ls_chooses_by_status_label_and_number(ended: Ended) -> None:
+    assert [job["id"] for job in ended.tao("ls", "--json", "--status", "error").json] == [ended.failed]
+    assert [job["id"] for job in ended.tao("ls", "--json", "--label", "team=vision").json] == [ended.complete]
+    assert [job["id"] for job in ended.tao("ls", "--json", "--limit", "1").json] == [ended.canceled]
+    one = ended.tao("ls", "--limit", "1")
+    assert len(one.out.splitlines()) == 2
+    assert "all of them: tao ls --limit 0" in one.err
+
+
+def test_an_empty_store_says_how_to_start(tao: Tao) -> None:
+    ran = tao("ls")
+    assert (ran.code, ran.out) == (0, "")
+    assert "tao run" in ran.err
+
+
+def test_status_tells_everything_about_a_job_by_the_start_of_its_id(ended: Ended) -> None:
+    ran = ended.tao("status", ended.complete[:8])
+    assert ran.code == 0
+    assert ended.complete in ran.out
+    assert "Complete" in ran.out
+    assert "team=vision" in ran.out
+
+
+def test_of_one_job_json_is_an_object_and_of_two_a_list(ended: Ended) -> None:
+    assert ended.tao("status", "--json", ended.failed).json["exit_code"] == 3
+    assert [job["status"] for job in ended.tao("status", "--json", ended.complete, ended.canceled).json] == [
+        "Complete",
+        "Canceled",
+    ]
+
+
+def test_an_unknown_job_ends_with_3_and_no_traceback(ended: Ended) -> None:
+    for verb in ("status", "logs", "why", "results", "cancel", "wait", "rm", "events"):
+        ran = ended.tao(verb, "none-such")
+        assert (verb, ran.code, ran.out) == (verb, 3, "")
+        assert ran.err.startswith("error: ")
+        assert "Traceback" not in ran.err
+
+
+def test_events_tell_every_status_in_order_and_since_leaves_out_what_was_seen(ended: Ended) -> None:
+    events = ended.tao("events", "--json", ended.complete).json
+    assert [event["status"] for event in events if event["kind"] == "status"][-1] == "Complete"
+    numbers = [event["seq"] for event in events]
+    assert numbers == sorted(set(numbers))
+    later = ended.tao("events", "--json", ended.complete, "--since", str(numbers[0])).json
+    assert [event["seq"] for event in later] == numbers[1:]
+
+
+def test_following_the_events_of_an_ended_job_ends(ended: Ended) -> None:
+    lines = ended.tao("events", "--json", "--follow", ended.complete).json_lines
+    assert lines == ended.tao("events", "--json", ended.complete).json
+
+
+def test_why_gives_the_cause_the_evidence_and_what_to_do(ended: Ended) -> None:
+    ran = ended.tao("why", ended.failed)
+    assert ran.code == 0
+    assert ran.out.startswith("Error after ")
+    assert "Do: " in ran.out
+    assert ended.tao("why", "--json", ended.failed).json["diagnosis"]["err_class"] in ("ERR_PROGRAM", "ERR_USER")
+
+
+def test_why_of_a_job_that_is_well_says_so(ended: Ended) -> None:
+    assert ended.tao("why", ended.complete).out.startswith("Complete after ")
+    assert ended.tao("why", "--json", ended.complete).json["diagnosis"] is None
+
+
+def test_results_name_the_best_and_the_newest_checkpoint_and_fetch_copies_them(ended: Ended, tmp_path: Path) -> None:
+    shown = ended.tao("results", "--json", ended.complete).json
+    assert len([file for file in shown["files"] if file["path"].endswith(".pth")]) == 3
+    into = tmp_path / "copy"
+    fetched = ended.tao("results", "--json", ended.complete, "--fetch", str(into)).json["fetched"]
+    assert str(into / "train/model_epoch_003.pth") in fetched
+    assert (into / "train/model_epoch_003.pth").read_text() == "3\n"
+    assert (into / "curve.svg").is_file()
+
+
+def test_files_tells_what_a_path_is_and_ends_with_3_where_there_is_nothing(ended: Ended) -> None:
+    folder = ended.tao("status", "--json", ended.complete).json["results_dir"]
+    names = [file["path"].rpartition("/")[2] for file in ended.tao("files", "--json", f"{folder}/train").json["files"]]
+    assert names == ["model_epoch_001.pth", "model_epoch_002.pth", "model_epoch_003.pth"]
+    assert "model_epoch_001.pth" in ended.tao("files", f"file://{folder}/train/model_epoch_001.pth").out
+    assert ended.tao("files", f"{folder}/none").code == 3
+
+
+def test_a_closed_pipe_is_quiet(ended: Ended) -> None:
+    command = " ".join([*COMMAND, "events", "|", "true"])
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=ended.tao.home, env=ended.tao.env, capture_output=True, text=True
+    )
+    assert done.stderr == ""
+
+
+def test_looking_loads_neither_yaml_nor_rich(ended: Ended) -> None:
+    script = (
+        "import sys, json; from tao_sdk.cli.main import run; code = run(['ls', '--json']);"
+        "print(json.dumps([name for name in ('yaml', 'rich') if name in sys.modules]), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ended.tao.home, env=ended.tao.env, capture_output=True, text=True
+    )
+    assert json.loads(done.stderr) == []

@@ -1,0 +1,171 @@
+"""`tao run` and `tao plan`, against the real local backend."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+
+from conftest import TRAINING, Tao  # pyright: ignore
+
+
+def test_a_job_file_runs_to_its_end_and_says_how_it_went(tao: Tao) -> None:
+    tao.write("digits.yaml", f'command: mkdir -p "$TAO_RESULTS_DIR" && {TRAINING}\ngpu_count: 0\n')
+    ran = tao("run", "digits.yaml")
+    assert ran.code == 0, ran.err
+    lines = ran.out.splitlines()
+    job = lines[0].split()[0]
+    assert re.fullmatch(r"digits-[a-z0-9]{10}", job)
+    assert [line for line in lines if line.startswith("epoch")] == [
+        "epoch 1/3  loss 0.800  accuracy 0.700",
+        "epoch 2/3  loss 0.700  accuracy 0.800",
+        "epoch 3/3  loss 0.600  accuracy 0.900",
+    ]
+    assert re.match(r"✓ Complete in \d:\d\d · accuracy 0.900", lines[-2])
+    assert lines[-1].split() == ["results", f"runs/{job}/", "curve", f"runs/{job}/curve.svg"]
+    assert (tao.home / "runs" / job / "curve.svg").read_text().startswith("<svg")
+
+
+def test_what_is_printed_to_a_pipe_is_plain_and_nothing_is_said_twice(tao: Tao) -> None:
+    ran = tao("run", "--gpus", "0", "--", TRAINING)
+    assert "\x1b" not in ran.out + ran.err
+    lines = ran.out.splitlines()
+    assert len(set(lines)) == len(lines)
+
+
+def test_a_command_after_the_dashes_keeps_its_words(tao: Tao) -> None:
+    ran = tao("run", "--gpus", "0", "--", "printf", "<%s>\n", "two words", "$HOME", "it's")
+    assert "  <two words>\n  <$HOME>\n  <it's>" in ran.out
+
+
+def test_a_single_word_after_the_dashes_is_shell_text(tao: Tao) -> None:
+    assert "  3\n" in tao("run", "--gpus", "0", "--", "echo $((1 + 2))").out
+
+
+def test_flags_win_over_the_job_file(tao: Tao) -> None:
+    tao.write(
+        "job.yaml",
+        "command: echo file $A $B\nname: file\ngpu_count: 0\nenv_vars: {A: file, B: file}\nlabels: {x: '1'}\n",
+    )
+    ran = tao(
+        "run", "job.yaml", "--json", "-d", "--name", "flag", "--env", "B=flag", "--label", "y=2", "--", "echo", "flag"
+    )
+    job = ran.json
+    assert (job["name"], job["labels"]) == ("flag", {"x": "1", "y": "2"})
+    tao("wait", job["id"])
+    assert tao("logs", job["id"]).out == "flag\n"
+
+
+def test_the_job_file_chooses_the_environment_and_a_flag_takes_one_from_here(tao: Tao) -> None:
+    tao.write("job.yaml", "command: echo $A $MY_TOKEN\ngpu_count: 0\nenv_vars: {A: file}\n")
+    job = tao("run", "job.yaml", "--json", "-d", "--env", "MY_TOKEN", MY_TOKEN="tok-123456").json["id"]
+    tao("wait", job)
+    assert tao("logs", job).out == "file tok-123456\n"
+
+
+def test_a_secret_in_the_command_line_is_warned_of(tao: Tao) -> None:
+    ran = tao("run", "-d", "--gpus", "0", "--env", "MY_TOKEN=tok-123456", "--", "true")
+    assert "others on this machine can read MY_TOKEN" in ran.err
+    assert "tok-123456" not in ran.out + ran.err
+
+
+def test_files_and_options_of_the_platform_are_flags(tao: Tao) -> None:
+    tao.write("code/train.py", "print('trained')")
+    ran = tao("run", "--gpus", "0", "--files", "train.py=code/train.py", "--", "python3 train.py")
+    assert "  trained\n" in ran.out
+    assert "--venv-path" in tao("run", "--help").out
+    refused = tao("run", "--option", "venv_pth=/v", "--", "true")
+    assert (refused.code, "Did you mean venv_path?" in refused.err) == (2, True)
+
+
+def test_a_failed_job_says_why_and_what_to_do_and_shows_the_end_of_its_log(tao: Tao) -> None:
+    ran = tao("run", "--gpus", "0", "--", "python3 -c 'import no_such_module'")
+    assert ran.code == 1
+    assert "✗ Error after" in ran.out
+    assert "no_such_module" in ran.out
+    assert "Do: " in ran.out
+    assert re.search(r"  \| ModuleNotFoundError", ran.out)
+    assert re.search(r"log  tao logs job-\w+", ran.out)
+
+
+def test_the_output_of_a_job_without_epochs_is_shown(tao: Tao) -> None:
+    assert "  hello\n" in tao("run", "--gpus", "0", "--", "echo hello").out
+
+
+def test_with_json_events_come_a_line_each_and_the_job_last(tao: Tao) -> None:
+    ran = tao("run", "--json", "--gpus", "0", "--", TRAINING)
+    *events, job = ran.json_lines
+    assert (ran.code, job["status"], job["schema"]) == (0, "Complete", 1)
+    assert {event["kind"] for event in events} >= {"status", "progress"}
+    assert [event["data"]["epoch"] for event in events if event["kind"] == "progress"] == [1, 2, 3]
+    assert ran.err == ""
+
+
+def test_detached_with_json_only_the_job_is_printed(tao: Tao) -> None:
+    ran = tao("run", "--json", "--detach", "--gpus", "0", "--", "true")
+    assert (ran.code, ran.json["schema"], ran.err) == (0, 1, "")
+
+
+def test_ctrl_c_leaves_the_job_running_and_says_how_to_come_back(tao: Tao) -> None:
+    running = tao.start("run", "--gpus", "0", "--name", "long", "--", "echo epoch 1/9 loss 1; sleep 3; echo over")
+    assert running.stdout is not None
+    job = running.stdout.readline().split()[0]
+    while not tao("logs", job).out:
+        time.sleep(0.1)
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=20)
+    assert running.returncode == 130
+    assert f"Detached; {job} goes on. Come back: tao logs -f {job}" in err
+    assert "Traceback" not in err
+    assert tao("logs", "-f", job).out.endswith("over\n")
+    assert tao("wait", job).code == 0
+
+
+def test_a_mistake_in_the_job_file_is_told_with_its_line(tao: Tao) -> None:
+    tao.write("job.yaml", "command: x\ngpu_cont: 1\n")
+    ran = tao("run", "job.yaml")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines() == ["error: job.yaml:2:1: unknown key 'gpu_cont'.", "next:  Did you mean gpu_count?"]
+
+
+def test_a_mistake_that_is_seen_only_later_is_told_with_its_line_too(tao: Tao) -> None:
+    tao.write("job.yaml", "command: x\nenv_vars: {A-B: c}\n")
+    assert "job.yaml:2:11: env_vars" in tao("plan", "job.yaml").err
+
+
+def test_nothing_to_run_and_a_script_in_place_of_a_job_file_are_told(tao: Tao) -> None:
+    assert "There is nothing to run." in tao("run").err
+    tao.write("train.py", "print(1)")
+    assert "tao run --files train.py -- python train.py" in tao("run", "train.py").err
+
+
+def test_a_platform_that_is_not_known_is_told_with_what_was_meant(tao: Tao) -> None:
+    ran = tao("run", "--platform", "slrum", "--", "true")
+    assert (ran.code, "Did you mean slurm?" in ran.err) == (2, True)
+
+
+def test_a_wrong_value_is_told_with_its_flag(tao: Tao) -> None:
+    ran = tao("run", "--gpu-count", "many", "--", "true")
+    assert ran.err.splitlines()[0] == "error: --gpu-count is 'many'; it must be a whole number of -1 or more."
+
+
+def test_a_refused_job_leaves_nothing_behind(tao: Tao) -> None:
+    ran = tao("run", "--json", "--gpus", "512", "--", "true")
+    assert (ran.code, set(ran.error)) == (2, {"code", "message", "cause", "next"})
+    assert tao("ls", "--json").json == []
+
+
+def test_plan_shows_what_would_be_sent_and_sends_nothing(tao: Tao) -> None:
+    tao.write("job.yaml", "command: echo hello-from-the-plan\ngpu_count: 0\nenv_vars: {MY_TOKEN: tok-123456}\n")
+    shown = tao("plan", "job.yaml")
+    assert shown.code == 0
+    assert "hello-from-the-plan" in shown.out
+    assert "MY_TOKEN" in shown.out
+    assert "tok-123456" not in shown.out + shown.err
+    assert tao("ls", "--json").json == []
+
+
+def test_a_plan_that_would_be_refused_ends_with_2_and_shows_the_finding(tao: Tao) -> None:
+    ran = tao("plan", "--gpus", "512", "--json", "--", "true")
+    assert ran.code == 2
+    assert "error" in {finding["severity"] for finding in ran.json["findings"]}

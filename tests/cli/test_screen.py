@@ -1,0 +1,202 @@
+"""The screen of a running job, drawn from recorded bytes at every width: pure, so no job runs here."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+
+import pytest
+
+from tao_sdk.cli import screen
+from tao_sdk.cli.screen import Line, Plain, Scene
+from tao_sdk.model.job import Job
+from tao_sdk.model.progress import Best, Progress
+from tao_sdk.model.status import Status
+
+BEGAN = datetime(2026, 11, 21, 5, 0, tzinfo=timezone.utc)
+DIGITS = Job(
+    id="digits-7f3k2q9d1x", name="digits", platform="local", status=Status.RUNNING, created=BEGAN, started=BEGAN,
+    spec={"inputs": {"/data": "s3://b/x"}, "files": ["train.py"]},
+)  # fmt: skip
+
+
+def event(name: str, **facts: object) -> bytes:
+    return b"@tao " + json.dumps({"event": name, "time": 1.0, **facts}).encode() + b"\n"
+
+
+STARTED = (
+    event("stage", stage="files")
+    + event("fetched", what="files", bytes=1200)
+    + event("stage", stage="inputs")
+    + event("fetched", what="inputs", bytes=300_000)
+    + event("stage", stage="spec")
+    + event("stage", stage="command")
+)
+EPOCHS = [
+    f"epoch {epoch}/20  loss {1 / epoch:.3f}  accuracy {1 - 0.3 / epoch:.3f}\n".encode() for epoch in range(1, 21)
+]
+
+
+def scene(*chunks: bytes, job: Job = DIGITS) -> Scene:
+    made = Scene(job)
+    for second, chunk in enumerate(chunks):
+        made.see(chunk, float(second))
+    return made
+
+
+def lines(made: Scene, width: int = 80, seconds: float = 1.0) -> list[str]:
+    return [screen.text_of(line) for line in screen.drawn(made, width, seconds)]
+
+
+def test_the_header_tells_each_stage_with_its_size() -> None:
+    assert lines(scene(STARTED))[0] == "digits-7f3k2q9d1x  local  ▸ files 1.2 kB  ▸ inputs 0.3 MB  ▸ running"
+
+
+def test_the_progress_line_is_the_documented_one() -> None:
+    made = scene(STARTED, *EPOCHS[:14])
+    assert lines(made)[-1] == "epoch 14/20  loss 0.071  accuracy 0.979  ███████████████▍░░░░░░   70 %  ETA 0:06"
+
+
+@pytest.mark.parametrize("width", [1, 8, 20, 40, 60, 80, 200])
+@pytest.mark.parametrize(
+    "chunks", [(), (STARTED,), (STARTED, *EPOCHS[:7]), (STARTED, b"x" * 500 + b"\n"), tuple(EPOCHS)]
+)
+def test_no_line_is_wider_than_the_screen(width: int, chunks: tuple[bytes, ...]) -> None:
+    waiting = replace(DIGITS, status=Status.PENDING, message="QOSMaxGRESPerUser " * 9)
+    for job in (DIGITS, waiting):
+        assert max(map(len, lines(scene(*chunks, job=job), width))) <= width
+
+
+def test_a_narrow_screen_loses_the_bar_first_then_metrics_and_keeps_the_time_left() -> None:
+    made = scene(STARTED, *EPOCHS[:14])
+    assert lines(made, 57)[-1] == "epoch 14/20  loss 0.071  accuracy 0.979   70 %  ETA 0:06"
+    assert lines(made, 42)[-1] == "epoch 14/20  loss 0.071   70 %  ETA 0:06"
+    assert lines(made, 29)[-1] == "epoch 14/20   70 %  ETA 0:06"
+
+
+def test_a_narrow_header_keeps_the_stage_that_is_under_way() -> None:
+    assert lines(scene(STARTED), 40)[0] == "digits-7f3k2q9d1x  local  ▸ running"
+
+
+def test_a_pending_job_shows_what_it_waits_for() -> None:
+    job = replace(DIGITS, status=Status.PENDING, message="QOSMaxGRESPerUser")
+    assert lines(scene(job=job))[0] == "digits-7f3k2q9d1x  local  ▸ pending  QOSMaxGRESPerUser"
+
+
+def test_until_epochs_come_the_end_of_what_the_job_prints_is_shown_without_its_escape_codes() -> None:
+    made = scene(
+        STARTED,
+        b"\x1b[31mred\x1b[0m\n" + b"".join(b"line %d\n" % n for n in range(10)) + b"\x1b[2J\x07beep\r50%\rdone\n",
+    )
+    assert lines(made)[1:-1] == ["  line 7", "  line 8", "  line 9", "  beep", "  50%", "  done"]
+    assert lines(scene(STARTED, *EPOCHS[:1]))[1].startswith("epoch 1/20")
+
+
+def test_a_new_attempt_starts_its_stages_anew() -> None:
+    made = scene(STARTED)
+    made.look(replace(DIGITS, attempt=2))
+    assert lines(made)[0] == "digits-7f3k2q9d1x  local  attempt 2  ▸ running"
+    made.see(event("stage", stage="files") + event("fetched", what="files", bytes=1200))
+    assert lines(made)[0] == "digits-7f3k2q9d1x  local  attempt 2  ▸ files 1.2 kB"
+
+
+def test_warnings_of_the_job_are_shown() -> None:
+    made = scene(
+        STARTED,
+        event("warning", code="output.ephemeral", what="RESULTS WILL BE LOST", why="No mount.", next="Mount one."),
+    )
+    assert "  ! RESULTS WILL BE LOST No mount. Mount one." in lines(made)
+
+
+def test_a_log_that_is_cut_anywhere_gives_the_same_screen() -> None:
+    whole = STARTED + b"".join(EPOCHS[:5])
+    expected = lines(scene(whole))
+    for size in (1, 2, 3, 7, 100):
+        made = Scene(DIGITS)
+        for start in range(0, len(whole), size):
+            made.see(whole[start : start + size])
+        assert lines(made) == expected
+
+
+def plain(*chunks: bytes, at: float = 0.0) -> list[str]:
+    made, told, printed = Scene(DIGITS), Plain(), list[str]()
+    for chunk in chunks:
+        printed += told.lines(made, made.see(chunk), at)
+    made.look(replace(DIGITS, status=Status.COMPLETE))
+    return printed + told.lines(made, made.end(), at)
+
+
+def test_plain_lines_tell_every_stage_and_every_epoch_once() -> None:
+    printed = plain(*[bytes([byte]) for byte in STARTED + b"".join(EPOCHS)])
+    assert printed[:2] == ["digits-7f3k2q9d1x  local", "running"]
+    assert [line for line in printed if line.startswith(("files", "inputs"))] == ["files 1.2 kB", "inputs 0.3 MB"]
+    assert [line.split()[1] for line in printed if line.startswith("epoch")] == [
+        f"{epoch}/20" for epoch in range(1, 21)
+    ]
+    assert len(printed) == len(set(printed))
+
+
+def test_plain_lines_announce_a_stage_that_takes_long() -> None:
+    made, told = Scene(DIGITS), Plain()
+    begun = event("stage", stage="inputs")
+    assert told.lines(made, made.see(begun), 0.0) == ["digits-7f3k2q9d1x  local"]
+    assert told.lines(made, [], 2.0) == ["inputs ..."]
+    assert told.lines(made, made.see(event("fetched", what="inputs", bytes=300_000)), 3.0) == ["inputs 0.3 MB"]
+
+
+def test_plain_lines_give_an_epoch_the_values_it_ended_with() -> None:
+    printed = plain(STARTED, b"epoch 1/2 loss 5.0\n", b"epoch 1/2 loss 4.0\n", b"epoch 2/2 loss 3.0\n")
+    assert [line for line in printed if line.startswith("epoch")] == ["epoch 1/2  loss 4.000", "epoch 2/2  loss 3.000"]
+
+
+def test_an_epoch_that_has_settled_is_told_before_the_next_one_begins() -> None:
+    made, told = Scene(DIGITS), Plain()
+    assert told.lines(made, made.see(STARTED + b"epoch 1/9 loss 5.0\n"), 0.0)[-1] != "epoch 1/9  loss 5.000"
+    assert told.lines(made, [], 0.5) == []
+    assert told.lines(made, [], 1.5) == ["epoch 1/9  loss 5.000"]
+    assert told.lines(made, [], 3.0) == []
+
+
+NOTHING = Progress()
+
+
+def end_of(
+    status: Status, progress: Progress = NOTHING, count: int = 0, width: int = 80, code: int | None = 0
+) -> list[str]:
+    job = replace(DIGITS, status=status, exit_code=code, ended=BEGAN + timedelta(seconds=21))
+    return [screen.text_of(line) for line in screen.final(job, progress, count, width)]
+
+
+def test_the_final_line_is_the_documented_one() -> None:
+    progress = Progress(
+        epoch=20, epochs=20, metrics={"loss": 0.05, "accuracy": 0.972}, best=Best(17, "accuracy", 0.975)
+    )
+    assert end_of(Status.COMPLETE, progress, 20) == [
+        "✓ Complete in 0:21 · accuracy 0.972 · 20 checkpoints, best is epoch 17"
+    ]
+    assert end_of(Status.COMPLETE, progress, 20, width=40) == [
+        "✓ Complete in 0:21", "  accuracy 0.972", "  20 checkpoints, best is epoch 17",
+    ]  # fmt: skip
+
+
+def test_a_failed_and_a_canceled_job_say_so() -> None:
+    assert end_of(Status.ERROR, code=137) == ["✗ Error after 0:21 · exit code 137"]
+    assert end_of(Status.CANCELED, code=None) == ["■ Canceled after 0:21"]
+
+
+def test_places_share_a_line_where_there_is_room() -> None:
+    both = [("results", "runs/digits-7f3k2q9d1x/"), ("curve", "runs/digits-7f3k2q9d1x/curve.svg")]
+
+    def drawn(width: int) -> list[str]:
+        made: list[Line] = screen.places(both, width)
+        return [screen.text_of(line) for line in made]
+
+    assert drawn(80) == ["  results  runs/digits-7f3k2q9d1x/      curve  runs/digits-7f3k2q9d1x/curve.svg"]
+    assert drawn(50) == ["  results  runs/digits-7f3k2q9d1x/", "  curve  runs/digits-7f3k2q9d1x/curve.svg"]
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.01, 0.5, 0.999, 1.0])
+@pytest.mark.parametrize("cells", [6, 7, 22])
+def test_a_bar_is_as_long_as_it_was_asked_to_be(fraction: float, cells: int) -> None:
+    assert screen.length(screen.bar(fraction, cells)) == cells + 2
