@@ -1,0 +1,31 @@
+"""Goals: the one table of what each figure should be. A figure that is not named here has none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+KIB, MIB = 1024, 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A bound on a figure's result, in the result's own unit."""
+
+    limit: float
+    at_least: bool = False  # else at most
+
+    def met_by(self, value: float) -> bool:
+        return value >= self.limit if self.at_least else value <= self.limit
+
+
+GOALS: Mapping[str, Goal] = {
+    "start.help": Goal(0.8),
+    "entrypoint.bytes": Goal(16 * KIB),
+    "entrypoint.first_instruction": Goal(5),
+    "logs.client.memory": Goal(16 * MIB),
+    "logs.command.memory": Goal(16 * MIB),
+    "store.list": Goal(2),
+    "store.events": Goal(2),
+    "store.events.rate": Goal(10_000, at_least=True),
+}

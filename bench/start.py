@@ -1,0 +1,55 @@
+"""Start: how long a program takes before it does anything, for `import tao_sdk` and `tao --help`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from bench.contenders import PUBLISHED, TORCHX, Environment, ours
+from bench.figure import Figure, ratio
+from bench.rivals import Rivals
+from bench.rounds import command_seconds, interleaved
+from bench.scale import Scale
+
+BARE, IMPORT = ("-c", "pass"), ("-c", "import tao_sdk")
+
+
+def figures(scale: Scale, rivals: Rivals) -> Iterator[Figure]:
+    yield from imports(scale, rivals)
+    yield from helps(scale, rivals)
+
+
+def imports(scale: Scale, rivals: Rivals) -> Iterator[Figure]:
+    """Each package over the Python of its own environment."""
+    contenders = {"ours": timed(ours(), BARE), "our import": timed(ours(), IMPORT)}
+    published = rivals.environment(PUBLISHED)
+    if published:
+        contenders |= {"theirs": timed(published, BARE), "their import": timed(published, IMPORT)}
+    found = interleaved(contenders, scale.rounds)
+    meaning = "A program's wait for the package, and nothing else."
+    yield ratio("start.import", "`import tao_sdk`", meaning, found["our import"], found["ours"], "`python -c pass`")
+    if published:
+        title = f"the same, {PUBLISHED.title}"
+        yield ratio(
+            "start.import.published", title, meaning, found["their import"], found["theirs"], "`python -c pass`"
+        )
+
+
+def helps(scale: Scale, rivals: Rivals) -> Iterator[Figure]:
+    torchx = rivals.environment(TORCHX)
+    if torchx is None:
+        return
+    found = interleaved(
+        {
+            "tao": lambda: command_seconds([ours().script("tao"), "--help"], ours().variables()),
+            "torchx": lambda: command_seconds([torchx.script("torchx"), "--help"], torchx.variables()),
+        },
+        scale.rounds,
+    )
+    meaning = "The least that any use of the command costs."
+    yield ratio(
+        "start.help", "`tao --help`", meaning, found["tao"], found["torchx"], f"`torchx --help` ({TORCHX.title})"
+    )
+
+
+def timed(environment: Environment, arguments: Sequence[str]) -> Callable[[], float]:
+    return lambda: command_seconds([environment.python, *arguments], environment.variables())

@@ -1,0 +1,82 @@
+"""A run of the bench, small and alone: every figure comes out, and its goals are those of the table."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench.contenders import Contender, Environment
+from bench.goals import GOALS
+from bench.rivals import Rivals
+
+ROOT = Path(__file__).parents[2]
+NEEDS_OTHERS = {"start.help"}
+
+
+@pytest.fixture(scope="module")
+def small_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], str]:
+    """What it printed, and the page it wrote."""
+    page = tmp_path_factory.mktemp("page") / "performance.md"
+    command = [sys.executable, "-m", "bench", "--quick", "--alone", "--json", "--write", str(page)]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return json.loads(answer.stdout), page.read_text()
+
+
+def by_key(run: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {figure["key"]: figure for figure in run["figures"]}
+
+
+def test_every_goal_has_its_figure(small_run: tuple[dict[str, Any], str]) -> None:
+    assert set(GOALS) - NEEDS_OTHERS <= set(by_key(small_run[0]))
+
+
+def test_nothing_is_said_of_packages_that_were_not_measured(small_run: tuple[dict[str, Any], str]) -> None:
+    assert not NEEDS_OTHERS & set(by_key(small_run[0]))
+    assert not [key for key in by_key(small_run[0]) if "published" in key]
+
+
+def test_every_round_gave_something(small_run: tuple[dict[str, Any], str]) -> None:
+    for figure in small_run[0]["figures"]:
+        assert figure["measured"]["median"] > 0, figure["key"]
+        assert figure["measured"]["low"] <= figure["measured"]["median"] <= figure["measured"]["high"], figure["key"]
+
+
+def test_a_job_of_local_files_fits_its_size_and_reading_a_log_its_memory(
+    small_run: tuple[dict[str, Any], str],
+) -> None:
+    figures = by_key(small_run[0])
+    for key in ("entrypoint.bytes", "logs.client.memory", "logs.command.memory"):
+        assert figures[key]["met"] is True, figures[key]["result"]
+
+
+def test_the_page_has_a_row_and_a_meaning_for_each_figure_and_says_how_it_was_made(
+    small_run: tuple[dict[str, Any], str],
+) -> None:
+    run, page = small_run
+    for figure in run["figures"]:
+        assert f"| {figure['title']} |" in page
+        assert f"- {figure['title']}: {figure['meaning']}" in page
+    assert "python -m bench --write docs/performance.md" in page
+    assert run["machine"]["moment"] in page
+    assert run["machine"]["processor"] in page
+
+
+class Unobtainable(Contender):
+    def environment(self) -> Environment:
+        from bench.contenders import told
+
+        told([sys.executable, "-c", "raise SystemExit('no such package')"])
+        raise AssertionError("an installer that fails is not believed")
+
+
+def test_a_package_that_cannot_be_had_is_told_loudly_and_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    rivals = Rivals()
+    absent = Unobtainable("absent", "1.0", ("absent==1.0",))
+    assert rivals.environment(absent) is None
+    assert rivals.environment(absent) is None
+    assert rivals.missing == {"absent 1.0": "no such package"}
+    assert capsys.readouterr().err.count("NOT COMPARED: absent 1.0") == 1
