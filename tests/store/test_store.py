@@ -52,6 +52,7 @@ def test_a_second_job_of_the_same_id_is_refused_and_changes_nothing(store: Store
     job = store.update(replace(add(store, "digits-a1"), status=Status.COMPLETE))
     with pytest.raises(StoreError, match="digits-a1 is in the store already"):
         add(store, "digits-a1", plan={"large": "x" * 100_000})
+    assert [file for file in store.directory.rglob("*") if file.is_file()] == []
     assert store.get("digits-a1") == job
     assert len(store.events()) == 1
 
@@ -167,7 +168,8 @@ def test_a_further_attempt_is_kept_together_with_what_it_changes(store: Store) -
     assert [attempt.attempt.number for attempt in store.attempts(job.id)] == [1, 2]
     assert store.add_attempt(replace(job, attempt=2), row(store, job.id, 3)) is None, "someone else acted first"
     with pytest.raises(StoreError, match="attempt 2 already"):
-        store.add_attempt(changed, second, [NewEvent(job.id, "retry")])
+        store.add_attempt(changed, row(store, job.id, 2, files="x" * 100_000), [NewEvent(job.id, "retry")])
+    assert [file for file in store.directory.rglob("*") if file.is_file()] == []
     assert store.get(job.id) == changed
     assert [event.kind for event in store.events(job.id)] == ["status", "retry"]
 

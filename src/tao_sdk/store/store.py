@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -104,16 +104,12 @@ class Store:
         """Keep a job, its first attempt and its first event. On disk when this returns; StoreError for an id in use."""
         first = NewEvent(job.id, "status", job.status, job.message, {"attempt": row.attempt.number})
         try:
-            with self._db.write(synced=True) as db:
+            with self._inserting() as db:
                 self._insert_job(db, job)
                 self._insert_attempt(db, row)
                 db.execute(INSERT_EVENT, records.event_row(first))
         except sqlite3.IntegrityError as error:
-            self._remove_unused(self._payloads.names())
             raise StoreError(f"A job {job.id} is in the store already.", str(error)) from error
-        except StoreError:
-            self._remove_unused(self._payloads.names())
-            raise
         return self.get(job.id)
 
     def discard(self, job_id: str) -> None:
@@ -194,6 +190,16 @@ class Store:
             rows = db.execute(query.sql, query.parameters).fetchall()
         return [records.job_of(row, self._payloads) for row in rows]
 
+    @contextmanager
+    def _inserting(self) -> Generator[sqlite3.Connection]:
+        """A transaction that may write payload files, on disk when it is over; if it fails they are removed again."""
+        try:
+            with self._db.write(synced=True) as db:
+                yield db
+        except (StoreError, sqlite3.IntegrityError):
+            self._remove_unused(self._payloads.names())
+            raise
+
     def _insert_job(self, db: sqlite3.Connection, job: Job) -> None:
         spec, spec_files = split(job.spec, self._payloads)
         options, option_files = split(job.options, self._payloads)
@@ -216,7 +222,7 @@ class Store:
     def add_attempt(self, job: Job, row: AttemptRow, events: Sequence[NewEvent] = ()) -> Job | None:
         """As `update`, with a further attempt in the same transaction. On disk when this returns."""
         try:
-            with self._db.write(synced=True) as db:
+            with self._inserting() as db:
                 changed = self._update(db, job, events)
                 if changed is not None:
                     self._insert_attempt(db, row)
