@@ -144,7 +144,7 @@ def test_a_log_below_the_cap_is_kept_byte_for_byte(
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.integers(401, 3000), st.integers(1, 500))
+@given(st.integers(401, 3000), st.integers(15, 500))
 def test_a_log_above_the_cap_keeps_its_start_and_its_end(
     tmp_path_factory: pytest.TempPathFactory, size: int, step: int
 ) -> None:

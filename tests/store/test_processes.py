@@ -24,6 +24,7 @@ from tao_sdk.store import NewEvent, Store, database
 
 FORK = multiprocessing.get_context("fork")  # nobody has opened a store yet when they fork, and it is fast
 PATIENCE = 60.0
+TURNS = 12
 
 
 def in_processes(count: int, target: Callable[..., None], *arguments: object) -> None:
@@ -40,7 +41,7 @@ def in_processes(count: int, target: Callable[..., None], *arguments: object) ->
 
 
 def open_together(number: int, folder: Path, wal: bool, barrier: Barrier) -> None:
-    for turn in range(25):
+    for turn in range(TURNS):
         barrier.wait(PATIENCE)
         with Store.open(folder / f"{turn}" / "jobs.db", wal=wal) as store:
             add(store, f"digits-{number}")
@@ -48,7 +49,7 @@ def open_together(number: int, folder: Path, wal: bool, barrier: Barrier) -> Non
 
 def test_eight_processes_that_open_a_new_store_at_once_all_get_it(tmp_path: Path, journal: bool) -> None:
     in_processes(8, open_together, tmp_path, journal, FORK.Barrier(8))
-    for turn in range(25):
+    for turn in range(TURNS):
         with Store.open(tmp_path / f"{turn}" / "jobs.db", wal=journal) as store:
             assert {job.id for job in store.list()} == {f"digits-{n}" for n in range(8)}
 
