@@ -93,7 +93,8 @@ class Watcher:
         try:
             task()
         except TaoError as error:
-            log.warning("watching goes on after: %s", error)
+            if not self.stop.is_set():  # once it is, the store may be closed under a slow look
+                log.warning("watching goes on after: %s", error)
         except Exception:
             log.exception("watching goes on after an unexpected error")
 
