@@ -1,0 +1,31 @@
+"""The table of rules in docs/failures.md. `python tests/docs/rule_table.py` writes it anew."""
+
+from __future__ import annotations
+
+from pages import ROOT
+
+from tao_sdk.engine.rules import RULES
+
+PAGE = ROOT / "docs" / "failures.md"
+BEGIN, END = "<!-- rules: begin -->\n", "<!-- rules: end -->\n"
+
+
+def table() -> str:
+    head = "| rule | cause | class | retry | what to do |\n|---|---|---|---|---|\n"
+    rows = [
+        f"| `{rule.name}` | {rule.cause} | `{rule.err_class.value}` | {'yes' if rule.retryable else ''} | {rule.suggestion} |\n"
+        for rule in RULES
+    ]
+    return head + "".join(rows)
+
+
+def parts() -> tuple[str, str, str]:
+    """What stands before the table, the table, and what stands behind it."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    shown, _, after = rest.partition(END)
+    return before, shown, after
+
+
+if __name__ == "__main__":
+    before, _, after = parts()
+    PAGE.write_text(f"{before}{BEGIN}{table()}{END}{after}", encoding="utf-8")
