@@ -125,7 +125,8 @@ def test_canceling_what_is_over_is_true_and_changes_nothing(machine: Machine) ->
 def test_a_job_that_ended_by_itself_before_the_signal_is_not_canceled(machine: Machine) -> None:
     """The command has ended, what it left running has not: it is cleared up, and a cancel only hurries that."""
     ref = machine.submit("(trap '' TERM; echo deaf; while :; do sleep 0.02; done) & sleep 0.3; exit 5")
-    until(lambda: "last processes" in machine.see(ref).raw)
+    leader = machine.identity(ref, "process")
+    until(lambda: not leader.alive)
     assert machine.backend.cancel(ref, timedelta(0))
     seen = machine.see(ref)
     assert (seen.phase, seen.exit_code) == (Phase.FAILED, 5)

@@ -143,6 +143,12 @@ def test_a_full_machine_is_a_warning(machine: Machine) -> None:
     assert "gpu.busy" not in findings(machine, gpu_count=0)
 
 
+def test_a_gpu_that_programs_of_others_use_is_a_warning(machine: Machine) -> None:
+    machine.has_gpus(2, used=[60_000, 5])
+    assert findings(machine, gpu_count=2)["gpu.in_use"].evidence == "GPU 0: 60000 of 81559 MiB"
+    assert "gpu.in_use" not in findings(machine, gpu_count=1)
+
+
 def test_no_gpu_means_none_is_seen(machine: Machine) -> None:
     machine.has_gpus(2)
     assert machine.log(machine.submit('echo "[${CUDA_VISIBLE_DEVICES-unset}]"', gpu_count=0)) == b"[]\n"

@@ -210,7 +210,7 @@ def seconds(action: Callable[[], object]) -> float:
 
 
 def test_released_jobs_leave_their_results_and_nothing_else(machine: Machine) -> None:
-    ref = machine.submit('mkdir -p "$TAO_RESULTS_DIR" && echo kept > "$TAO_RESULTS_DIR/result"')
+    ref = machine.submit('echo kept > "$TAO_RESULTS_DIR/result"')
     machine.end(ref)
     machine.backend.release(ref)
     machine.backend.release(ref)
@@ -218,6 +218,19 @@ def test_released_jobs_leave_their_results_and_nothing_else(machine: Machine) ->
     assert machine.backend.find(ref.attempt) is None
     assert list((machine.state / "local").iterdir()) == [machine.state / "local" / ".aside"]
     assert Path(ref.details["results_dir"], "result").read_text() == "kept\n"
+
+
+def test_the_place_for_results_is_there_and_goes_when_nothing_was_written(machine: Machine) -> None:
+    ref = machine.submit("test -d $TAO_RESULTS_DIR && echo there")
+    assert machine.log(ref) == b"there\n"
+    assert not Path(ref.details["results_dir"]).exists()
+
+
+def test_a_job_runs_where_no_results_can_be_written(machine: Machine, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    ref = machine.submit("echo ran", env_vars={"TAO_RESULTS_ROOT": str(tmp_path / "file" / "below")})
+    assert machine.log(ref) == b"ran\n"
+    assert machine.see(ref).phase is Phase.SUCCEEDED
 
 
 def test_releasing_a_running_job_ends_it_first(machine: Machine) -> None:

@@ -76,6 +76,7 @@ def test_a_plan_says_all_that_will_happen() -> None:
             "venv": "",
             "inputs": {},
             "outside": [],
+            "keeps": False,
             "mounts": False,
             "native": [],
         },
@@ -206,6 +207,11 @@ def test_inputs_of_every_mode_are_looked_for(machine: Machine, spec: dict[str, o
     assert [finding.code for finding in found] == ["input.missing"]
 
 
+def test_an_input_that_may_not_be_seen_is_told_as_that() -> None:
+    facts = replace(FACTS, missing={"/locked/x": "Permission denied"})
+    assert check(facts, inputs={"/x": "/locked/x"})["input.missing"].evidence == "Permission denied"
+
+
 def test_an_input_that_travels_with_the_job_is_not_looked_for_here(machine: Machine) -> None:
     spec = {
         "command": "x",
@@ -243,7 +249,9 @@ def test_limits_that_are_not_kept_are_said() -> None:
 
 def test_little_space_is_a_warning_and_no_right_to_write_an_error() -> None:
     assert check(replace(FACTS, disk_free=10**6))["disk.low"].severity is Severity.WARNING
-    assert check(replace(FACTS, results_writable=False))["results.unwritable"].severity is Severity.ERROR
+    nowhere = replace(FACTS, results_writable=False)
+    assert check(nowhere, specs={"out": ""}, outputs={"out": {}})["results.unwritable"].severity is Severity.ERROR
+    assert check(nowhere)["results.unwritable"].severity is Severity.WARNING
 
 
 def test_a_plain_job_has_nothing_to_complain_about() -> None:

@@ -37,7 +37,7 @@ class LocalFacts:
     gpu_trouble: str = ""  # why nvidia-smi, which is there, did not answer
     lock_folder: str = ""
     venv_python: bool = True  # the virtual environment asked for has a python
-    missing: frozenset[str] = frozenset()  # of the declared inputs, the paths where nothing is
+    missing: Mapping[str, str] = field(default_factory=dict[str, str])  # declared inputs: path -> why it cannot be had
     results_writable: bool = True
     disk_free: int = 0  # bytes, where the results will lie
     taken_at: datetime = field(default_factory=utc_now)

@@ -22,6 +22,7 @@ from tao_sdk.runner.local import path_of
 
 GRACE = 10.0  # seconds between SIGTERM and SIGKILL unless the caller says otherwise
 ROOT = "runs"  # below the folder where the job was submitted
+IN_USE = 1024  # MiB on a GPU; less is what a driver or a desktop takes
 LITTLE_SPACE = 1 << 30  # bytes; less at the results is worth a warning
 
 Variables = dict[str, str | SecretRef]
@@ -50,6 +51,7 @@ def plan(spec: JobSpec, options: LocalOptions, facts: LocalFacts, attempt: Attem
         "venv": venv(options, facts),
         "inputs": local_inputs(spec, facts.cwd),
         "outside": [path for path in chosen_outputs(spec) if not within(path, str(env["TAO_RESULTS_ROOT"]))],
+        "keeps": bool(spec.outputs),
         "mounts": bool(spec.mounts),
         "native": sorted(spec.native),
     }
@@ -58,7 +60,7 @@ def plan(spec: JobSpec, options: LocalOptions, facts: LocalFacts, attempt: Attem
         request=request,
         secrets=tuple(sorted({value.name for value in env.values() if isinstance(value, SecretRef)})),
         results_dir=results,
-        notes=tuple(notes(spec, facts)),
+        notes=tuple(notes(spec)),
         backend_details={"backend_type": "local", "num_gpu": count, "job_dir": folder},
     )
 
@@ -157,12 +159,10 @@ def within(path: str, root: str) -> bool:
     return posixpath.commonpath([path, root]) == root
 
 
-def notes(spec: JobSpec, facts: LocalFacts) -> Iterator[str]:
+def notes(spec: JobSpec) -> Iterator[str]:
     limits = [name for name in ("cpus", "memory", "shm_size") if getattr(spec, name) is not None]
     if limits:
         yield f"{', '.join(limits)}: a local job is not limited; it shares this machine with everything else."
-    if facts.gpus and spec.gpu_count == 0 and "CUDA_VISIBLE_DEVICES" not in spec.env_vars:
-        yield "gpu_count is 0: the job sees none of this machine's GPUs."
 
 
 def check(plan: Plan, facts: LocalFacts) -> list[Finding]:
@@ -189,11 +189,22 @@ def gpu_findings(request: Mapping[str, Any], facts: LocalFacts) -> Iterator[Find
         yield warning(
             "gpu.none", "The job asks for a GPU and runs without: this machine has none.", facts.gpu_trouble, ""
         )
-    held = [gpu for gpu in facts.gpus if gpu.key in gpus["from"] and gpu.held_by]
-    if held and 0 < gpus["count"] <= has and len(gpus["from"]) - len(held) < gpus["count"]:
+    if 0 < gpus["count"] <= has:
+        yield from busy_findings(gpus["count"], [gpu for gpu in facts.gpus if gpu.key in gpus["from"]])
+
+
+def busy_findings(count: int, gpus: Sequence[Gpu]) -> Iterator[Finding]:
+    held = [gpu for gpu in gpus if gpu.held_by]
+    if len(gpus) - len(held) < count:
         jobs = ", ".join(dict.fromkeys(gpu.held_by for gpu in held))
         yield warning(
-            "gpu.busy", "The job will wait: too few GPUs are free.", f"Held by {jobs}.", "Wait, or cancel one of them."
+            "gpu.busy", "The job will wait: too few GPUs are free.", f"Held by {jobs}.", "Wait, or cancel one."
+        )
+    used = [gpu for gpu in gpus if not gpu.held_by and gpu.used > IN_USE]
+    if used and len(gpus) - len(held) - len(used) < count:
+        memory = ", ".join(f"GPU {gpu.index}: {gpu.used} of {gpu.memory} MiB" for gpu in used)
+        yield warning(
+            "gpu.in_use", "Programs that are not our jobs use GPUs that the job may get.", memory, "nvidia-smi"
         )
 
 
@@ -202,18 +213,15 @@ def path_findings(plan: Plan, facts: LocalFacts) -> Iterator[Finding]:
     for key, path in request["inputs"].items():
         if path in facts.missing:
             yield error(
-                "input.missing", f"The input {key} is not there: {path}", "", "Check the path, or mark it optional."
+                "input.missing", f"The input {key} is not there: {path}", facts.missing[path], "Check the path."
             )
     if request["venv"] and not facts.venv_python:
         fix = f"python3 -m venv {request['venv']}"
         yield error("venv.missing", f"venv_path has no bin/python: {request['venv']}", "", fix)
     if not facts.results_writable:
-        yield error(
-            "results.unwritable",
-            f"Results cannot be written to {plan.results_dir}.",
-            "",
-            "Set TAO_RESULTS_ROOT to a folder of yours.",
-        )
+        finding = error if request["keeps"] else warning
+        fix = "Set TAO_RESULTS_ROOT to a folder of yours."
+        yield finding("results.unwritable", f"Results cannot be written to {plan.results_dir}.", "", fix)
     elif facts.disk_free < LITTLE_SPACE:
         yield warning(
             "disk.low",

@@ -33,6 +33,10 @@ class Request:
         self.job, self.cwd, self.grace, self.time_limit = job, cwd, grace, time_limit
         self.gpu_count, self.gpus, self.locks, self.environment = gpu_count, gpus, locks, environment
 
+    @property
+    def results(self) -> str:
+        return os.fsdecode(self.environment.get(b"TAO_RESULTS_DIR", b""))
+
     def encode(self) -> bytes:
         numbers = (self.grace, self.time_limit, self.gpu_count)
         settings = [self.job, self.cwd, *map(repr, numbers), ",".join(self.gpus), self.locks]

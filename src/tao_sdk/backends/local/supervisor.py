@@ -3,7 +3,7 @@
 A program of its own, started by `submit` and run by `python -I -S`; it needs nothing but what it imports here and lives
 as long as the job. Nobody has to be there for it: what it knows is in the job's folder. Without pathlib, to start quickly.
 """
-# ruff: noqa: PTH123
+# ruff: noqa: PTH103, PTH106, PTH123
 
 from __future__ import annotations
 
@@ -113,9 +113,15 @@ class Supervisor:
                 return True
             waits = waiting_for(self.request.gpu_count, holders)
             if waits != said:
-                self.folder.put("waiting", waits)
+                self.say(waits)
                 said = waits
             self.hear(RETRY * (1 + os.urandom(1)[0] / 256))
+
+    def say(self, waits: str) -> None:
+        try:
+            self.folder.put("waiting", waits)
+        except OSError as error:  # a full disk must not end a job that only waits
+            print(f"{error.filename}: {error.strerror}", file=sys.stderr)
 
     def start(self) -> str:
         """Start the job; what went wrong, or "" once its program runs."""
@@ -182,6 +188,8 @@ class Supervisor:
         """Begin to end the job. The first reason stays; a later one can only make it shorter."""
         settling = SETTLING if grace >= self.request.grace else 0.0
         self.kill_at = min(self.kill_at, time.monotonic() + grace + settling)
+        if self.leader and self.exited():
+            self.over = True
         if self.ended_by or self.over:
             return
         self.ended_by = why
@@ -198,6 +206,7 @@ class Supervisor:
     def finish(self, exit_code: int | None, number: int, trouble: str = "") -> None:
         """Free the GPUs, then say that it is over."""
         gpu_locks.release(self.gpus)
+        remove_empty(self.request.results)
         self.folder.record_exit(
             {
                 "exit_code": exit_code,
@@ -219,6 +228,21 @@ def waiting_for(count: int, holders: Sequence[str]) -> str:
     return f"waits for {gpus} (held by {', '.join(dict.fromkeys(holders))})"
 
 
+def make(results: str) -> None:
+    """The place for results is there when the command starts; where that cannot be, only who writes there will fail."""
+    try:
+        os.makedirs(results, exist_ok=True)
+    except OSError as error:
+        print(f"{error.filename}: {error.strerror}", file=sys.stderr)
+
+
+def remove_empty(results: str) -> None:
+    try:  # noqa: SIM105  contextlib takes 4 ms to import
+        os.rmdir(results)
+    except OSError:
+        pass
+
+
 def detach(folder: Folder) -> None:
     """Let go of the client: nothing of it is read or written any more."""
     null = os.open(os.devnull, os.O_RDWR)
@@ -234,6 +258,7 @@ def become_the_job(folder: Folder, request: Request, gpus: dict[str, int], lock:
         folder.put("process", str(identify(os.getpid())))
         environment = {**request.environment, **visible(request, gpus)}
         os.chdir(request.cwd)
+        make(request.results)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         log = os.open(folder.file("log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(log, 1)

@@ -32,7 +32,7 @@ def survey(spec: JobSpec, options: LocalOptions, environ: Mapping[str, str], sta
         gpus=tuple(replace(gpu, held_by=gpu_locks.held_by(locks, gpu.key)) for gpu in gpus),
         gpu_trouble=trouble,
         lock_folder=locks,
-        missing=frozenset(path for path in render.local_inputs(spec, cwd).values() if not Path(path).exists()),
+        missing={path: why for path in render.local_inputs(spec, cwd).values() if (why := why_not(Path(path)))},
         results_writable=root.is_dir() and os.access(root, os.W_OK | os.X_OK),
         disk_free=shutil.disk_usage(root).free,
     )
@@ -60,9 +60,18 @@ def look_for_gpus(environ: Mapping[str, str]) -> tuple[tuple[Gpu, ...], str]:
         return (), str(error)
 
 
+def why_not(path: Path) -> str:
+    """Why there is nothing to be had at a path, in the system's words; "" when there is."""
+    try:
+        path.stat()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
+
+
 def nearest(path: Path) -> Path:
     """The path, or the nearest one above it that is there."""
-    return next(above for above in (path, *path.parents) if above.exists())
+    return next(above for above in (path, *path.parents) if not why_not(above))
 
 
 def doctor(environ: Mapping[str, str], state_dir: Path) -> list[Finding]:
