@@ -50,7 +50,13 @@ class Tao:
 
     def __call__(self, *args: str, timeout: float = 60, **env: str) -> Ran:
         done = subprocess.run(
-            [*COMMAND, *args], cwd=self.home, env={**self.env, **env}, capture_output=True, text=True, timeout=timeout
+            [*COMMAND, *args],
+            cwd=self.home,
+            env={**self.env, **env},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
         )
         return Ran(done.returncode, done.stdout, done.stderr)
 
@@ -85,6 +91,8 @@ class Tao:
 def tao(tmp_path: Path) -> Iterator[Tao]:
     command = Tao(tmp_path)
     yield command
+    if not (tmp_path / "state").exists():
+        return
     live = json.loads(command("ls", "--json").out or "[]")
     for job in live:
         if job["status"] in ("Pending", "Running"):

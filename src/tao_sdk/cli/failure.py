@@ -30,8 +30,6 @@ class Detached(Exception):
 
 def tell(error: BaseException, argv: list[str]) -> int:
     """Say what went wrong on stderr; the exit code."""
-    if isinstance(error, click.exceptions.Exit):
-        return error.exit_code
     if isinstance(error, KeyboardInterrupt):
         error = Detached("Interrupted.", "tao ls")
     if isinstance(error, Detached):
@@ -105,9 +103,8 @@ def secrets_around(argv: list[str]) -> Iterator[str]:
     for source in (settings.environ, env_file(settings)):
         yield from (value for name, value in source.items() if is_secret_name(name))
     for word in argv:
-        name, equals, value = word.rpartition("--")[2].partition("=")
-        if equals and is_secret_name(name):
-            yield value.rpartition("=")[2] if name == "env" else value
+        parts = word.split("=")
+        yield from ("=".join(parts[index + 1 :]) for index, name in enumerate(parts[:-1]) if is_secret_name(name))
 
 
 def env_file(settings: Settings) -> Mapping[str, str]:

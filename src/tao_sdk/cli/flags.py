@@ -36,6 +36,11 @@ def flags(record: type[Any], prefix: str, taken: Iterable[str] = ()) -> list[cli
     ]
 
 
+def typed_flag(record: type[Any], name: str) -> str:
+    """The flag of a repeated field as people type it: `--label`, not `--labels`."""
+    return next(iter(settings_of(record)[name].metadata["flags"]), flag_of(name))
+
+
 def option(name: str, declared: dataclasses.Field[Any], prefix: str) -> click.Option:
     kind: Kind = declared.metadata["kind"]
     names = [prefix + name, flag_of(name), *declared.metadata["flags"]]
@@ -67,7 +72,7 @@ def read(record: type[Any], name: str, typed: Any) -> Any:
     kind: Kind = settings_of(record)[name].metadata["kind"]
     if name in TYPED and not kind.flag:
         return TYPED[name].read(typed)
-    value = pairs(flag_of(name), typed) if kind.pairs else typed
+    value = pairs(typed_flag(record, name), typed) if kind.pairs else typed
     try:
         read_settings(record, {name: value})
     except FieldError as error:
@@ -100,7 +105,7 @@ def pairs(flag: str, typed: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for text in typed:
         name, equals, value = text.partition("=")
-        if not equals and flag == flag_of("env_vars"):
+        if not equals and flag == "--env":
             value = environment(name)
         elif not equals or not name:
             raise UsageError(f"{flag} is {text!r}; it must be NAME=VALUE.")

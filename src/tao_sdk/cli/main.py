@@ -103,6 +103,8 @@ def run(argv: list[str]) -> int:
         return shell_complete(tao, {}, "tao", COMPLETE, os.environ[COMPLETE])
     try:
         return invoke(argv)
+    except click.exceptions.Exit as end:  # --help and --version: nothing is to be told
+        return end.exit_code
     except BrokenPipeError:
         return nobody_reads()
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  one of the two ends of the process

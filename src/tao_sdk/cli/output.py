@@ -33,6 +33,11 @@ class Output:
         return sys.stdout.isatty() and not self.json
 
     @property
+    def screen(self) -> bool:
+        """Whether lines can be drawn over."""
+        return self.terminal and os.environ.get("TERM") != "dumb"
+
+    @property
     def width(self) -> int | None:
         """Columns of the terminal; None where lines may be as long as they like."""
         return shutil.get_terminal_size((80, 24)).columns if self.terminal else None

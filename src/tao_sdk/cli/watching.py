@@ -72,7 +72,7 @@ class LogFeed:
 def ended_with_screen(client: Client, out: Output, job: Job) -> Job:
     """Draw the job until it has ended, then how it ended; the job as it then is."""
     scene = Scene(job)
-    drawing = live_screen(out) if out.terminal else plain_lines(out)
+    drawing = live_screen(out) if out.screen else plain_lines(out)
     with drawing as draw:
         follow(client, scene, draw)
     tell_end(client, out, scene)

@@ -1,0 +1,166 @@
+"""What is told when something goes wrong: never a traceback, always an exit code that a script can go by."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import click
+import pytest
+from conftest import Tao  # pyright: ignore
+
+from tao_sdk.cli import exit_codes
+from tao_sdk.cli.failure import Detached, tell
+from tao_sdk.model import errors
+from tao_sdk.model.status import Status
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TAO_SDK_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("MY_TOKEN", "tok-0123456789")
+    return tmp_path / "state"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.UsageError("x"), 2),
+        (errors.SpecError("x"), 2),
+        (errors.Refused("x"), 2),
+        (errors.CredentialError("x"), 2),
+        (errors.MissingExtra("x"), 2),
+        (errors.JobNotFound("x"), 3),
+        (errors.PathNotFound("x"), 3),
+        (errors.Unreachable("x"), 4),
+        (errors.WaitTimeout("x"), 5),
+        (click.UsageError("x"), 2),
+        (ZeroDivisionError("x"), 70),
+        (KeyboardInterrupt(), 130),
+        (Detached("x", "y"), 130),
+    ],
+)
+def test_the_kind_of_error_decides_the_exit_code(error: BaseException, code: int) -> None:
+    assert tell(error, []) == code
+
+
+def test_of_several_jobs_an_error_outweighs_a_cancel() -> None:
+    assert exit_codes.of_statuses([Status.COMPLETE, Status.CANCELED, Status.ERROR]) == 1
+    assert exit_codes.of_statuses([Status.CANCELED, Status.COMPLETE]) == 6
+    assert exit_codes.of_statuses([]) == 0
+
+
+def test_an_error_is_what_why_and_next_in_that_order(capsys: pytest.CaptureFixture[str]) -> None:
+    tell(errors.Refused("It cannot run.", "There is no room.", "Make some."), [])
+    assert capsys.readouterr().err.splitlines() == [
+        "error: It cannot run.",
+        "why:   There is no room.",
+        "next:  Make some.",
+    ]
+    tell(errors.Refused("It cannot run."), [])
+    assert capsys.readouterr().err.splitlines() == ["error: It cannot run."]
+
+
+def test_with_json_an_error_is_an_object_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    tell(errors.Refused("It cannot run.", "There is no room.", "Make some."), ["run", "--json"])
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert json.loads(printed.err) == {
+        "error": {
+            "code": "job.refused",
+            "message": "It cannot run.",
+            "cause": "There is no room.",
+            "next": "Make some.",
+        }
+    }
+
+
+def test_a_json_flag_of_the_jobs_own_command_is_not_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    tell(errors.Refused("x"), ["run", "--", "tool", "--json"])
+    assert capsys.readouterr().err == "error: x\n"
+
+
+def test_a_secret_of_the_environment_is_in_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+    tell(errors.Unreachable("The server said: bad token tok-0123456789"), [])
+    tell(errors.Unreachable("bad tok-9876543210"), ["run", "--env", "OTHER_TOKEN=tok-9876543210"])
+    tell(errors.Unreachable("bad tok-5555555555"), ["run", "--env=OTHER_TOKEN=tok-5555555555"])
+    assert "tok-" not in capsys.readouterr().err
+
+
+def test_an_error_nobody_foresaw_keeps_its_traceback_in_a_private_file(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        raise ZeroDivisionError("with tok-0123456789")
+    except ZeroDivisionError as error:
+        assert tell(error, ["ls", "two words"]) == 70
+    told = capsys.readouterr().err
+    assert "Traceback" not in told
+    assert "tok-" not in told
+    [kept] = (state / "crashes").iterdir()
+    assert str(kept) in told
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    assert stat.S_IMODE((state / "crashes").stat().st_mode) == 0o700
+    text = kept.read_text()
+    assert "tao ls 'two words'" in text
+    assert "ZeroDivisionError: with ***" in text
+
+
+def test_an_error_is_told_also_where_its_traceback_cannot_be_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("TAO_SDK_STATE_DIR", str(tmp_path / "file"))
+    assert tell(ZeroDivisionError("x"), []) == 70
+    assert "could not be kept" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("nonsense",),
+        ("run", "--nonsense"),
+        ("ls", "--limit", "many"),
+        ("status",),
+        ("wait", "--timeout", "soon", "x"),
+        ("completion", "csh"),
+        ("run", "no/such/job.yaml"),
+        ("--state-file", "/dev/null/x", "ls"),
+        ("ls", "--label", "novalue"),
+    ],
+)
+def test_wrong_usage_ends_with_2_and_few_lines(tao: Tao, args: tuple[str, ...]) -> None:
+    ran = tao(*args)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error: ")
+    assert len(ran.err.splitlines()) <= 3
+    shown = tao(*args, "--json")
+    assert set(shown.error) == {"code", "message", "cause", "next"}
+
+
+def test_a_verb_that_was_mistyped_is_told_with_what_was_meant(tao: Tao) -> None:
+    assert "Did you mean status?" in tao("statsu").err
+    assert "tao run job.yaml" in tao("job.yaml").err
+
+
+def test_a_state_folder_that_is_not_absolute_is_told(tao: Tao) -> None:
+    ran = tao("ls", TAO_SDK_STATE_DIR="relative")
+    assert (ran.code, "TAO_SDK_STATE_DIR" in ran.err) == (2, True)
+    assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_without_our_letters_gets_others(tao: Tao, encoding: str) -> None:
+    ran = tao("run", "--gpus", "0", "--", "echo é✓", PYTHONIOENCODING=encoding, PYTHONUTF8="0")
+    assert ran.code == 0, ran.err
+    assert "Complete in" in ran.out
+
+
+def test_state_file_is_taken_before_and_after_the_verb(tao: Tao) -> None:
+    one = str(tao.home / "one.db")
+    job = tao("--state-file", one, "run", "-d", "--json", "--gpus", "0", "--", "true").json["id"]
+    assert [each["id"] for each in tao("ls", "--json", "--state-file", one).json] == [job]
+    assert tao("ls", "--json").json == []
+    assert Path(one).exists()
+    assert tao("--state-file", one, "wait", job).code == 0

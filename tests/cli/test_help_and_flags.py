@@ -1,0 +1,147 @@
+"""Help, flags and completion: what can be typed, and how it is found out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import COMMAND, Ended, Tao  # pyright: ignore
+
+from tao_sdk.backends.registry import backend_class
+from tao_sdk.cli.flags import SPEC, given
+from tao_sdk.cli.submit import run
+from tao_sdk.cli.verbs import VERBS
+from tao_sdk.model.fields import plain, settings_of
+from tao_sdk.model.spec import JobSpec, read_spec
+
+
+def test_help_lists_every_verb_with_a_few_words(tao: Tao) -> None:
+    ran = tao("--help")
+    assert ran.code == 0
+    for name, verb in VERBS.items():
+        assert f"  {name} " in ran.out
+        assert verb.summary in ran.out
+    assert max(map(len, ran.out.splitlines())) <= 100
+
+
+def test_help_loads_no_verb_and_no_client() -> None:
+    loaded = "[name for name in sys.modules if name.startswith(('tao_sdk.', 'yaml', 'rich'))]"
+    script = f"import sys; from tao_sdk.cli.main import run; run(['--help']); print(*sorted({loaded}), file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    unwanted = (
+        "tao_sdk.client",
+        "tao_sdk.engine",
+        "tao_sdk.store",
+        "tao_sdk.cli.submit",
+        "tao_sdk.cli.look",
+        "yaml",
+        "rich",
+    )
+    assert [name for name in done.stderr.split() if name.startswith(unwanted)] == []
+    assert "tao_sdk.cli.verbs" in done.stderr.split()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_has_help_and_json(tao: Tao, verb: str) -> None:
+    ran = tao(verb, "--help")
+    assert (ran.code, ran.err) == (0, "")
+    assert "--json" in ran.out
+
+
+def test_without_a_verb_help_is_shown(tao: Tao) -> None:
+    assert tao().out == tao("--help").out
+
+
+def test_the_version_is_told(tao: Tao) -> None:
+    assert tao("--version").out.startswith("tao 8.")
+
+
+def test_every_field_of_a_job_and_every_option_of_its_platform_is_a_flag_of_run(tao: Tao) -> None:
+    shown = tao("run", "--help", COLUMNS="400").out
+    for record in (JobSpec, backend_class("local").Options):
+        for name, declared in settings_of(record).items():
+            assert f"--{name.replace('_', '-')}" in shown
+            for alias in declared.metadata["flags"]:
+                assert alias in shown
+
+
+@pytest.mark.parametrize(
+    ("flags", "field", "value"),
+    [
+        (["--gpu-count", "0"], "gpu_count", 0),
+        (["--gpus", "0"], "gpu_count", 0),
+        (["--time-limit", "90m"], "time_limit", "90m"),
+        (["--retries", "2"], "retries", 2),
+        (["--specs", "spec.yaml", "--config-format", "yaml"], "specs", {"a": {"b": 1e-05}}),
+        (
+            ["--args", "lr=1e-05", "--args", "name=x", "--args", "list=[1, 2]"],
+            "args",
+            {"lr": 1e-05, "name": "x", "list": [1, 2]},
+        ),
+        (["--outputs", "/out"], "outputs", ["/out"]),
+        (["--hooks", "on_error=./tell.sh"], "hooks", {"on_error": "./tell.sh"}),
+        (["--mounts", "/a:/b:ro"], "mounts", ["/a:/b:ro"]),
+        (["--label", "a=b=c", "--label", "d="], "labels", {"a": "b=c", "d": ""}),
+    ],
+)
+def test_a_flag_gives_its_field_the_value_that_was_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: list[str], field: str, value: object
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("spec.yaml").write_text("a: {b: 1e-05}")
+    with run.make_context("run", [*flags, "--", "true"]) as context:
+        typed = given(JobSpec, context.params, SPEC)
+    assert plain(getattr(read_spec({"command": "x", **typed}), field)) == value
+
+
+def test_the_same_file_can_be_typed_with_another_name_in_the_job(tao: Tao) -> None:
+    tao.write("here.txt", "content")
+    job = tao.run_detached("cat there.txt here.txt", "--files", "there.txt=here.txt", "--files", "here.txt")
+    tao("wait", job)
+    assert tao("logs", job).out == "contentcontent"
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--env", "NOT_SET_ANYWHERE"], "--env NOT_SET_ANYWHERE takes its value from the environment"),
+        (["--label", "x"], "--label is 'x'; it must be NAME=VALUE."),
+        (["--option", "x"], "--option 'x' has no value."),
+        (["--option", "venv_pth=1"], "Did you mean venv_path?"),
+        (["--files", "nowhere.py"], "there is no nowhere.py"),
+        (["--specs", "nowhere.yaml"], "nowhere.yaml: there is no such file."),
+        (["--time-limit", "soon"], "--time-limit is 'soon'; it must be a duration such as 30m, 4h or 1-12:00:00."),
+        (["--mode", "confg"], "--mode is 'confg'; it must be one of config, args, passthrough."),
+        (["stray", "words"], "Got unexpected extra argument"),
+    ],
+)
+def test_a_flag_that_makes_no_sense_is_told(tao: Tao, flags: list[str], told: str) -> None:
+    ran = tao("run", *flags, "--", "true")
+    assert (ran.code, ran.out) == (2, "")
+    assert told in ran.err
+
+
+def complete(tao: Tao, *words: str) -> list[str]:
+    """What bash offers after these words."""
+    script = f"""
+    tao() {{ {" ".join(COMMAND)} "$@"; }}; export -f tao
+    source <({" ".join(COMMAND)} completion bash | sed 's/ *\\$1)/ tao)/')
+    COMP_WORDS=(tao {" ".join(repr(word) for word in words)}); COMP_CWORD={len(words)}
+    _tao_completion tao; printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    done = subprocess.run(["bash", "-c", script], cwd=tao.home, env=tao.env, capture_output=True, text=True, timeout=60)
+    return done.stdout.split()
+
+
+def test_bash_completes_verbs_flags_and_job_ids(ended: Ended) -> None:
+    assert complete(ended.tao, "wa") == ["wait", "watch"]
+    assert "--tail" in complete(ended.tao, "logs", "--t")
+    assert complete(ended.tao, "status", "go") == [ended.complete]
+    assert "--venv-path" in complete(ended.tao, "run", "--v")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_there_is_a_completion_script_for_each_shell(tao: Tao, shell: str) -> None:
+    assert "_TAO_COMPLETE" in tao("completion", shell).out
