@@ -22,7 +22,12 @@ def test_the_environment_wins_over_the_file_and_the_file_over_the_profile(tmp_pa
     write(tmp_path / ".config/tao/.env", "NGC_KEY=file\nexport HF_TOKEN='file'\n# a comment\nUNKNOWN=1\n")
     write(tmp_path / ".config/tao/config.yaml", "profiles: {default: {HF_TOKEN: profile, SLURM_USER: profile}}")
     read = settings(tmp_path, NGC_KEY="environment", HF_TOKEN="")
-    assert [read.get(name) for name in ("NGC_KEY", "HF_TOKEN", "SLURM_USER", "UNKNOWN")] == ["environment", "file", "profile", None]
+    assert [read.get(name) for name in ("NGC_KEY", "HF_TOKEN", "SLURM_USER", "UNKNOWN")] == [
+        "environment",
+        "file",
+        "profile",
+        None,
+    ]
     assert Settings(read.environ, {"NGC_KEY": "explicit"}).get("NGC_KEY") == "explicit"
 
 

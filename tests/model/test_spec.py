@@ -40,8 +40,12 @@ def test_a_wrong_field_is_named_with_its_value_and_what_is_allowed(values: dict[
 
 
 def test_a_stored_spec_reads_back_without_its_secrets() -> None:
-    spec = read_spec({"command": "true", "env_vars": {"A": 1, "KEY": Secret("x")}, "time_limit": "90m", "labels": {"a": True}})
-    kept = JobSpec(command="true", env_vars=split_secrets(spec.env_vars)[0], time_limit=spec.time_limit, labels=spec.labels)
+    spec = read_spec(
+        {"command": "true", "env_vars": {"A": 1, "KEY": Secret("x")}, "time_limit": "90m", "labels": {"a": True}}
+    )
+    kept = JobSpec(
+        command="true", env_vars=split_secrets(spec.env_vars)[0], time_limit=spec.time_limit, labels=spec.labels
+    )
     back = stored_spec(kept.to_json())
     assert back == kept
     assert back.env_vars == {"A": "1", "KEY": SecretRef("KEY")}

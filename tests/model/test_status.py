@@ -52,7 +52,10 @@ def test_an_end_after_a_cancel_is_canceled_unless_the_command_had_succeeded() ->
     assert advance(asked, seen(Phase.RUNNING)).status is Status.RUNNING
 
 
-@given(st.sampled_from([Status.COMPLETE, Status.ERROR, Status.CANCELED]), st.lists(st.sampled_from(list(Phase)), max_size=9))
+@given(
+    st.sampled_from([Status.COMPLETE, Status.ERROR, Status.CANCELED]),
+    st.lists(st.sampled_from(list(Phase)), max_size=9),
+)
 def test_a_terminal_status_never_changes(status: Status, phases: list[Phase]) -> None:
     standing = Standing(status, "as it ended", 0)
     for phase in phases:
