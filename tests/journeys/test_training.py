@@ -31,7 +31,12 @@ def tao(surroundings: dict[str, str], cwd: Path, *words: str) -> subprocess.Comp
 def started(surroundings: dict[str, str], cwd: Path, *more: str) -> tuple[subprocess.Popen[str], str]:
     """`tao run` in the foreground, and the id of its job, once the first epoch was seen."""
     running = subprocess.Popen(
-        [*TAO, "run", str(JOB), *more], env=surroundings, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [*TAO, "run", str(JOB), *more],
+        env=surroundings,
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     assert running.stdout is not None
     text = ""
@@ -90,7 +95,9 @@ def test_ctrl_c_detaches_and_says_how_to_come_back(surroundings: dict[str, str],
     assert results["newest"], "what was trained until then is in hand"
 
 
-def test_an_attempt_that_was_killed_is_followed_by_one_that_resumes(surroundings: dict[str, str], tmp_path: Path) -> None:
+def test_an_attempt_that_was_killed_is_followed_by_one_that_resumes(
+    surroundings: dict[str, str], tmp_path: Path
+) -> None:
     running, job_id = started({**surroundings, "TAO_SYNC_SECONDS": "0.5"}, tmp_path, "--retries", "1")
     time.sleep(2)
     for pid in processes(job_id):

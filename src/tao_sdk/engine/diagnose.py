@@ -21,12 +21,18 @@ TAIL_BYTES = 64 * 1024
 TAIL_LINES = 1000
 
 
+WAITS_FOR_WATCHER = "waits for a watcher"
 WELL = (Status.COMPLETE, Status.CANCELED, Status.RUNNING)
 
 
 def diagnose(engine: Engine, job: Job) -> Diagnosis | None:
     """Why the job waits or failed, and what to do; None for a job that is well."""
-    return None if job.status in WELL else explain(engine, job)
+    if job.status in WELL:
+        return None
+    found = explain(engine, job)
+    if WAITS_FOR_WATCHER in job.message:
+        return replace(found, suggestion=f"The next attempt is started by a watcher: tao watch. {found.suggestion}")
+    return found
 
 
 def explain(engine: Engine, job: Job) -> Diagnosis:

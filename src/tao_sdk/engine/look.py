@@ -51,7 +51,7 @@ def look(engine: Engine, jobs: Iterable[Job]) -> list[Looked]:
 def _by_endpoint(engine: Engine, jobs: Sequence[Job]) -> dict[tuple[str, str], list[tuple[Job, AttemptRow]]]:
     groups: dict[tuple[str, str], list[tuple[Job, AttemptRow]]] = defaultdict(list)
     for job in jobs:
-        if not job.status.terminal:
+        if not job.status.terminal and not job.backend_details.get("imported_from"):
             row = engine.store.attempt(job.id)
             groups[job.platform, row.attempt.endpoint].append((job, row))
     return groups
@@ -85,7 +85,7 @@ def judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observatio
         outcome = backend.outcome(ref)
     standing = advance(job.standing, seen, outcome)
     if standing.status is Status.ERROR and _again(engine, backend, job):
-        waits = f"attempt {job.attempt + 1} waits for a watcher: tao watch"
+        waits = f"attempt {job.attempt + 1} {diagnose.WAITS_FOR_WATCHER}: tao watch"
         standing = replace(standing, status=Status.PENDING, message=waits)
         pause = timedelta(seconds=wait_before(job.attempt + 1))
         return Looked(_write(engine, job, seen, standing), (seen.ended_at or seen.seen_at) + pause)
