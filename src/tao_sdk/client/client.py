@@ -274,17 +274,17 @@ class Client:
     def files(self, platform: str) -> Files:
         return self.engine.backend(platform).files()
 
-    def check_path(self, uri: str, platform: str | None = None) -> bool:
+    def check_path(self, remote_path: str, platform: str | None = None) -> bool:
         """True when it is there, as the backend sees it. Raises Unreachable when that could not be seen."""
         try:
-            self.files(platform or "local").stat(results.backend_path(uri))
+            self.files(platform or "local").stat(results.backend_path(remote_path))
         except PathNotFound:
             return False
         return True
 
-    def list_path(self, uri: str, platform: str | None = None) -> list[str]:
+    def list_path(self, remote_path: str, platform: str | None = None) -> list[str]:
         """The names in a folder, sorted. Raises PathNotFound, Unreachable."""
-        found = self.files(platform or "local").list(results.backend_path(uri))
+        found = self.files(platform or "local").list(results.backend_path(remote_path))
         return sorted(stat.path.rstrip("/").rpartition("/")[2] for stat in found)
 
 

@@ -76,11 +76,11 @@ class PlatformSDK(Client):
             statuses=statuses, platform=where, labels=labels, parent=parent, limit=limit, look=look
         )
 
-    def check_path(self, uri: str, platform: str | None = None) -> bool:
-        return super().check_path(uri, platform or self.platform)
+    def check_path(self, remote_path: str, platform: str | None = None) -> bool:
+        return super().check_path(remote_path, platform or self.platform)
 
-    def list_path(self, uri: str, platform: str | None = None) -> list[str]:
-        return super().list_path(uri, platform or self.platform)
+    def list_path(self, remote_path: str, platform: str | None = None) -> list[str]:
+        return super().list_path(remote_path, platform or self.platform)
 
     def get_job_replicas(self, job_id: str) -> list[dict[str, Any]]:
         """One entry per place that the job runs in, as far as the backend tells them apart."""
