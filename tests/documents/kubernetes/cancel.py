@@ -1,0 +1,1 @@
+sdk.cancel_job(job.id) # delete_namespaced_job with propagation_policy="Foreground"

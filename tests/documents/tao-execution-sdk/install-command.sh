@@ -1,0 +1,1 @@
+npx skills add https://github.com/NVIDIA/skills --skill tao-run-platform
