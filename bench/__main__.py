@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     else:
         print(f"{machine.moment}, {machine}, load {machine.load} to {load_after}\n\n{table.markdown(figures)}")
     if given.write:
-        given.write.write_text(page(figures, machine, load_after, rivals.missing))
+        given.write.write_text(page(figures, machine, load_after, rivals.missing), encoding="utf-8")
 
 
 def parser() -> argparse.ArgumentParser:

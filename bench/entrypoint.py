@@ -58,8 +58,8 @@ def sizes(published: Environment | None) -> Iterator[Figure]:
     yield size("entrypoint.bytes", "entrypoint, bytes", meaning, mine)
     if published:
         theirs = len(built(published, TRAINING).encode())
-        title = f"the same, over {PUBLISHED.title}"
-        yield size_ratio("entrypoint.bytes.published", title, meaning, mine, theirs, "its entrypoint of the same call")
+        title = f"entrypoint, bytes over those of {PUBLISHED.title}"
+        yield size_ratio("entrypoint.bytes.published", title, meaning, mine, theirs, "its entrypoint")
 
 
 def waits(found: dict[str, list[float]]) -> Iterator[Figure]:
@@ -68,8 +68,9 @@ def waits(found: dict[str, list[float]]) -> Iterator[Figure]:
     title = "entrypoint to first instruction"
     yield ratio("entrypoint.first_instruction", title, meaning, found["ours"], found["our python"], against)
     if "theirs" in found:
-        key, title = "entrypoint.first_instruction.published", f"the same, {PUBLISHED.title}"
-        meaning = "All it installs at its start was there already."
+        key = "entrypoint.first_instruction.published"
+        title = f"{title}, {PUBLISHED.title}"
+        meaning = "The same of its entrypoint; all that this installs at its start was there already."
         yield ratio(key, title, meaning, found["theirs"], found["their python"], against)
 
 

@@ -16,6 +16,7 @@ PAGE = """\
 
 Every figure that this project claims, measured in one run against the alternatives. This page is written by
 
+<!-- not run here: it takes minutes, and what it writes would be another page -->
 ```sh
 {command}
 ```
@@ -23,12 +24,14 @@ Every figure that this project claims, measured in one run against the alternati
 and `make bench` prints the same table for your machine. A figure is a ratio where it can be: the seconds of one machine
 say little about those of another, and what disturbs a run disturbs both sides of a ratio.
 
-Measured on {moment}: {machine}. Runnable processes on average over a minute: {load} before, {load_after} after.
+Measured on {moment}: {machine}.
+The load, which is how many programs wanted a core on average over a minute, was {load} when it began and {load_after} when it
+ended; more than the number of cores means that the seconds are longer than they need be.
 
 {table}
-{missing}
-**measured**, **against** and **result** are the middle of all rounds, with the range of their middle half in brackets. A result
-in × is *measured* over *against*, taken round by round; **goal** is what the result should be, where there is a goal.
+{missing}*measured*, *against* and *result* are the middle of all rounds, with the range of their middle half in brackets.
+A result in × is *measured* over *against*, taken round by round. *goal* is what the result should be, where there is a goal
+(`bench/goals.py`); one that is missed says so.
 
 ## What each figure means
 
@@ -38,9 +41,9 @@ in × is *measured* over *against*, taken round by round; **goal** is what the r
 
 - The contenders of a figure run in turn, in each round beginning with another one. A first round, that fills caches and compiles
   modules, does not count.
-- {published} and {torchx} are installed from the package index into environments of their own below `.cache/bench`, with the
-  Python that runs the bench. One that cannot be installed is told and its rows are left out. {published} has everything
-  installed that its entrypoint installs at its start, so what is measured is how long it takes to find that out.
+- {published} and {torchx} are installed from the package index into environments of their own below
+  `.cache/bench`, with the Python that runs the bench. One that cannot be installed is told and its rows are left out.
+  {published} has everything installed that its entrypoint installs at its start.
 - Both entrypoints come from the same call of `build_entrypoint`. Their start is measured to the moment when the user's
   command writes into a named pipe.
 - A log is printed by a real job of the local platform and read after its end, through a pipe. Each reading is checked to be
@@ -66,4 +69,4 @@ def page(figures: Sequence[Figure], machine: Machine, load_after: float, missing
 
 def meaning(figure: Figure) -> str:
     against = f" Against {figure.against_what}." if figure.against_what else ""
-    return f"- {figure.title}: {figure.meaning}{against}"
+    return f"- **{figure.title}**: {figure.meaning}{against}"

@@ -25,10 +25,10 @@ def imports(scale: Scale, rivals: Rivals) -> Iterator[Figure]:
     if published:
         contenders |= {"theirs": timed(published, BARE), "their import": timed(published, IMPORT)}
     found = interleaved(contenders, scale.rounds)
-    meaning = "A program's wait for the package, and nothing else."
+    meaning = "What a program waits for the package alone."
     yield ratio("start.import", "`import tao_sdk`", meaning, found["our import"], found["ours"], "`python -c pass`")
     if published:
-        title = f"the same, {PUBLISHED.title}"
+        title = f"`import tao_sdk` of {PUBLISHED.title}"
         yield ratio(
             "start.import.published", title, meaning, found["their import"], found["theirs"], "`python -c pass`"
         )

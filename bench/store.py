@@ -53,7 +53,7 @@ def listings(store: Store, raw: sqlite3.Connection, scale: Scale) -> Iterator[Fi
     yield ratio("store.list", title, meaning, found["ours"], found["decoded"], "sqlite3, decoded by hand")
     meaning = "What the records cost over the bare text of the database."
     yield ratio(
-        "store.list.rows", "the same, over bare rows", meaning, found["ours"], found["rows"], "sqlite3, as text"
+        "store.list.rows", f"{title}, over bare rows", meaning, found["ours"], found["rows"], "sqlite3, as text"
     )
 
 
@@ -66,9 +66,11 @@ def recordings(store: Store, raw: sqlite3.Connection, scale: Scale) -> Iterator[
         },
         scale.rounds,
     )
-    meaning = "Each event a transaction of its own, that outlives the program but not the power at once (WAL)."
+    meaning = (
+        "Each event is a transaction of its own; it outlives the program at once, the machine a moment later (WAL)."
+    )
     yield ratio("store.events", "record an event", meaning, found["ours"], found["raw"], "sqlite3")
-    yield rate("store.events.rate", "events per second", "The same, as a rate.", found["ours"], 1)
+    yield rate("store.events.rate", "events per second", "Recorded one at a time, by one process.", found["ours"], 1)
 
 
 def each(action: Callable[[], object], times: int) -> Callable[[], float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +24,7 @@ def small_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any],
     page = tmp_path_factory.mktemp("page") / "performance.md"
     command = [sys.executable, "-m", "bench", "--quick", "--alone", "--json", "--write", str(page)]
     answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    return json.loads(answer.stdout), page.read_text()
+    return json.loads(answer.stdout), page.read_text(encoding="utf-8")
 
 
 def by_key(run: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -59,10 +60,21 @@ def test_the_page_has_a_row_and_a_meaning_for_each_figure_and_says_how_it_was_ma
     run, page = small_run
     for figure in run["figures"]:
         assert f"| {figure['title']} |" in page
-        assert f"- {figure['title']}: {figure['meaning']}" in page
+        assert f"- **{figure['title']}**: {figure['meaning']}" in page
     assert "python -m bench --write docs/performance.md" in page
     assert run["machine"]["moment"] in page
     assert run["machine"]["processor"] in page
+
+
+def test_the_page_in_the_docs_has_the_figures_that_the_bench_makes(small_run: tuple[dict[str, Any], str]) -> None:
+    written = without_numbers((ROOT / "docs" / "performance.md").read_text(encoding="utf-8"))
+    for figure in small_run[0]["figures"]:
+        assert without_numbers(f"| {figure['title']} |") in written
+        assert without_numbers(f"- **{figure['title']}**: {figure['meaning']}") in written
+
+
+def without_numbers(text: str) -> str:
+    return re.sub(r"[\d,]+", "N", text)
 
 
 class Unobtainable(Contender):
