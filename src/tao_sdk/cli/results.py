@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +69,7 @@ def results_json(job_id: str, left: Results, copied: list[Path] | None) -> dict[
 
 
 def file_json(file: FileStat) -> dict[str, Any]:
-    return {"path": file.path, "is_dir": file.is_dir, "size": file.size, "mtime": file.mtime}
+    return {"path": file.path, "is_dir": file.is_dir, "size": file.size, "mtime": moment(file)}
 
 
 def results_lines(left: Results) -> list[str]:
@@ -96,20 +97,11 @@ def files(client: Client, out: Output, uri: str, platform: str) -> None:
     there, path = client.files(platform), backend_path(uri)
     stat = there.stat(path)
     inside = sorted(there.list(path), key=lambda each: each.path) if stat.is_dir else []
-    out.object(
-        {
-            "schema": 1,
-            **file_json(stat),
-            "mtime": moment(stat),
-            "files": [{**file_json(each), "mtime": moment(each)} for each in inside],
-        }
-    )
+    out.object({"schema": 1, **file_json(stat), "files": [file_json(each) for each in inside]})
     out.lines(file_line(each) for each in (inside if stat.is_dir else [stat]))
 
 
 def moment(stat: FileStat) -> str | None:
-    from datetime import datetime, timezone
-
     return to_iso(datetime.fromtimestamp(stat.mtime, timezone.utc)) if stat.mtime else None
 
 

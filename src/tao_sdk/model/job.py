@@ -9,6 +9,7 @@ from typing import Any
 
 from tao_sdk.model.clock import to_iso, utc_now
 from tao_sdk.model.plan import Attempt, Ref
+from tao_sdk.model.progress import Progress
 from tao_sdk.model.status import Standing, Status
 
 
@@ -30,7 +31,9 @@ class Job:
     gpu_count: int = 0
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     parent: str | None = None
-    progress: Mapping[str, Any] = field(default_factory=dict[str, Any])  # model/progress.py: Progress.to_json
+    progress: Mapping[str, Any] = field(
+        default_factory=dict[str, Any]
+    )  # Progress.to_json, and where reading the log goes on
     created: datetime = field(default_factory=utc_now)
     started: datetime | None = None
     ended: datetime | None = None
@@ -63,7 +66,7 @@ class Job:
             "gpu_count": self.gpu_count,
             "labels": dict(self.labels),
             "parent": self.parent,
-            "progress": dict(self.progress),
+            "progress": Progress.from_json(self.progress).to_json(),
             "created": to_iso(self.created),
             "started": to_iso(self.started),
             "ended": to_iso(self.ended),
