@@ -44,6 +44,18 @@ def test_a_tail_is_the_end_and_following_goes_on_from_it(client: Client, place: 
     assert client.get_job_logs(job, tail=0) == ""
 
 
+def test_a_tail_counts_the_commands_lines_and_not_the_runners(client: Client, place: Place) -> None:
+    job = run(client, place, "seq 5; sleep 0.5; echo last", outputs=["out"])
+    for _ in range(200):
+        if client.get_job_logs(job, tail=1) == "5\n":
+            break
+        time.sleep(0.05)
+    assert b"".join(client.follow_logs(job, tail=2)) == b"4\n5\nlast\n"
+    assert client.get_job_logs(job, tail=3) == "4\n5\nlast\n"
+    assert client.get_job_logs(job, tail=100) == "1\n2\n3\n4\n5\nlast\n"
+    assert b"".join(client.follow_logs(job, tail=0)) == b""
+
+
 def test_reading_resumes_from_any_cursor_without_loss_or_repeat(client: Client, place: Place) -> None:
     job = client.get_job(
         run(client, place, "for i in $(seq 1 300); do echo line $i; [ $((i % 50)) = 0 ] && sleep 0.05; done; true")

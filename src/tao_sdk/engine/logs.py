@@ -6,7 +6,7 @@ Bytes pass through unchanged and in bounded memory.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from tao_sdk.backends.contract import LogChunk, LogRequest, MiB
@@ -30,11 +30,25 @@ class LogView:
 
 def read(engine: Engine, job_id: str, view: LogView) -> Iterator[bytes]:
     """The log of every attempt, in order; with a tail, of the newest alone. With follow, until the job has ended."""
-    chunks = (chunk.data for chunk in raw(engine, job_id, view.request))
-    return chunks if view.events else without_events(chunks)
+    if view.events:
+        return (chunk.data for chunk in raw(engine, job_id, view.request))
+    request = view.request if view.request.tail is None else past_events(engine, job_id, view.request)
+    return without_events(chunk.data for chunk in raw(engine, job_id, request))
 
 
-def without_events(chunks: Iterator[bytes]) -> Iterator[bytes]:
+def past_events(engine: Engine, job_id: str, request: LogRequest) -> LogRequest:
+    """The request for as many lines more as are the runner's own among the last: a tail counts the command's lines."""
+    wanted = asked = request.tail or 0
+    while True:
+        events = EventFilter()
+        last = raw(engine, job_id, replace(request, tail=asked, follow=False))
+        found = sum(len(events.feed(chunk.data)[1]) for chunk in last)
+        if wanted + found <= asked:
+            return replace(request, tail=asked)
+        asked = wanted + found
+
+
+def without_events(chunks: Iterable[bytes]) -> Iterator[bytes]:
     events = EventFilter()
     for chunk in chunks:
         user, _ = events.feed(chunk)
