@@ -81,12 +81,9 @@ def ours() -> Environment:
 
 
 def install(place: Path, requirements: Sequence[str]) -> None:
-    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
-    if uv is None:
-        raise Missing("uv, which makes its environment, is not installed; run `make setup`.")
-    place.parent.mkdir(parents=True, exist_ok=True)
-    told([uv, "venv", "--quiet", "--clear", "--python", sys.executable, str(place)])
-    told([uv, "pip", "install", "--quiet", "--compile-bytecode", "--python", str(place / "bin/python"), *requirements])
+    shutil.rmtree(place, ignore_errors=True)
+    told([sys.executable, "-m", "venv", str(place)])
+    told([str(place / "bin/pip"), "install", "--quiet", "--disable-pip-version-check", *requirements])
 
 
 def told(command: Sequence[str]) -> None:

@@ -89,7 +89,6 @@ def test_every_dependency_has_its_reason() -> None:
         *(each for extra in project["project"].get("optional-dependencies", {}).values() for each in extra),
         *(each for group in project["dependency-groups"].values() for each in group),
         *project["build-system"]["requires"],
-        "uv",
     ]
     required = {re.split(r"[^\w-]", each)[0] for each in wanted} - {"nvidia-tao-sdk"}
     reasons = rows(DOCS / "dependencies.md", "# Dependencies")

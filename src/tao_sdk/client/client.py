@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -141,7 +142,7 @@ class Client:
 
     def refresh_progress(self, job: Job) -> Job:
         """The job with its progress as of now, from what is new in its log."""
-        return progress.scan(self.engine, job)
+        return progress.scan(self.engine, job, math.inf)
 
     def _look(self, jobs: Sequence[Job]) -> list[Job]:
         seen = [one.job for one in look(self.engine, jobs)]

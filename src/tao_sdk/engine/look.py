@@ -5,6 +5,7 @@ Looking never acts: a failed attempt that is worth another try is reported as du
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -90,7 +91,8 @@ def judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observatio
         pause = timedelta(seconds=wait_before(job.attempt + 1))
         return Looked(_write(engine, job, seen, standing), (seen.ended_at or seen.seen_at) + pause)
     if standing.status.terminal:
-        job = progress.scan(engine, job)  # before the end is told, so that its epochs are told first
+        most = math.inf if hooks.wants_epochs(job) else progress.MOST_AT_ONCE
+        job = progress.scan(engine, job, most)  # before the end is told, so that its epochs are told first
     return Looked(_write(engine, job, seen, standing))
 
 

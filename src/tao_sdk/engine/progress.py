@@ -16,14 +16,14 @@ from tao_sdk.model.progress import Progress, ProgressReader, milestones
 from tao_sdk.runner.events import EventFilter
 from tao_sdk.store import NewEvent
 
-MOST_AT_ONCE = 64 * MiB
+MOST_AT_ONCE = 16 * MiB  # a second or two of work at the worst, so that a look stays a look
 LONGEST_REST = 4096  # bytes kept of a line that is still being written
 
 
-def scan(engine: Engine, job: Job) -> Job:
+def scan(engine: Engine, job: Job, most: float = MOST_AT_ONCE) -> Job:
     """Read on from where the last scan ended, and write down what was found. Two readers at once do not double it.
 
-    At most 64 MiB are read in one call; the next call goes on.
+    Not much more than `most` bytes are read in one call; the next call goes on.
     """
     ref = engine.ref_of(job)
     if ref is None:
@@ -31,7 +31,7 @@ def scan(engine: Engine, job: Job) -> Job:
     kept: Mapping[str, Any] = job.progress if job.progress.get("attempt") == job.attempt else {}
     before = Progress.from_json(kept)
     reading = Reading(ProgressReader(before), str(kept.get("cursor", "")), bytes.fromhex(str(kept.get("rest", ""))))
-    reading.read(engine.backend_of(job), ref)
+    reading.read(engine.backend_of(job), ref, most)
     if not reading.size:
         return job
     after = reading.found[-1] if reading.found else before
@@ -51,11 +51,11 @@ class Reading:
         self.cursor, self.rest, self.size = cursor, rest, 0
         self._reader, self._filter = reader, EventFilter()
 
-    def read(self, backend: Backend, ref: Ref) -> None:
+    def read(self, backend: Backend, ref: Ref, most: float) -> None:
         try:
             for chunk in backend.logs(ref, LogRequest(cursor=self.cursor)):
                 self._take(chunk)
-                if self.size >= MOST_AT_ONCE:
+                if self.size >= most:
                     return
         except (PathNotFound, Unreachable):
             return

@@ -211,13 +211,14 @@ def waiting(evidence: Evidence) -> Diagnosis:
 def nothing_known(evidence: Evidence) -> Diagnosis:
     code = "" if evidence.exit_code is None else f" with exit code {evidence.exit_code}"
     words = f" ({evidence.reason})" if evidence.reason and not code else ""
+    seen = NodeEvent("ended", f"{code.strip() or evidence.reason or evidence.raw}")
     return Diagnosis(
         cause=f"The command ended{code}{words}; no rule explains it.",
         err_class=ErrClass.PROGRAM,
         suggestion="Read the end of the log below; `tao logs` has all of it.",
         evidence=last_lines(evidence),
         rule="nothing_known",
-        events=evidence.events,
+        events=evidence.events or (seen,),
     )
 
 

@@ -21,7 +21,7 @@ from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.secrets import Redactor, Secret, split_secrets
 from tao_sdk.model.settings import Settings
-from tao_sdk.model.spec import EnvValue, JobSpec, check_spec, mint_id
+from tao_sdk.model.spec import EnvValue, JobSpec, checked, mint_id
 from tao_sdk.model.units import format_size
 from tao_sdk.payload.entrypoint import build_entrypoint
 
@@ -62,8 +62,7 @@ class Submission:
 def prepare(engine: Engine, request: Request) -> Planned:
     """All that can be known before anything is sent. Raises SpecError, CredentialError, Unreachable."""
     backend = engine.backend(request.platform)
-    check_spec(request.spec)
-    spec, secrets = with_environment(request.spec, engine.settings)
+    spec, secrets = with_environment(checked(request.spec), engine.settings)
     refuse_open_secrets(spec, Redactor.of(secrets.values()))
     options = read_options(backend, request.options)
     job_id = mint_id(spec.name or spec.image.rpartition("/")[2].partition(":")[0] or "job")

@@ -64,8 +64,8 @@ class Watcher:
             self._safely(self.pass_once)
             self.stop.wait(TURN_SECONDS)
             if not self.engine.store.live() and not self._still_busy():
-                self.deliver()
-                self.fire_callbacks()
+                self._safely(self.deliver)
+                self._safely(self.fire_callbacks)
                 return
 
     def pass_once(self) -> None:

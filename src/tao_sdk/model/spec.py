@@ -83,6 +83,11 @@ def read_spec(values: Mapping[str, Any], where: str = "") -> JobSpec:
     return spec
 
 
+def checked(spec: JobSpec) -> JobSpec:
+    """The same spec, every field read as it is read from a job file: one made in Python may hold anything."""
+    return read_spec({field.name: getattr(spec, field.name) for field in fields(spec)})
+
+
 def stored_spec(data: Mapping[str, Any]) -> JobSpec:
     """A JobSpec from `JobSpec.to_json`; its files' contents are not there, they are in the packed command."""
     values = {name: value for name, value in data.items() if name not in ("files", "env_vars")}

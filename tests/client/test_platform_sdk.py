@@ -1,0 +1,121 @@
+"""The documents' API, on the platform that every machine has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tao_sdk import JobSpec, Secret
+from tao_sdk.model.errors import CredentialError, Refused, SpecError, TaoError
+from tao_sdk.model.settings import Settings
+from tao_sdk.platforms.local import LocalSDK
+
+
+@pytest.fixture
+def sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalSDK]:
+    monkeypatch.chdir(tmp_path)
+    environ = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
+    }
+    with LocalSDK(settings=Settings(environ)) as sdk:
+        yield sdk
+
+
+def test_a_command_without_inputs_and_outputs_runs_as_it_is(sdk: LocalSDK) -> None:
+    job = sdk.create_job("any/image", "echo '{config_path}' $TAO_JOB_ID", gpu_count=0)
+    assert sdk.wait(job.id, timeout=30).status == "Complete"
+    assert sdk.get_job_logs(job.id) == f"{{config_path}} {job.id}\n"
+    assert (job.image, job.platform) == ("any/image", "local")
+
+
+def test_inputs_and_outputs_wrap_the_command(sdk: LocalSDK, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "data.txt").write_text("21")
+    command = f"echo $(( $(cat {tmp_path}/data/data.txt) * 2 )) > {tmp_path}/made/answer.txt"
+    job = sdk.create_job("", command, 0, None, {f"{tmp_path}/data": f"{tmp_path}/in"}, [f"{tmp_path}/made/"])
+    assert sdk.wait(job.id, timeout=30).status == "Complete", sdk.get_job_logs(job.id)
+    assert (Path(sdk.get_job_results_dir(job.id)) / "made" / "answer.txt").read_text() == "42\n"
+
+
+def test_an_input_that_is_not_there_is_an_error_before_anything_runs(sdk: LocalSDK, tmp_path: Path) -> None:
+    with pytest.raises((Refused, SpecError), match="nowhere"):
+        sdk.create_job("", "touch ran", 0, inputs={f"{tmp_path}/data": f"{tmp_path}/nowhere"}, outputs=[])
+    assert sdk.list_jobs() == []
+
+
+def test_an_unknown_keyword_is_named_with_what_was_meant(sdk: LocalSDK) -> None:
+    with pytest.raises(SpecError, match="unknown key 'gpu_idx'. Did you mean gpu_ids?"):
+        sdk.create_job("", "true", gpu_idx=[0])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("gpu_count", "two"), ("time_limit", "soon"), ("labels", [1]), ("retries", -1), ("env_vars", 3)],
+)
+def test_a_spec_made_in_python_is_checked_like_one_from_a_file(sdk: LocalSDK, field: str, value: Any) -> None:
+    with pytest.raises(SpecError, match=f"{field} is"):
+        sdk.submit(JobSpec(command="true", **{field: value}), "local")
+    assert sdk.list_jobs() == []
+
+
+def test_another_sdk_with_the_same_state_file_finds_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = Settings({"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TAO_SDK_STATE_DIR": str(tmp_path / "state")})
+    with LocalSDK(state_file=tmp_path / "my_state.json", settings=settings) as first:
+        job = first.create_job("", "echo found", gpu_count=0)
+    with LocalSDK(state_file=str(tmp_path / "my_state.db"), settings=settings) as second:
+        assert second.wait(job.id, timeout=30).status == "Complete"
+        assert second.get_job_logs(job.id, tail=5) == "found\n"
+
+
+def test_jobs_of_other_platforms_are_not_listed(sdk: LocalSDK) -> None:
+    job = sdk.create_job("", "true", gpu_count=0)
+    assert [found.id for found in sdk.list_jobs()] == [job.id]
+    assert sdk.list_jobs(platform="docker", look=False) == []
+
+
+def test_a_parent_is_remembered(sdk: LocalSDK) -> None:
+    first = sdk.create_job("", "true", gpu_count=0)
+    second = sdk.create_job("", "true", gpu_count=0, parent_job_id=first.id)
+    assert [job.id for job in sdk.list_jobs(parent=first.id)] == [second.id]
+
+
+def test_paths_are_looked_at_and_a_missing_one_is_no_error_of_the_look(sdk: LocalSDK, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "b").touch()
+    (tmp_path / "data" / "a").mkdir()
+    assert sdk.check_path(f"file://{tmp_path}/data") is True
+    assert sdk.check_path(f"{tmp_path}/nothing") is False
+    assert sdk.list_path(str(tmp_path / "data")) == ["a", "b"]
+    with pytest.raises(TaoError, match="s3:// cannot be looked at yet"):
+        sdk.check_path("s3://bucket/key")
+
+
+def test_a_failed_job_is_analysed_in_the_documented_form(sdk: LocalSDK) -> None:
+    job = sdk.create_job("", "exit 3", gpu_count=0)
+    sdk.wait(job.id, timeout=30)
+    analysis = sdk.get_failure_analysis(job.id)
+    assert analysis is not None
+    assert analysis["err_class"] == "ERR_PROGRAM"
+    assert analysis["suggestion"]
+    assert {"node_event_name", "message"} == set(analysis["job_failure_by_node_event"][0])
+    good = sdk.create_job("", "true", gpu_count=0)
+    sdk.wait(good.id, timeout=30)
+    assert sdk.get_failure_analysis(good.id) is None
+
+
+def test_what_the_sdk_sets_wins_over_the_callers_environment(sdk: LocalSDK) -> None:
+    env = {"TAO_JOB_ID": "mine", "DOCKER_HOST": "tcp://x", "WORLD": "kept", "TOKEN_A": Secret("hidden-value")}
+    job = sdk.create_job("", "echo $TAO_JOB_ID ${DOCKER_HOST:-none} $WORLD ${#TOKEN_A}", gpu_count=0, env_vars=env)
+    sdk.wait(job.id, timeout=30)
+    assert sdk.get_job_logs(job.id) == f"{job.id} none kept 12\n"
+
+
+def test_a_missing_marked_secret_is_a_credential_error(sdk: LocalSDK) -> None:
+    with pytest.raises(CredentialError, match="MY_PASSPHRASE"):
+        sdk.create_job("", "true", gpu_count=0, secrets=["MY_PASSPHRASE"])
