@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import logging
 import stat
 from pathlib import Path
 
 import click
 import pytest
-from conftest import Tao  # pyright: ignore
+from tao_command import Tao
 
 from tao_sdk.cli import exit_codes
 from tao_sdk.cli.failure import Detached, tell
+from tao_sdk.cli.log_lines import tell_warnings
 from tao_sdk.model import errors
 from tao_sdk.model.status import Status
 
@@ -154,7 +156,7 @@ def test_a_state_folder_that_is_not_absolute_is_told(tao: Tao) -> None:
 def test_a_terminal_without_our_letters_gets_others(tao: Tao, encoding: str) -> None:
     ran = tao("run", "--gpus", "0", "--", "echo é✓", PYTHONIOENCODING=encoding, PYTHONUTF8="0")
     assert ran.code == 0, ran.err
-    assert "Complete in" in ran.out
+    assert "+ Complete in" in ran.out
 
 
 def test_state_file_is_taken_before_and_after_the_verb(tao: Tao) -> None:
@@ -164,3 +166,25 @@ def test_state_file_is_taken_before_and_after_the_verb(tao: Tao) -> None:
     assert tao("ls", "--json").json == []
     assert Path(one).exists()
     assert tao("--state-file", one, "wait", job).code == 0
+
+
+def test_a_warning_of_the_watcher_is_a_line_and_its_traceback_a_private_file(
+    state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logger = logging.getLogger("tao_sdk")
+    monkeypatch.setattr(logger, "handlers", list(logger.handlers))
+    monkeypatch.setattr(logger, "propagate", True)
+    tell_warnings(printed=True)
+    logger.warning("watching goes on after: %s", "no answer")
+    try:
+        raise ZeroDivisionError("with tok-0123456789")
+    except ZeroDivisionError:
+        logger.exception("watching goes on after an unexpected error")
+    first, second = capsys.readouterr().err.splitlines()
+    [kept] = (state / "crashes").iterdir()
+    assert first == "warning: watching goes on after: no answer"
+    assert second.startswith("warning: watching goes on after an unexpected error")
+    assert str(kept) in second
+    tell_warnings(printed=False)
+    logger.warning("not in the middle of a screen")
+    assert capsys.readouterr().err == ""

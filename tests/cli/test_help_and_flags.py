@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import COMMAND, Ended, Tao  # pyright: ignore
+from tao_command import COMMAND, Ended, Tao
 
 from tao_sdk.backends.registry import backend_class
 from tao_sdk.cli.flags import SPEC, given

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Ended, Tao  # pyright: ignore
+from tao_command import Ended, Tao
 
 from tao_sdk.cli import exit_codes
 from tao_sdk.cli.verbs import VERBS

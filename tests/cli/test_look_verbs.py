@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from conftest import COMMAND, Ended, Tao  # pyright: ignore
+from tao_command import COMMAND, Ended, Tao
 
 
 def test_ls_lists_the_newest_first(ended: Ended) -> None:

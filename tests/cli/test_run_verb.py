@@ -6,11 +6,11 @@ import re
 import signal
 import time
 
-from conftest import TRAINING, Tao  # pyright: ignore
+from tao_command import TRAINING, Tao
 
 
 def test_a_job_file_runs_to_its_end_and_says_how_it_went(tao: Tao) -> None:
-    tao.write("digits.yaml", f'command: mkdir -p "$TAO_RESULTS_DIR" && {TRAINING}\ngpu_count: 0\n')
+    tao.write("digits.yaml", f'command: echo kept > "$TAO_RESULTS_DIR/kept"; {TRAINING}\ngpu_count: 0\n')
     ran = tao("run", "digits.yaml")
     assert ran.code == 0, ran.err
     lines = ran.out.splitlines()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 import shlex
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -180,6 +181,7 @@ def detached(out: Output, job: Job) -> int:
 def watched(client: Client, out: Output, job: Job) -> int:
     from tao_sdk.cli.watching import ended_with_events, ended_with_screen
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be told to end is to detach, too
     try:
         ended = (ended_with_events if out.json else ended_with_screen)(client, out, job)
     except KeyboardInterrupt:
