@@ -112,6 +112,7 @@ def test_an_exit_record_that_a_power_cut_emptied_counts_as_none(machine: Machine
     ("seen", "phase", "words"),
     [
         (Seen(), Phase.PENDING, "submit has not been finished"),
+        (Seen(supervisor=Life.TAKEN), Phase.PENDING, "starting"),
         (Seen(supervisor=Life.ALIVE), Phase.PENDING, "starting"),
         (Seen(supervisor=Life.ALIVE, waiting="waits for 2 free GPUs"), Phase.PENDING, "waits for 2 free GPUs"),
         (Seen(supervisor=Life.ALIVE, process=Life.ALIVE, pid=7), Phase.RUNNING, "process 7"),

@@ -24,7 +24,7 @@ from tao_sdk.backends.local import logs, parse, render, sight
 from tao_sdk.backends.local import survey as look
 from tao_sdk.backends.local.facts import LocalFacts
 from tao_sdk.backends.local.files import LocalFiles
-from tao_sdk.backends.local.folder import Folder, create, take
+from tao_sdk.backends.local.folder import Folder, create, is_taken, take
 from tao_sdk.backends.local.options import LocalOptions
 from tao_sdk.backends.local.request import Request
 from tao_sdk.model.diagnosis import Diagnosis, Evidence
@@ -136,7 +136,7 @@ class LocalBackend:
         record = parse.json_object(folder.text("attempt"))
         if record is None or record["store_id"] != attempt.store_id:
             return None
-        begun = bool(seen.exit) or seen.process is not parse.Life.NEVER or seen.supervisor.living
+        begun = bool(seen.exit) or seen.process is not parse.Life.NEVER or seen.supervised
         return Ref(
             platform=self.platform,
             endpoint=self.endpoint,
@@ -258,7 +258,7 @@ class Ending:
         supervisor, leader = self.folder.identity("supervisor"), self.folder.identity("process")
         if supervisor and supervisor.alive:
             self.tell(supervisor)
-        elif supervisor and not supervisor.this_space and sight.is_locked(self.folder):
+        elif supervisor and not supervisor.this_space and is_taken(self.folder.file("lock")):
             return False  # it runs in another container of this machine, where its supervisor sees the mark
         elif leader:
             self.end(leader)

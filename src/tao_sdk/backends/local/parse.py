@@ -28,6 +28,7 @@ class Life(Enum):
     """What became of a recorded process."""
 
     NEVER = "never"  # there is no record
+    TAKEN = "taken"  # there is no record yet, but someone is about to start it
     ALIVE = "alive"
     STOPPED = "stopped"  # by SIGSTOP
     GONE = "gone"
@@ -36,7 +37,7 @@ class Life(Enum):
 
     @property
     def living(self) -> bool:
-        return self in (Life.ALIVE, Life.STOPPED)
+        return self in (Life.TAKEN, Life.ALIVE, Life.STOPPED)
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,11 @@ class Seen:
     waiting: str = ""
     exit: Mapping[str, Any] | None = None
     outcome: Outcome | None = None  # what the job's manifest says, looked at when nothing else knows
+
+    @property
+    def supervised(self) -> bool:
+        """Whether a supervisor has taken charge and said so."""
+        return self.supervisor.living and self.supervisor is not Life.TAKEN
 
 
 LOST = {
