@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 import pytest
-from tao_command import Tao
+from tao_command import Ran, Tao
 
 from tao_sdk.cli import exit_codes
 from tao_sdk.cli.failure import Detached, tell
@@ -87,6 +88,7 @@ def test_a_secret_of_the_environment_is_in_no_error(capsys: pytest.CaptureFixtur
     tell(errors.Unreachable("The server said: bad token tok-0123456789"), [])
     tell(errors.Unreachable("bad tok-9876543210"), ["run", "--env", "OTHER_TOKEN=tok-9876543210"])
     tell(errors.Unreachable("bad tok-5555555555"), ["run", "--env=OTHER_TOKEN=tok-5555555555"])
+    tell(errors.Unreachable("bad tok-7777777777"), ["run", "--secret", "LOGIN", "--env", "LOGIN=tok-7777777777"])
     assert "tok-" not in capsys.readouterr().err
 
 
@@ -132,18 +134,18 @@ def test_an_error_is_told_also_where_its_traceback_cannot_be_kept(
         ("ls", "--label", "novalue"),
     ],
 )
-def test_wrong_usage_ends_with_2_and_few_lines(tao: Tao, args: tuple[str, ...]) -> None:
-    ran = tao(*args)
+def test_wrong_usage_ends_with_2_and_few_lines(typed: Callable[..., Ran], args: tuple[str, ...]) -> None:
+    ran = typed(*args)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("error: ")
     assert len(ran.err.splitlines()) <= 3
-    shown = tao(*args, "--json")
+    shown = typed(*args, "--json")
     assert set(shown.error) == {"code", "message", "cause", "next"}
 
 
-def test_a_verb_that_was_mistyped_is_told_with_what_was_meant(tao: Tao) -> None:
-    assert "Did you mean status?" in tao("statsu").err
-    assert "tao run job.yaml" in tao("job.yaml").err
+def test_a_verb_that_was_mistyped_is_told_with_what_was_meant(typed: Callable[..., Ran]) -> None:
+    assert "Did you mean status?" in typed("statsu").err
+    assert "tao run job.yaml" in typed("job.yaml").err
 
 
 def test_a_state_folder_that_is_not_absolute_is_told(tao: Tao) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tao_command import COMMAND, Ended, Tao
+from tao_command import COMMAND, Ended, Ran, Tao
 
 from tao_sdk.backends.registry import backend_class
 from tao_sdk.cli.flags import SPEC, given
@@ -44,8 +45,8 @@ def test_help_loads_no_verb_and_no_client() -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_has_help_and_json(tao: Tao, verb: str) -> None:
-    ran = tao(verb, "--help")
+def test_every_verb_has_help_and_json(typed: Callable[..., Ran], verb: str) -> None:
+    ran = typed(verb, "--help")
     assert (ran.code, ran.err) == (0, "")
     assert "--json" in ran.out
 
@@ -54,8 +55,8 @@ def test_without_a_verb_help_is_shown(tao: Tao) -> None:
     assert tao().out == tao("--help").out
 
 
-def test_the_version_is_told(tao: Tao) -> None:
-    assert tao("--version").out.startswith("tao 8.")
+def test_the_version_is_told(typed: Callable[..., Ran]) -> None:
+    assert typed("--version").out.startswith("tao 8.")
 
 
 def test_every_field_of_a_job_and_every_option_of_its_platform_is_a_flag_of_run(tao: Tao) -> None:
@@ -117,8 +118,8 @@ def test_the_same_file_can_be_typed_with_another_name_in_the_job(tao: Tao) -> No
         (["stray", "words"], "Got unexpected extra argument"),
     ],
 )
-def test_a_flag_that_makes_no_sense_is_told(tao: Tao, flags: list[str], told: str) -> None:
-    ran = tao("run", *flags, "--", "true")
+def test_a_flag_that_makes_no_sense_is_told(typed: Callable[..., Ran], flags: list[str], told: str) -> None:
+    ran = typed("run", *flags, "--", "true")
     assert (ran.code, ran.out) == (2, "")
     assert told in ran.err
 
@@ -143,5 +144,5 @@ def test_bash_completes_verbs_flags_and_job_ids(ended: Ended) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_there_is_a_completion_script_for_each_shell(tao: Tao, shell: str) -> None:
-    assert "_TAO_COMPLETE" in tao("completion", shell).out
+def test_there_is_a_completion_script_for_each_shell(typed: Callable[..., Ran], shell: str) -> None:
+    assert "_TAO_COMPLETE" in typed("completion", shell).out

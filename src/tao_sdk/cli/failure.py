@@ -9,6 +9,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 
 import click
@@ -102,9 +103,11 @@ def secrets_around(argv: list[str]) -> Iterator[str]:
     settings = Settings.load()
     for source in (settings.environ, env_file(settings)):
         yield from (value for name, value in source.items() if is_secret_name(name))
+    marked = {name for flag, name in pairwise(argv) if flag in ("--secret", "--secrets")}
     for word in argv:
         parts = word.split("=")
-        yield from ("=".join(parts[index + 1 :]) for index, name in enumerate(parts[:-1]) if is_secret_name(name))
+        secret = [index for index, name in enumerate(parts[:-1]) if is_secret_name(name) or name in marked]
+        yield from ("=".join(parts[index + 1 :]) for index in secret)
 
 
 def env_file(settings: Settings) -> Mapping[str, str]:

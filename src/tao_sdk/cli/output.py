@@ -58,6 +58,13 @@ class Output:
         shown = textwrap.fill(text, shutil.get_terminal_size((80, 24)).columns) if sys.stderr.isatty() else text
         print(click.style(shown, dim=True) if has_color(sys.stderr) else shown, file=sys.stderr, flush=True)
 
+    def aside(self, text: str, value: Any) -> None:
+        """What is worth knowing and no result: a line on stderr, with --json an object there."""
+        if self.json:
+            print(json.dumps(value), file=sys.stderr, flush=True)
+        else:
+            self.note(text)
+
     def object(self, value: Any) -> None:
         """The one JSON value of a command; nothing without --json."""
         if self.json:

@@ -165,9 +165,9 @@ def run(
     except SpecError as error:
         raise wanted.located(error) from None
     for finding in submission.findings:
-        out.note(show.finding(finding))
+        out.aside(show.finding(finding), {"finding": finding.to_json()})
     for note in submission.notes:
-        out.note(f"note: {note}")
+        out.aside(f"note: {note}", {"note": note})
     return detached(out, submission.job) if detach else watched(client, out, submission.job)
 
 
