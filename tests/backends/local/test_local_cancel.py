@@ -122,6 +122,16 @@ def test_canceling_what_is_over_is_true_and_changes_nothing(machine: Machine) ->
     assert machine.backend.cancel(ref, GRACE)
 
 
+def test_a_job_that_was_lost_is_not_canceled_afterwards(machine: Machine) -> None:
+    ref = machine.submit("sleep 300")
+    leader = machine.identity(ref, "process")
+    machine.kill_supervisor(ref)
+    os.killpg(leader.pid, signal.SIGKILL)
+    until(lambda: machine.see(ref).phase is Phase.FAILED)
+    assert machine.backend.cancel(ref, GRACE)
+    assert machine.see(ref).reason == "its supervisor was killed; the exit code is not known"
+
+
 def test_a_job_that_ended_by_itself_before_the_signal_is_not_canceled(machine: Machine) -> None:
     """The command has ended, what it left running has not: it is cleared up, and a cancel only hurries that."""
     ref = machine.submit("(trap '' TERM; echo deaf; while :; do sleep 0.02; done) & sleep 0.3; exit 5")

@@ -268,3 +268,5 @@ def test_a_supervisor_that_cannot_start_is_told_and_nothing_runs(machine: Machin
     (machine.folder_of(plan) / "trouble").mkdir()
     with pytest.raises(Refused, match="supervisor could not be started"):
         machine.start(plan)
+    assert machine.backend.find(plan.attempt) is None
+    assert list(machine.folder_of(plan).parent.iterdir()) == [machine.state / "local" / ".aside"]

@@ -117,6 +117,7 @@ class LocalBackend:
         try:
             process.start(argv, message, START_SECONDS)
         except NotStarted as error:
+            self.discard(folder)
             raise Refused(f"The job's supervisor could not be started: {str(error).splitlines()[-1]}") from error
         except TimeoutError as error:
             raise Unreachable(str(error)) from error
@@ -215,9 +216,21 @@ class LocalBackend:
             return
         if not self.cancel(ref, timedelta(seconds=render.GRACE)):
             raise Unreachable(f"{ref.native_id} still runs.", "It could not be ended in time.", "Try again.")
+        self.remove(folder)
+
+    def remove(self, folder: Path) -> None:
+        """At once for everybody else, however long it takes."""
         gone = self.aside / f"{folder.name}.{random.token_hex(8)}"
         folder.rename(gone)
         shutil.rmtree(gone)
+
+    def discard(self, folder: Folder) -> None:
+        """Take back an attempt that nobody has started; while it is locked, nobody can."""
+        lock = take(folder.file("lock"))
+        if lock is not None:
+            if not folder.has("process") and not folder.has("exit"):
+                self.remove(Path(folder.path))
+            os.close(lock)
 
     def doctor(self) -> list[Finding]:
         return look.doctor(self.settings.environ, self.state_dir)
@@ -261,7 +274,7 @@ class Ending:
         elif supervisor and not supervisor.this_space and is_taken(self.folder.file("lock")):
             return False  # it runs in another container of this machine, where its supervisor sees the mark
         elif leader:
-            self.end(leader)
+            return self.end(leader)
         else:
             self.forestall()
         return self.folder.has("exit")
@@ -271,15 +284,18 @@ class Ending:
             process.tell(supervisor, signal.SIGTERM)
             self.told = True
 
-    def end(self, leader: process.Identity) -> None:
-        """Without a supervisor: ask the job to end, kill it when its time is up, write it down when it is gone."""
+    def end(self, leader: process.Identity) -> bool:
+        """Without a supervisor: ask the job to end, kill it when its time is up, write it down when that is why it ended."""
         if not process.groups(leader):
-            self.folder.record_exit(parse.canceled(sight.began(self.folder), time.time()))
-        elif not self.asked_at:
+            if self.asked_at:
+                self.folder.record_exit(parse.canceled(sight.began(self.folder), time.time()))
+            return True
+        if not self.asked_at:
             process.ask_to_end(leader)
             self.asked_at = time.monotonic()
         elif time.monotonic() > self.asked_at + self.grace:
             process.kill(leader)
+        return False
 
     def forestall(self) -> None:
         """Before anybody has taken charge: nobody will any more. Whoever is about to sees the mark."""
