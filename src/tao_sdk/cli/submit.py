@@ -27,7 +27,7 @@ from tao_sdk.model.spec import JobSpec, read_spec
 
 if TYPE_CHECKING:
     from tao_sdk.client.client import Client
-    from tao_sdk.engine.submit import Planned
+    from tao_sdk.engine.prepare import Planned
     from tao_sdk.model.job import Job
 
 DEFAULT_PLATFORM = "local"
@@ -49,13 +49,16 @@ class Submitting(click.Command):
         record = options_class(ctx.meta.get("tao.platform", DEFAULT_PLATFORM))
         return [*own, *flags(JobSpec, SPEC), *(flags(record, OPTION, OWN_FLAGS) if record else [])]
 
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- COMMAND ...]"]
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         groups: dict[str, list[tuple[str, str]]] = {"Options": [], "What to run": [], "How to run it": []}
         groups[(how := f"How to run it on {ctx.meta['tao.platform']}")] = groups.pop("How to run it")
         for param in self.get_params(ctx):
             name = param.name or ""
             group = "What to run" if name.startswith(SPEC) else how if name.startswith(OPTION) else "Options"
-            if record := param.get_help_record(ctx):
+            if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
                 groups[group].append(record)
         for title, records in groups.items():
             if records:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ from tao_sdk.model.fields import settings_of, unknown_field
 from tao_sdk.model.job import Job
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec, read_spec
-from tao_sdk.model.status import Status
 
 
 class PlatformSDK(Client):
@@ -19,8 +18,6 @@ class PlatformSDK(Client):
 
     `poll_interval` is accepted for the documents' sake; each backend declares how often looking at it is polite.
     """
-
-    platform = ""
 
     def __init__(
         self,
@@ -59,28 +56,6 @@ class PlatformSDK(Client):
         options = {name: value for name, value in more.items() if name in option_fields}
         spec = read_spec({**named, **data, **values})
         return self.submit(spec, self.platform, options, parent=more.get("parent_job_id")).job
-
-    def list_jobs(
-        self,
-        *,
-        statuses: Collection[Status] = (),
-        platform: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        parent: str | None = None,
-        limit: int | None = None,
-        look: bool = True,
-    ) -> list[Job]:
-        """This platform's jobs, newest first; those of another when it is named."""
-        where = platform or self.platform
-        return super().list_jobs(
-            statuses=statuses, platform=where, labels=labels, parent=parent, limit=limit, look=look
-        )
-
-    def check_path(self, remote_path: str, platform: str | None = None) -> bool:
-        return super().check_path(remote_path, platform or self.platform)
-
-    def list_path(self, remote_path: str, platform: str | None = None) -> list[str]:
-        return super().list_path(remote_path, platform or self.platform)
 
     def get_job_replicas(self, job_id: str) -> list[dict[str, Any]]:
         """One entry per place that the job runs in, as far as the backend tells them apart."""

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.logs import drain
-from tao_sdk.engine.submit import change, hand_over, lease_of, read_options
+from tao_sdk.engine.prepare import read_options
+from tao_sdk.engine.submit import change, hand_over, lease_of
 from tao_sdk.model.errors import Refused
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.plan import Plan
