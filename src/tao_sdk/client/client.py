@@ -48,8 +48,10 @@ class Client:
         *,
         settings: Settings | None = None,
         watch: bool = False,
+        poll_interval: float | None = None,
         epoch_milestone_interval: int = hooks.MILESTONE,
     ) -> None:
+        self.poll_interval = poll_interval
         self.settings = settings or Settings.load()
         stored = open_engine_store(state_file, self.settings.state_dir)
         self.engine = Engine(self.settings, stored.store, stored.keyring, stored.log_copies)
@@ -239,7 +241,7 @@ class Client:
 
     def watch(self, stop: threading.Event | None = None) -> None:
         """Carry the live jobs to their end, in this thread; returns when none is live, or `stop` is set."""
-        Watcher(self.engine, self._callbacks, stop or self._stop).run()
+        Watcher(self.engine, self._callbacks, stop or self._stop, self.poll_interval).run()
 
     def _start_watching(self) -> None:
         if self._watching is None or not self._watching.is_alive():

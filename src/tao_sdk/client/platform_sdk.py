@@ -16,7 +16,7 @@ from tao_sdk.model.spec import JobSpec, read_spec
 class PlatformSDK(Client):
     """Runs jobs on one platform. An instance that holds live jobs watches them, so failures are retried and hooks fire.
 
-    `poll_interval` is accepted for the documents' sake; each backend declares how often looking at it is polite.
+    `poll_interval` is how often (seconds) the watcher looks at least; not given, as often as each backend says is polite.
     """
 
     def __init__(
@@ -28,8 +28,13 @@ class PlatformSDK(Client):
         settings: Settings | None = None,
         watch: bool = True,
     ) -> None:
-        self.poll_interval = poll_interval
-        super().__init__(state_file, settings=settings, watch=watch, epoch_milestone_interval=epoch_milestone_interval)
+        super().__init__(
+            state_file,
+            settings=settings,
+            watch=watch,
+            poll_interval=poll_interval,
+            epoch_milestone_interval=epoch_milestone_interval,
+        )
 
     def create_job(
         self,

@@ -53,6 +53,7 @@ class Watcher:
     engine: Engine
     callbacks: hooks.Callbacks = field(default_factory=hooks.Callbacks)
     stop: threading.Event = field(default_factory=threading.Event)
+    poll_seconds: float | None = None  # None: as often as each backend says is polite
     _paces: dict[Endpoint, Pace] = field(default_factory=dict[Endpoint, Pace])
     _retry_at: dict[tuple[str, int], datetime] = field(default_factory=dict[tuple[str, int], datetime])
     _busy: dict[str, threading.Thread] = field(default_factory=dict[str, threading.Thread])
@@ -107,7 +108,8 @@ class Watcher:
 
     def _attend(self, endpoint: Endpoint, jobs: list[Job]) -> None:
         if endpoint not in self._paces:
-            self._paces[endpoint] = Pace(self.engine.backend(*endpoint).capabilities.poll_seconds)
+            polite = self.engine.backend(*endpoint).capabilities.poll_seconds
+            self._paces[endpoint] = Pace(self.poll_seconds or polite)
         if not self.engine.keep_watch("watch:" + "/".join(endpoint), LEASE_SECONDS):
             return self._paces[endpoint].looked(changed=False)
         before = {job.id: job.standing for job in jobs}
