@@ -108,6 +108,16 @@ def test_a_closed_pipe_is_quiet(ended: Ended) -> None:
     assert done.stderr == ""
 
 
+def test_a_full_disk_under_the_output_is_told_in_the_systems_words(ended: Ended) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*COMMAND, "ls"], cwd=ended.tao.home, env=ended.tao.env, stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 70
+    assert done.stderr.startswith("error: The system refused: No space left on device.\n")
+    assert len(done.stderr.splitlines()) == 2
+
+
 def test_looking_loads_neither_yaml_nor_rich(ended: Ended) -> None:
     script = (
         "import sys, json; from tao_sdk.cli.main import run; code = run(['ls', '--json']);"

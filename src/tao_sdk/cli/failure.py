@@ -72,21 +72,24 @@ def wants_json(argv: list[str]) -> bool:
 
 
 class Bug(TaoError):
-    """An error that nobody foresaw: this program's fault, not the caller's."""
+    """An error that nobody foresaw: this program's fault, or a system that refuses what it should not."""
 
     code = "bug"
 
 
 def bug(error: BaseException, argv: list[str]) -> Bug:
     """Keep the traceback in a private file and name the file. The text of the error may hold anything, so it is not printed."""
-    what = f"tao met an error of its own ({type(error).__name__})."
+    what, do = f"tao met an error of its own ({type(error).__name__}).", "Please report it with this file:"
+    if isinstance(error, OSError) and error.strerror:
+        about = f" ({error.filename})" if error.filename else ""
+        what, do = f"The system refused: {error.strerror}{about}.", "What was being done is in"
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     command = " ".join(shlex.quote(word) for word in argv)
     try:
         path = keep(Redactor.of(secrets_around(argv))(f"tao {command}\n\n{text}"))
     except OSError as unwritable:
-        return Bug(what, f"Its traceback could not be kept: {unwritable.strerror}.")
-    return Bug(what, "", f"Please report it with this file: {path}")
+        return Bug(what, f"The details could not be kept: {unwritable.strerror}.")
+    return Bug(what, "", f"{do} {path}")
 
 
 def keep(text: str) -> Path:

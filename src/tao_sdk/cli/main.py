@@ -89,8 +89,9 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     code = run(list(sys.argv[1:] if argv is None else argv))
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        code = nobody_reads()
+    except OSError:
+        gone = nobody_reads()
+        code = code or gone
     raise SystemExit(code)
 
 
