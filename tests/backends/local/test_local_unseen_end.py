@@ -114,6 +114,8 @@ def test_an_exit_record_that_a_power_cut_emptied_counts_as_none(machine: Machine
         (Seen(), Phase.PENDING, "submit has not been finished"),
         (Seen(supervisor=Life.TAKEN), Phase.PENDING, "starting"),
         (Seen(supervisor=Life.ALIVE), Phase.PENDING, "starting"),
+        (Seen(supervisor=Life.STOPPED, supervisor_pid=7), Phase.PENDING, "kill -CONT 7"),
+        (Seen(supervisor=Life.STOPPED, process=Life.GONE, supervisor_pid=7), Phase.RUNNING, "kill -CONT 7"),
         (Seen(supervisor=Life.ALIVE, waiting="waits for 2 free GPUs"), Phase.PENDING, "waits for 2 free GPUs"),
         (Seen(supervisor=Life.ALIVE, process=Life.ALIVE, pid=7), Phase.RUNNING, "process 7"),
         (Seen(supervisor=Life.ALIVE, process=Life.STOPPED, pid=7), Phase.PAUSED, "stopped"),

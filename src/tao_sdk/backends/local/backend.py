@@ -282,6 +282,7 @@ class Ending:
     def tell(self, supervisor: process.Identity) -> None:
         if not self.told:
             process.tell(supervisor, signal.SIGTERM)
+            process.tell(supervisor, signal.SIGCONT)
             self.told = True
 
     def end(self, leader: process.Identity) -> bool:

@@ -47,6 +47,7 @@ class Seen:
     supervisor: Life = Life.NEVER
     process: Life = Life.NEVER
     pid: int = 0
+    supervisor_pid: int = 0
     started: float | None = None  # seconds since the epoch
     waiting: str = ""
     exit: Mapping[str, Any] | None = None
@@ -74,12 +75,18 @@ def observation(seen: Seen) -> Observation:
     if seen.process.living:
         return running(seen)
     if seen.supervisor.living:
-        if seen.process is not Life.NEVER:
-            return Observation(Phase.RUNNING, "its last processes are ending", started_at=moment(seen.started))
-        return Observation(Phase.PENDING, "waiting" if seen.waiting else "starting", reason=seen.waiting)
+        return between(seen)
     if seen.process is Life.NEVER and seen.supervisor is Life.NEVER:
         return Observation(Phase.PENDING, "submit has not been finished")
     return lost(seen)
+
+
+def between(seen: Seen) -> Observation:
+    """Before the job, or after it: the supervisor is busy, unless someone has stopped it."""
+    stopped = f"its supervisor is stopped; kill -CONT {seen.supervisor_pid}" if seen.supervisor is Life.STOPPED else ""
+    if seen.process is Life.NEVER:
+        return Observation(Phase.PENDING, "waiting" if seen.waiting else "starting", reason=stopped or seen.waiting)
+    return Observation(Phase.RUNNING, "its last processes are ending", reason=stopped, started_at=moment(seen.started))
 
 
 def running(seen: Seen) -> Observation:

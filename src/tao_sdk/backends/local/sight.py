@@ -5,6 +5,7 @@ However many are looked at, no program is started and /proc is walked at most on
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -30,7 +31,7 @@ class Sight:
             return seen
         if ended := exit_record(folder.text("exit")):  # written between the two looks
             return Seen(exit=ended)
-        return Seen(seen.supervisor, seen.process, seen.pid, seen.started, outcome=outcome(results_dir, attempt))
+        return replace(seen, outcome=outcome(results_dir, attempt))
 
     def see_processes(self, folder: Folder) -> Seen:
         supervisor, process = folder.identity("supervisor"), folder.identity("process")
@@ -39,6 +40,7 @@ class Sight:
             supervisor=life,
             process=self.life_of_session(process, folder, supervised=life.living),
             pid=process.pid if process else 0,
+            supervisor_pid=supervisor.pid if supervisor else 0,
             started=began(folder),
             waiting="" if process else folder.text("waiting"),
         )
