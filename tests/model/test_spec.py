@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tao_sdk.model.errors import SpecError
-from tao_sdk.model.secrets import Redactor, Secret, SecretRef, split_secrets
+from tao_sdk.model.secrets import Redactor, Secret, SecretRef, is_secret_name, split_secrets
 from tao_sdk.model.spec import JobSpec, dns_label, mint_id, read_spec, stored_spec
 from tao_sdk.model.units import format_duration, parse_duration, parse_size
 
@@ -71,6 +71,11 @@ def test_durations_and_sizes_as_people_write_them() -> None:
 
 def test_no_form_of_a_secret_shows_its_value() -> None:
     assert "hunter22" not in repr(Secret("hunter22")) + str(Secret("hunter22")) + f"{Secret('hunter22')}"
+
+
+def test_a_name_is_secret_by_its_words_but_for_the_few_that_are_known_not_to_be() -> None:
+    assert all(map(is_secret_name, ("NGC_KEY", "hf_token", "DB_PASSWORD", "AWS_SECRET_ACCESS_KEY")))
+    assert not any(map(is_secret_name, ("SSH_KEY_PATH", "TOKENIZERS_PARALLELISM", "PATH", "S3_BUCKET_NAME")))
 
 
 def test_the_longest_secret_is_replaced_first() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
-_NOT_SECRET = frozenset({"SSH_KEY_PATH"})  # a path to a key is no key
+_NOT_SECRET = frozenset({"SSH_KEY_PATH", "TOKENIZERS_PARALLELISM"})  # a path to a key is no key, a tokenizer no token
 SHORTEST_REDACTED = 6  # shorter values occur in ordinary text; hiding them would hide the text
 
 
