@@ -135,7 +135,7 @@ class LocalBackend:
         """The Ref of a folder; not ready while nobody has taken charge of it. None when there is none, or a stranger's."""
         folder = self.folder(attempt)
         record = parse.json_object(folder.text("attempt"))
-        if record is None or record["store_id"] != attempt.store_id:
+        if record is None or record.get("store_id") != attempt.store_id:
             return None
         begun = bool(seen.exit) or seen.process is not parse.Life.NEVER or seen.supervised
         return Ref(

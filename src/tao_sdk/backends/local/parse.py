@@ -192,9 +192,26 @@ def moment(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc)
 
 
+EXIT_RECORD: Mapping[str, tuple[type, ...]] = {
+    "exit_code": (int, type(None)), "signal": (int,), "canceled": (bool,), "time_limit": (int, float),
+    "told_to_end": (bool,), "trouble": (str,), "oom_kills": (int,), "started": (int, float, type(None)),
+    "ended": (int, float),
+}  # fmt: skip
+LARGEST = 1e11  # as a time, the year 5138: no clock and no counter shows more
+
+
 def exit_record(text: str) -> Mapping[str, Any] | None:
-    """The record that the supervisor wrote; None for one that a crash of the machine has emptied."""
-    return json_object(text)
+    """The record that the supervisor wrote; None for one that a crash of the machine, or somebody, has spoilt."""
+    record = json_object(text)
+    fits = record is not None and all(
+        name in record and isinstance(record[name], kinds) and is_plausible(record[name])
+        for name, kinds in EXIT_RECORD.items()
+    )
+    return record if fits else None
+
+
+def is_plausible(value: Any) -> bool:
+    return not isinstance(value, (int, float)) or abs(value) < LARGEST
 
 
 def manifest(text: str, attempt: int) -> Outcome | None:
@@ -203,9 +220,8 @@ def manifest(text: str, attempt: int) -> Outcome | None:
     if record is None or record.get("attempt") != attempt:
         return None
     code: Any = record.get("exit_code")
-    return Outcome(
-        whole=record.get("whole") is True and isinstance(code, int), exit_code=code if isinstance(code, int) else None
-    )
+    known = isinstance(code, int) and 0 <= code < 256
+    return Outcome(whole=record.get("whole") is True and known, exit_code=code if known else None)
 
 
 def json_object(text: str) -> Mapping[str, Any] | None:
