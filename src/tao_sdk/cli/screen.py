@@ -66,11 +66,17 @@ class Scene:
         self._keep_tail(own)
         return self._reader.feed(own, at)
 
-    def look(self, job: Job) -> None:
-        """Take what is known of the job now. A new attempt starts from its first stage."""
+    @property
+    def hears_epochs(self) -> bool:
+        """Whether the log tells how far the training is; else the job's status file may."""
+        return self._reader.progress.epoch > 0
+
+    def look(self, job: Job) -> list[Progress]:
+        """Take what is known of the job now, and what it adds to the log. A new attempt starts from its first stage."""
         if job.attempt != self.job.attempt:
             self.stages, self.stage, self.attempt = {}, "", job.attempt
-        self.job = job
+        before, self.job = self.progress, job
+        return [self.progress] if not self.hears_epochs and self.progress.epoch > before.epoch else []
 
     def _tell(self, event: Event) -> None:
         if event.name == "stage":

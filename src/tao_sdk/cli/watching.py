@@ -94,9 +94,15 @@ def follow(client: Client, scene: Scene, draw: Draw) -> None:
     while not (scene.job.status.terminal and (feed.over or feed.silent_for(LAST_WORDS_SECONDS))):
         epochs = [epoch for chunk in feed.take() for epoch in scene.see(chunk, time.monotonic())]
         if looks.due(asking=feed.over):
-            scene.look(client.get_job(scene.job.id, look=feed.over))
+            epochs += scene.look(known(client, scene, asking=feed.over))
         draw(scene, epochs)
     draw(scene, scene.end(time.monotonic()))
+
+
+def known(client: Client, scene: Scene, asking: bool) -> Job:
+    """The job as it is now; with its status file read where its log tells no epochs."""
+    job = client.get_job(scene.job.id, look=asking)
+    return job if scene.hears_epochs or job.started is None else client.refresh_progress(job)
 
 
 class Looks:

@@ -26,6 +26,7 @@ log = logging.getLogger("tao_sdk.watch")
 SLOWEST_SECONDS = 60.0
 LEASE_SECONDS = 60.0
 TURN_SECONDS = 0.2
+LAST_WORK_SECONDS = 5.0
 Endpoint = tuple[str, str]
 
 
@@ -68,6 +69,13 @@ class Watcher:
                 self._safely(self.deliver)
                 self._safely(self.fire_callbacks)
                 return
+        self._finish_work()
+
+    def _finish_work(self) -> None:
+        """What a thread has begun (a callback that was claimed, a delivery) is finished, unless it hangs."""
+        give_up = time.monotonic() + LAST_WORK_SECONDS
+        for thread in list(self._busy.values()):
+            thread.join(max(0.0, give_up - time.monotonic()))
 
     def pass_once(self) -> None:
         """Set to work on every endpoint whose turn it is, and on what is due."""
