@@ -92,6 +92,13 @@ def test_results_name_the_best_and_the_newest_checkpoint_and_fetch_copies_them(e
     assert (into / "curve.svg").is_file()
 
 
+def test_results_that_cannot_be_copied_there_are_an_error_that_says_so(ended: Ended, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    ran = ended.tao("results", "--json", ended.complete, "--fetch", str(tmp_path / "taken"))
+    assert (ran.code, ran.error["code"]) == (2, "results.not_written")
+    assert str(tmp_path / "taken") in ran.error["message"]
+
+
 def test_files_tells_what_a_path_is_and_ends_with_3_where_there_is_nothing(ended: Ended) -> None:
     folder = ended.tao("status", "--json", ended.complete).json["results_dir"]
     names = [file["path"].rpartition("/")[2] for file in ended.tao("files", "--json", f"{folder}/train").json["files"]]
