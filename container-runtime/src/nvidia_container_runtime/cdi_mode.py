@@ -1,0 +1,32 @@
+"""cdi and jit-cdi mode: devices by their CDI names, from spec files or from the driver itself."""
+
+from . import edits, names
+from .cdi_registry import Registry
+from .errors import RuntimeFault
+from .settings import RUNTIME, Settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .journal import Journal
+
+JIT_KIND = "runtime.nvidia.com/gpu"
+
+
+def qualified(devices: "list[str]", kind: str) -> "list[str]":
+    return list(dict.fromkeys(name if names.is_qualified(name) else f"{kind}={name}" for name in devices))
+
+
+def container_edits(devices: "list[str]", extras: "list[str]", settings: Settings, journal: "Journal", ctk: str) -> "dict[str, Any]":
+    """What gives a container these devices; `extras` are the driver's other parts it asked for (gds, imex/0 ...)."""
+    generated = [name for name in devices if names.split(name)[0] == JIT_KIND]
+    if not generated:
+        return Registry(settings[RUNTIME + "modes.cdi.spec-dirs"], journal).edits(devices)
+    if len(generated) < len(devices):
+        others = ", ".join(name for name in devices if name not in generated)
+        raise RuntimeFault(f"mixing CDI devices of {JIT_KIND} with others is not supported: {others}")
+    from . import jit
+
+    ids = [names.split(name)[1] for name in generated]
+    return edits.joined([jit.container_edits(ids, settings, journal, ctk), *jit.extra_edits(extras, settings, journal)])

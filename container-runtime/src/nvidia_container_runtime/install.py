@@ -1,0 +1,88 @@
+"""Lay the programs out below a prefix, and pack the code: what `make install` and a distribution's build run."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+PACKAGE = "nvidia_container_runtime"
+SOURCES = Path(__file__).resolve().parent
+FRONTED = ("nvidia-container-runtime", "nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy")
+PLAIN = ("nvidia-container-runtime-hook", "nvidia-ctk")
+DIRECT = '#!/bin/sh\nexec @PYTHON@ -ISX utf8 @LAUNCH@ "${0##*/}" "$@"\n'
+
+# Run by the interpreter that will run the shim: bytecode is its own. Docstrings and assertions are left out.
+PACKER = """
+import marshal, pathlib, sys
+sources, target = map(pathlib.Path, sys.argv[1:3])
+modules = {}
+for path in sorted(sources.rglob("*.py")):
+    parts = (sys.argv[3], *path.relative_to(sources).with_suffix("").parts)
+    package = parts[-1] == "__init__"
+    name = ".".join(parts[:-1] if package else parts)
+    code = compile(path.read_text(), name, "exec", optimize=2, dont_inherit=True)
+    modules[name] = (package, marshal.dumps(code))
+(target / (sys.implementation.cache_tag + ".pack")).write_bytes(marshal.dumps((sys.version, modules)))
+"""
+
+
+def install(prefix: Path, python: Path, state: Path, fronted: bool = True, root: Path = Path("/")) -> None:
+    """`root` is a package builder's staging folder: files go below it, the paths in them do not name it."""
+    library = prefix / "lib" / "nvidia-container-runtime"
+    staged = root / library.relative_to("/")
+    binaries = root / (prefix / "bin").relative_to("/")
+    copy_sources(staged)
+    pack(staged / PACKAGE, staged, python)
+    (staged / "front-state-path").write_text(f"{state}\n")
+    words = {"@PYTHON@": str(python), "@LAUNCH@": str(library / "launch.py"), "@STATE@": str(state)}
+    binaries.mkdir(parents=True, exist_ok=True)
+    for name in (*FRONTED, *PLAIN):
+        template = (SOURCES / "front.sh").read_text() if fronted and name in FRONTED else DIRECT
+        for word, value in words.items():
+            template = template.replace(word, value)
+        write_program(binaries / name, template)
+
+
+def copy_sources(staged: Path) -> None:
+    target = staged / PACKAGE
+    if target.exists():
+        shutil.rmtree(target)
+    shutil.copytree(SOURCES, target, ignore=shutil.ignore_patterns("__pycache__", "*.sh", "launch.py", "install.py"))
+    shutil.copyfile(SOURCES / "launch.py", staged / "launch.py")
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=SOURCES, capture_output=True, text=True, check=False)
+    if commit.returncode == 0:
+        (target / "commit.py").write_text(f'COMMIT = "{commit.stdout.strip()}"\n')
+
+
+def pack(sources: Path, target: Path, python: Path) -> None:
+    subprocess.run([str(python), "-IS", "-c", PACKER, str(sources), str(target), PACKAGE], check=True)
+
+
+def write_program(path: Path, text: str) -> None:
+    """A running container engine may exec the old one at any moment: the new one takes its place in one step."""
+    draft = path.with_name(path.name + ".new")
+    draft.write_text(text)
+    draft.chmod(0o755)
+    draft.replace(path)
+
+
+def main(words: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="nvidia-container-runtime-install", description=__doc__)
+    parser.add_argument("--prefix", type=Path, default=Path("/usr/local"))
+    parser.add_argument("--root", type=Path, default=Path("/"), help="staging folder of a package build")
+    parser.add_argument("--python", type=Path, default=Path(sys.executable).resolve(), help="interpreter that runs the shim")
+    parser.add_argument("--state", type=Path, default=Path("/run/nvidia-container-runtime/front-state"))
+    parser.add_argument("--no-front", action="store_true", help="always run Python, never the shell front's short cut")
+    chosen = parser.parse_args(words)
+    for name in ("prefix", "python", "state", "root"):
+        if any(character in str(getattr(chosen, name)) for character in " \t\n'\"\\$`"):
+            parser.error(f"--{name} must not hold blanks, quotes or dollar signs: it becomes part of a shell script")
+    install(chosen.prefix.absolute(), chosen.python, chosen.state.absolute(), not chosen.no_front, chosen.root.absolute())
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
