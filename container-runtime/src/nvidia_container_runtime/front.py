@@ -18,8 +18,8 @@ CONFIG_EXPRESSION = '"${NVIDIA_CTK_CONFIG_FILE_PATH:-${XDG_CONFIG_HOME:-/etc}/nv
 class Memory:
     """The file that the front reads. Where it lies was decided when the shim was installed."""
 
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
+    def __init__(self, file: str) -> None:
+        self.file = file
 
     def keep(self, call: "Invocation", settings: "Settings", program: str, missed: "list[str]") -> None:
         """Only root's answer is kept, and only when the front can check all of it."""
@@ -30,9 +30,8 @@ class Memory:
             return
         text = snippet(settings, path, program, missed).encode()
         try:
-            target = paths.read_bytes(self.folder + "/front-state-path").decode().strip()
-            if not same_content(target, text):
-                write(target, text)
+            if not same_content(self.file, text):
+                write(self.file, text)
         except OSError:
             return  # a read-only system: everything works, a little slower
 

@@ -14,29 +14,13 @@ FRONTED = ("nvidia-container-runtime", "nvidia-container-runtime.cdi", "nvidia-c
 PLAIN = ("nvidia-container-runtime-hook", "nvidia-ctk")
 DIRECT = '#!/bin/sh\nexec @PYTHON@ -ISX utf8 @LAUNCH@ "${0##*/}" "$@"\n'
 
-# Run by the interpreter that will run the shim: bytecode is its own. Docstrings and assertions are left out.
-PACKER = """
-import marshal, pathlib, sys
-sources, target = map(pathlib.Path, sys.argv[1:3])
-modules = {}
-for path in sorted(sources.rglob("*.py")):
-    parts = (sys.argv[3], *path.relative_to(sources).with_suffix("").parts)
-    package = parts[-1] == "__init__"
-    name = ".".join(parts[:-1] if package else parts)
-    code = compile(path.read_text(), name, "exec", optimize=2, dont_inherit=True)
-    modules[name] = (package, marshal.dumps(code))
-(target / (sys.implementation.cache_tag + ".pack")).write_bytes(marshal.dumps((sys.version, modules)))
-"""
-
-
 def install(prefix: Path, python: Path, state: Path, fronted: bool = True, root: Path = Path("/")) -> None:
     """`root` is a package builder's staging folder: files go below it, the paths in them do not name it."""
     library = prefix / "lib" / "nvidia-container-runtime"
     staged = root / library.relative_to("/")
     binaries = root / (prefix / "bin").relative_to("/")
     copy_sources(staged)
-    pack(staged / PACKAGE, staged, python)
-    (staged / "front-state-path").write_text(f"{state}\n")
+    pack(staged, python, state if fronted else "")
     words = {"@PYTHON@": str(python), "@LAUNCH@": str(library / "launch.py"), "@STATE@": str(state)}
     binaries.mkdir(parents=True, exist_ok=True)
     for name in (*FRONTED, *PLAIN):
@@ -50,15 +34,16 @@ def copy_sources(staged: Path) -> None:
     target = staged / PACKAGE
     if target.exists():
         shutil.rmtree(target)
-    shutil.copytree(SOURCES, target, ignore=shutil.ignore_patterns("__pycache__", "*.sh", "launch.py", "install.py"))
+    shutil.copytree(SOURCES, target, ignore=shutil.ignore_patterns("__pycache__", "*.sh", "launch.py", "install.py", "pack.py"))
     shutil.copyfile(SOURCES / "launch.py", staged / "launch.py")
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=SOURCES, capture_output=True, text=True, check=False)
     if commit.returncode == 0:
         (target / "commit.py").write_text(f'COMMIT = "{commit.stdout.strip()}"\n')
 
 
-def pack(sources: Path, target: Path, python: Path) -> None:
-    subprocess.run([str(python), "-IS", "-c", PACKER, str(sources), str(target), PACKAGE], check=True)
+def pack(staged: Path, python: Path, state: Path | str) -> None:
+    command = [python, "-I", SOURCES / "pack.py", staged / PACKAGE, staged, state]
+    subprocess.run([str(word) for word in command], check=True)
 
 
 def write_program(path: Path, text: str) -> None:

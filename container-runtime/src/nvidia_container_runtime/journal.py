@@ -56,6 +56,7 @@ class Journal:
         self.files = [name for name in files if name not in ("", "/dev/null")]
         self.level = LEVELS.get(level.lower(), LEVELS["info"])
         self.as_json = as_json
+        self.opened: dict[str, int] = {}
 
     def note(self, level: str, message: str) -> None:
         if LEVELS[level] > self.level or not self.files:
@@ -63,7 +64,9 @@ class Journal:
         line = (json_line if self.as_json else text_line)(level, message).encode(errors="surrogateescape")
         for name in list(self.files):
             try:
-                append(name, line)
+                if name not in self.opened:
+                    self.opened[name] = opened(name)
+                posix.write(self.opened[name], line)  # one write, so that lines of concurrent runtimes do not mix
             except (OSError, ValueError) as error:
                 self.files.remove(name)
                 complain("warning", f"Failed to open log file: {error}")
@@ -90,15 +93,11 @@ def complain(level: str, message: str) -> None:
         return  # nobody reads it; the exit code still says that it failed
 
 
-def append(name: str, line: bytes) -> None:
-    """One write, so that lines of concurrent runtimes do not mix."""
+def opened(name: str) -> int:
+    """The file for appending. Its descriptor is closed by the exec that ends this program's part."""
     flags = posix.O_WRONLY | posix.O_APPEND | posix.O_CREAT | posix.O_CLOEXEC | posix.O_NOCTTY
     try:
-        descriptor = posix.open(name, flags, 0o644)
+        return posix.open(name, flags, 0o644)
     except FileNotFoundError:
         paths.make_folders(paths.parent(name))
-        descriptor = posix.open(name, flags, 0o644)
-    try:
-        posix.write(descriptor, line)
-    finally:
-        posix.close(descriptor)
+        return posix.open(name, flags, 0o644)

@@ -3,19 +3,21 @@
 from .journal import complain
 
 
-def run(name: str, words: "list[bytes]", folder: str) -> int:
+def main(words: "list[str]", state: str = "") -> int:
+    """Run the program named by the first word. `state` is where the shell front's memory lies, "" for nowhere."""
+    name, encoded = words[0], [word.encode("utf-8", "surrogateescape") for word in words[1:]]
     try:
         if name == "nvidia-container-runtime-hook":
             from . import hook
 
-            return hook.main(words)
+            return hook.main(words[1:])
         if name == "nvidia-ctk":
             from .ctk import command
 
-            return command.main([word.decode(errors="surrogateescape") for word in words])
+            return command.main(words[1:])
         from . import front, shim
 
-        return shim.main(name, words, front.Memory(folder).keep)
+        return shim.main(name, encoded, front.Memory(state).keep if state else None)
     except Exception as error:  # noqa: BLE001 - the process ends here, in one line
         complain("error", f"internal error: {type(error).__name__}: {error}")
         return 1

@@ -1,7 +1,5 @@
 """config.toml: every key, its default and its type, in one table."""
 
-import posix
-
 from . import paths, toml
 from .errors import RuntimeFault, reason
 
@@ -39,7 +37,7 @@ DEFAULTS: "dict[str, Any]" = {
     CLI + "no-pivot": False,
     CLI + "path": "",
     CLI + "root": "",
-    CLI + "user": "",
+    CLI + "user": None,
     RUNTIME + "debug": "/dev/null",
     RUNTIME + "log-level": "info",
     RUNTIME + "mode": "auto",
@@ -58,6 +56,7 @@ DEFAULTS: "dict[str, Any]" = {
     **{"features." + name: None for name in FEATURES},
 }
 OPTIONAL = {
+    CLI + "user": str,
     **{key: list for key in DEFAULTS if key.startswith(RUNTIME + "modes.jit-cdi.")},
     **{"features." + name: bool for name in FEATURES},
 }
@@ -97,7 +96,7 @@ def load(path: str) -> Settings:
     try:
         raw = paths.read_bytes(path, limit=SIZE_LIMIT)
     except FileNotFoundError:
-        return normalised(Settings(defaults(), path))
+        return normalised(Settings(dict(DEFAULTS), path))
     except OSError as error:
         raise RuntimeFault(f"failed to load config file {path}: {reason(error)}") from None
     try:
@@ -109,15 +108,8 @@ def load(path: str) -> Settings:
         raise RuntimeFault(f"failed to load specified config file: {error}") from None
 
 
-def defaults() -> "dict[str, Any]":
-    values = dict(DEFAULTS)
-    if is_suse():
-        values[CLI + "user"] = "root:video"
-    return values
-
-
 def with_defaults(document: "dict[str, Any]") -> "dict[str, Any]":
-    values = defaults()
+    values = dict(DEFAULTS)
     for key in values:
         found = look_up(document, key)
         if found is not None:
@@ -170,12 +162,11 @@ def host_ldconfig(value: str) -> str:
     return f"@{plain}.real" if paths.exists(plain + ".real") else "@" + plain
 
 
-def is_suse() -> bool:
+def default_user() -> str:
+    """The user that nvidia-container-cli works as: SUSE keeps its device nodes to the group video."""
     try:
-        release = posix.open("/etc/os-release", posix.O_RDONLY | posix.O_CLOEXEC)
+        text = paths.read_bytes("/etc/os-release").decode(errors="replace")
     except OSError:
-        return False
-    text = posix.read(release, 8192).decode(errors="replace")
-    posix.close(release)
+        return ""
     likes = [line.partition("=")[2].strip("\"'").split() for line in text.splitlines() if line.startswith("ID_LIKE=")]
-    return any(name in ("suse", "opensuse") for names in likes for name in names)
+    return "root:video" if any(name in ("suse", "opensuse") for names in likes for name in names) else ""
