@@ -63,7 +63,9 @@ def read_items(container: request.Container, settings: Settings, journal: "Journ
 def container_edits(container: request.Container, devices: "list[str]", settings: Settings, journal: "Journal", ctk: str) -> "dict[str, Any]":
     for device in devices:
         if device not in ("all", "0", "none"):
-            raise RuntimeFault(f"unsupported device id: {device}")
+            raise RuntimeFault(
+                f'failed to generate CDI spec for mode "csv": failed to construct device spec generators: unsupported device id: {device}'
+            )
     check_requirements(container, settings, journal)
     items = read_items(container, settings, journal)
     found = collect(items, settings.driver_root, journal)

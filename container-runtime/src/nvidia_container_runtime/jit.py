@@ -24,7 +24,9 @@ def container_edits(ids: "list[str]", settings: Settings, journal: "Journal", ct
             parts = [device_edits(chosen, settings, ctk) for one in ids for chosen in select(one, gpus)]
             parts.append(driver_files.common_edits(settings.driver_root, driver.version, ctk, journal))
     except DriverFault as fault:
-        raise RuntimeFault(f"failed to initialize NVML: {fault}") from None
+        raise RuntimeFault(
+            f'failed to generate CDI spec for mode "auto": failed to construct device spec generators: failed to initialize NVML: {fault}'
+        ) from None
     found = edits.joined(parts)
     found["deviceNodes"] = list({node["path"]: node for node in found["deviceNodes"]}.values())
     if not settings.feature("no-additional-gids-for-device-nodes"):

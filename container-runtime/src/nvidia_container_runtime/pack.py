@@ -39,6 +39,11 @@ class Strip(ast.NodeTransformer):
             return ast.copy_location(ast.Pass(), node)
         return ast.copy_location(ast.Assign(targets=[node.target], value=node.value), node)
 
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:  # noqa: N802
+        """A class's own annotations stay: they may be its fields."""
+        node.body = [one if isinstance(one, ast.AnnAssign) else self.visit(one) for one in node.body]
+        return node
+
     def visit_If(self, node: ast.If) -> ast.AST:  # noqa: N802
         if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             return ast.copy_location(ast.Pass(), node)

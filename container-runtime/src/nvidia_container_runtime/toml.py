@@ -17,11 +17,14 @@ class TomlFault(ValueError):
 
 
 def parse(text: str) -> "dict[str, Any]":
-    return _Reader(text).document()
+    return Reader(text).document()
 
 
-class _Reader:
-    """One pass over the text. `made` remembers how each container came to be, because TOML opens a table only once."""
+class Reader:
+    """One pass over the text. `made` remembers how each container came to be, because TOML opens a table only once.
+
+    `headers` and `assignments` tell where things stand, for those who edit the text.
+    """
 
     def __init__(self, text: str) -> None:
         self.text = text.replace("\r\n", "\n")
@@ -29,6 +32,8 @@ class _Reader:
         self.root: dict[str, Any] = {}
         self.made: dict[int, str] = {}  # by id; every container hangs in root for as long as the reader lives
         self.nesting = 0
+        self.headers: list[tuple[tuple[str, ...], int]] = []  # (keys, where the line starts)
+        self.assignments: dict[tuple[str, ...], tuple[int, int, int]] = {}  # key, start of line, of value, end of value
 
     def fault(self, what: str) -> TomlFault:
         before = self.text[: self.at]
@@ -42,10 +47,13 @@ class _Reader:
             self.skip_lines()
             if self.at >= len(self.text):
                 return self.root
+            start = self.text.rfind("\n", 0, self.at) + 1
             if self.text[self.at] == "[":
-                table = self.header()
+                table, keys = self.header()
+                self.headers.append((keys, start))
             else:
-                self.key_value(table)
+                keys, value = self.key_value(table)
+                self.assignments[(*(self.headers[-1][0] if self.headers else ()), *keys)] = (start, value, self.at)
             self.end_of_line()
 
     def skip_blanks(self) -> None:
@@ -94,7 +102,7 @@ class _Reader:
 
     # --- tables
 
-    def header(self) -> "dict[str, Any]":
+    def header(self) -> "tuple[dict[str, Any], tuple[str, ...]]":
         array = self.text.startswith("[[", self.at)
         self.at += 2 if array else 1
         keys = self.dotted_key()
@@ -102,7 +110,8 @@ class _Reader:
         table = self.root
         for key in keys[:-1]:
             table = self.pass_through(table, key)
-        return self.append_table(table, keys[-1]) if array else self.open_table(table, keys[-1])
+        opened = self.append_table(table, keys[-1]) if array else self.open_table(table, keys[-1])
+        return opened, tuple(keys)
 
     def pass_through(self, table: "dict[str, Any]", key: str) -> "dict[str, Any]":
         """The table of that name on the way to a header's last key; made when it is not there."""
@@ -140,7 +149,8 @@ class _Reader:
 
     # --- keys
 
-    def key_value(self, table: "dict[str, Any]") -> None:
+    def key_value(self, table: "dict[str, Any]") -> "tuple[list[str], int]":
+        """Read one assignment into the table: its keys, and where its value starts."""
         keys = self.dotted_key()
         self.expect("=", "after a key")
         self.skip_blanks()
@@ -153,7 +163,9 @@ class _Reader:
             self.made[id(table)] = "dotted"
         if keys[-1] in table:
             raise self.fault(f"the following key was defined twice: {keys[-1]}")
+        start = self.at
         table[keys[-1]] = self.value()
+        return keys, start
 
     def dotted_key(self) -> "list[str]":
         keys: list[str] = []
