@@ -138,6 +138,11 @@ class Host:
         program = self.prefix / "bin" / name
         return subprocess.run([program, *words], env=environment, capture_output=True, text=True, timeout=60, check=False, **more)
 
+    def refused_by(self, name: str) -> str:
+        done = self.run("create", "-b", str(self.bundle), "x", name=name)
+        assert done.returncode == 1
+        return done.stderr
+
     def create(self, **more: Any) -> subprocess.CompletedProcess[str]:
         return self.run("create", "--bundle", str(self.bundle), "box", **more)
 
