@@ -84,7 +84,7 @@ def library_links(mounted: "Sequence[str]") -> "list[str]":
             ("libnvidia-opticalflow.so.", "libnvidia-opticalflow.so.1", "libnvidia-opticalflow.so"),
         ):
             if name.startswith(prefix) and "." in name[len(prefix) :]:
-                links.append(f"{target}::{folder}/{link}")
+                links.append(f"{target}::{paths.join(folder, link)}")
     return links
 
 

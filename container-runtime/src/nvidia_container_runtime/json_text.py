@@ -53,6 +53,10 @@ def _scan(text: str) -> "tuple[Any, int]":
         raise JsonFault(found) from None
     except RecursionError:
         raise JsonFault("exceeded max depth") from None
+    except SystemError:  # the scanner found a fault and wants json.decoder's exception, which nobody has imported
+        import json.decoder  # noqa: F401
+
+        return _scan(text)
     except ValueError as error:
         raise JsonFault(str(error)) from None
 
