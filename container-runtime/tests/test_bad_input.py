@@ -89,9 +89,9 @@ def test_a_missing_bundle_or_spec_is_an_error(host: Host) -> None:
 
 
 def test_an_attack_on_the_log_is_quoted(host: Host) -> None:
-    host.spec('evil"\n time="x" level=info msg=forged\x1b[31m')
+    host.spec('evil"\n time level:info "forged\x1b[31m')
     line = host.refused()
-    assert '\\n time=\\"x\\" level=info' in line
+    assert 'evil\\"\\n time level:info \\"forged\\u001b[31m' in line
     assert "\x1b" not in line
     assert all(entry.startswith("time=") for entry in host.log.read_text().splitlines())
 

@@ -84,8 +84,7 @@ def save(path: str, spec: "dict[str, Any]") -> None:
 
 def replace(target: str, content: bytes) -> None:
     old = posix.stat(target)
-    if not posix.access(target, posix.W_OK):
-        raise OSError(13, "permission denied")
+    posix.close(posix.open(target, posix.O_WRONLY | posix.O_CLOEXEC))  # who may not write it may not replace it either
     draft = f"{target}.{posix.getpid()}.tmp"
     flags = posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC | posix.O_NOFOLLOW
     descriptor = posix.open(draft, flags, 0o600)
