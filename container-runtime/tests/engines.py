@@ -44,7 +44,7 @@ def image_archive(filesystem: Path, name: str) -> bytes:
     """An image as `docker save` writes it, which containerd imports."""
     content = layer(filesystem)
     config = json.dumps({
-        "architecture": "amd64", "os": "linux", "config": {"Cmd": ["sleep", "1000"]},
+        "architecture": "amd64", "os": "linux", "config": {"Cmd": ["sleep", "1000"], "Env": ["PATH=/bin"]},
         "rootfs": {"type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(content).hexdigest()]},
     }).encode()  # fmt: skip
     manifest = json.dumps([{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]).encode()
