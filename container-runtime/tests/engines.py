@@ -122,6 +122,7 @@ class Containerd:
             '[plugins."io.containerd.grpc.v1.cri"]\n  sandbox_image = "local/box:1" # a comment\n  disable_apparmor = true\n  restrict_oom_score_adj = true\n'
             '  [plugins."io.containerd.grpc.v1.cri".containerd]\n    snapshotter = "native"\n'
             '  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]\n    runtime_type = "io.containerd.runc.v2"\n'
+            '    container_annotations = ["cdi.k8s.io/*"]\n'
         )
         registered = subprocess.run(
             [prefix / "bin/nvidia-ctk", "runtime", "configure", "--runtime", "containerd", "--config", config,

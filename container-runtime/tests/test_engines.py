@@ -290,7 +290,7 @@ def test_a_pod_with_our_runtime_handler_gets_its_device(containerd: engines.Cont
     pod = containerd.pod("nvidia")
     try:
         with_device = containerd.container(pod, {"NVIDIA_VISIBLE_DEVICES": "0"})
-        assert containerd.exec(with_device, "sh", "-c", script("/dev/given") + "; echo $CDI") == "opened\nyes\n"
+        assert containerd.exec(with_device, "sh", "-c", script("/dev/given")) == "opened\n"
     finally:
         containerd.remove(pod)
 
