@@ -29,12 +29,22 @@ class _Reader:
     """Works on lines: `lines` holds (indent, text, number) of every line that says something."""
 
     def __init__(self, text: str) -> None:
+        text = text.replace("\r\n", "\n")
+        if not text.replace("\n", "").isprintable():
+            refuse_controls(text)
         self.source = text.split("\n")
         self.lines: list[tuple[int, str, int]] = []
         for number, raw in enumerate(self.source, 1):
-            line = raw.strip(" \r")
+            line = raw.strip(" ")
             if line and line[0] != "#":
                 self.lines.append((len(raw) - len(raw.lstrip(" ")), line, number))
+        if len(self.lines) > 1 and self.lines[-1][:2] == (0, "..."):
+            self.lines.pop()
+        if self.lines and self.lines[0][:2] == (0, "---"):
+            del self.lines[0]
+        for indent, line, number in self.lines:
+            if indent == 0 and line.startswith(("---", "...")):
+                raise YamlFault(f"line {number}: several documents are not read here")
         self.at = 0
         self.depth = 0
 
@@ -43,9 +53,7 @@ class _Reader:
         return YamlFault(f"line {number}: {what}")
 
     def document(self) -> "Any":
-        if self.lines and self.lines[0][1] == "---":
-            self.at = 1
-        if self.at >= len(self.lines):
+        if not self.lines:
             return None
         value = self.node(self.lines[self.at][0])
         if self.at < len(self.lines):
@@ -58,8 +66,6 @@ class _Reader:
         if self.depth > 100:
             raise self.fault("nested more than 100 deep")
         text = self.lines[self.at][1]
-        if text[0] == "\t":
-            raise self.fault("a tab in the indentation")
         if text == "-" or text.startswith("- "):
             value: Any = self.sequence(indent)
         elif self.key(text):
@@ -122,6 +128,8 @@ class _Reader:
     def key(self, text: str) -> "tuple[Any, str] | None":
         """(key, rest of the line) of a line that starts a mapping entry, None of any other."""
         first = text[0]
+        if first == "\t":
+            raise self.fault("a tab in the indentation")
         if first in "\"'":
             end = quote_end(text)
             if end < 0 or text[end : end + 1] != ":" or text[end + 1 : end + 2] not in ("", " "):
@@ -176,8 +184,10 @@ class _Reader:
         if self.lines[self.at - 1][2] != number - 1:
             raise self.fault("an empty line or a comment inside a value")
         self.at += 1
-        if text.endswith("\\") and text[0] == '"':
-            return text[:-1] + more.removeprefix("\\")
+        if (len(text) - len(text.rstrip("\\"))) % 2:
+            if text[0] != '"':
+                raise self.fault("a line that ends in a backslash")
+            return text[:-1] + more
         return text + " " + more
 
     def only_comment(self, rest: str) -> None:
@@ -326,6 +336,13 @@ class _Flow:
         if not plain or plain[0] in REFUSED or plain[0] in "#|>-?" and plain[1:2] in ("", " ") or " #" in plain or "\t" in plain:
             raise self.reader.fault(f"{plain!r} is not read here")
         return resolved(plain)
+
+
+def refuse_controls(text: str) -> None:
+    """Characters that YAML forbids, and those that some readers take for the end of a line."""
+    for character in text:
+        if (character < " " and character not in "\t\n") or character in "\x7f\x85\u2028\u2029\ufeff" or "\ud800" <= character <= "\udfff":
+            raise YamlFault(f"character {character!r} is not read here")
 
 
 def quote_end(text: str) -> int:

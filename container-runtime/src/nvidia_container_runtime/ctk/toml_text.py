@@ -13,12 +13,14 @@ class Edit:
     """A text, changed step by step. After each step it is read again, so that no change can break the file unseen."""
 
     def __init__(self, text: str) -> None:
-        self.text = text.replace("\r\n", "\n")
-        self.read()
+        self.take(text.replace("\r\n", "\n"))
 
-    def read(self) -> None:
-        self.reader = toml.Reader(self.text)
-        self.value = self.reader.document()
+    def take(self, text: str) -> None:
+        """This text from now on, if it can be read; else the old one stays."""
+        reader = toml.Reader(text)
+        self.value = reader.document()
+        self.reader = reader
+        self.text = text
 
     def get(self, path: Path) -> Any:
         found: Any = self.value
@@ -27,8 +29,7 @@ class Edit:
         return found  # pyright: ignore[reportUnknownVariableType]
 
     def replace(self, start: int, end: int, new: str) -> None:
-        self.text = self.text[:start] + new + self.text[end:]
-        self.read()
+        self.take(self.text[:start] + new + self.text[end:])
 
     def set(self, path: Path, value: Any) -> None:
         if self.get(path) == value and type(self.get(path)) is type(value):
