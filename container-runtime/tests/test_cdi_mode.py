@@ -48,8 +48,8 @@ def test_edits_of_a_spec_come_once_before_those_of_its_devices(cdi: Host) -> Non
 def test_a_variable_of_the_container_is_replaced_not_doubled(cdi: Host) -> None:
     """Upstream leaves the container's own entry beside the new one."""
     offer(cdi, spec({"0": env("NAME=new")}))
-    after = cdi.created("NAME=old", "NVIDIA_VISIBLE_DEVICES=0")
-    assert [entry for entry in after["process"]["env"] if entry.startswith("NAME=")] == ["NAME=new"]
+    after = cdi.created("NAME=old", "NVIDIA_VISIBLE_DEVICES=0", "LAST=1")
+    assert after["process"]["env"] == ["PATH=/bin", "TERM=xterm", "NAME=new", "NVIDIA_VISIBLE_DEVICES=0", "LAST=1"]
 
 
 def test_device_nodes_are_filled_in_from_the_host(cdi: Host) -> None:

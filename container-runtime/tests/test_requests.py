@@ -29,9 +29,9 @@ def asked(*env: str, **values: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("value", "devices"),
     [
-        ("all", ["all"]), ("none", ["none"]), ("void", []), ("", []), (" , ,", []), ("0", ["0"]), ("0,1,2", ["0", "1", "2"]),
+        ("all", ["all"]), ("none", [request.NO_GPU]), ("void", []), ("", []), (" , ,", []), ("0", ["0"]), ("0,1,2", ["0", "1", "2"]),
         ("GPU-fef8089b", ["GPU-fef8089b"]), ("0:0,1:1", ["0:0", "1:1"]), ("MIG-GPU-fef8089b/0/1", ["MIG-GPU-fef8089b/0/1"]),
-        (" 0 , 1 ", ["0", "1"]), ("0,all", ["all"]), ("0,none,all", ["none"]), ("all,void", []), ("Void", ["Void"]),
+        (" 0 , 1 ", ["0", "1"]), ("0,all", ["all"]), ("0,none,all", [request.NO_GPU]), ("all,void", []), ("Void", ["Void"]),
     ],
 )  # fmt: skip
 def test_visible_devices(value: str, devices: list[str]) -> None:

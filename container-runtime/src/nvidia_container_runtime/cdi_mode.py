@@ -15,7 +15,8 @@ JIT_KIND = "runtime.nvidia.com/gpu"
 
 
 def qualified(devices: "list[str]", kind: str) -> "list[str]":
-    return list(dict.fromkeys(name if names.is_qualified(name) else f"{kind}={name}" for name in devices))
+    """Whole names; the device that stands for no GPU is called none."""
+    return list(dict.fromkeys(name if names.is_qualified(name) else f"{kind}={name or 'none'}" for name in devices))
 
 
 def container_edits(devices: "list[str]", extras: "list[str]", settings: Settings, journal: "Journal", ctk: str) -> "dict[str, Any]":

@@ -62,7 +62,7 @@ def read_items(container: request.Container, settings: Settings, journal: "Journ
 
 def container_edits(container: request.Container, devices: "list[str]", settings: Settings, journal: "Journal", ctk: str) -> "dict[str, Any]":
     for device in devices:
-        if device not in ("all", "0", "none"):
+        if device not in ("all", "0", request.NO_GPU):
             raise RuntimeFault(
                 f'failed to generate CDI spec for mode "csv": failed to construct device spec generators: unsupported device id: {device}'
             )

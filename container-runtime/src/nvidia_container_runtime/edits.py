@@ -66,13 +66,19 @@ def entries(parent: "dict[str, Any]", name: str) -> "list[Any]":
 
 
 def add_environment(spec: "Spec", additions: "list[str]") -> None:
-    """Each NAME=VALUE takes the place of the container's own NAME."""
+    """Each NAME=VALUE takes the place of the container's own NAME; what else the container sets stays as it is."""
     if not additions:
         return
     new = {entry.partition("=")[0]: entry for entry in additions}
     process = section(spec, "process")
-    kept = [entry for entry in entries(process, "env") if entry.partition("=")[0] not in new]
-    process["env"] = kept + list(new.values())
+    present: list[str] = []
+    for entry in entries(process, "env"):
+        name = entry.partition("=")[0]
+        if name not in new:
+            present.append(entry)
+        elif new[name] not in present:
+            present.append(new[name])
+    process["env"] = present + [entry for entry in new.values() if entry not in present]
 
 
 def device_node(node: "dict[str, Any]") -> "dict[str, Any]":

@@ -252,7 +252,7 @@ def common_flags(call: Call) -> "list[str]":
 
 def configure_flags(call: Call) -> "list[str]":
     config, container = call.config, call.container
-    devices = "" if call.devices == ["none"] else ",".join(call.devices)
+    devices = ",".join(call.devices)  # of NO_GPU nothing is left
     configured = mig(container, "CONFIG")
     monitored = mig(container, "MONITOR")
     channels = ",".join(call.channels)

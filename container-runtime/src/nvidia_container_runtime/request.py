@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
+NO_GPU = ""  # no device has this name, while a mounted path can be named none
 MOUNTED_DEVICES = "/var/run/nvidia-container-devices"
 TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 GATED_FEATURES = {"NVIDIA_GDS": "gds", "NVIDIA_MOFED": "mofed", "NVIDIA_NVSWITCH": "nvswitch", "NVIDIA_GDRCOPY": "gdrcopy"}
@@ -54,7 +55,7 @@ def is_privileged(process: "dict[str, Any]", version: str) -> bool:
 
 
 class Devices:
-    """The devices asked for. `ids` is ["all"], ["none"] (driver files without a GPU) or names; empty: nothing asked."""
+    """The devices asked for. `ids` is ["all"], [NO_GPU] (driver files without a GPU) or names; empty: nothing asked."""
 
     def __init__(self, ids: "list[str]", warning: str = "") -> None:
         self.ids = ids
@@ -136,7 +137,7 @@ def decided(asked: "list[str]") -> "list[str]":
         return []
     for word in asked:
         if word in ("all", "none"):
-            return [word]
+            return ["all" if word == "all" else NO_GPU]
     return without_repeats(asked)
 
 
@@ -157,7 +158,7 @@ def imex_channels(container: Container, settings: Settings) -> "list[str]":
     if not container.privileged and not settings["accept-nvidia-visible-devices-envvar-when-unprivileged"]:
         return []
     asked = decided(split(container.environment.get("NVIDIA_IMEX_CHANNELS", "")))
-    return [] if asked in (["all"], ["none"]) else asked
+    return [] if asked in (["all"], [NO_GPU]) else asked
 
 
 def gated_features(container: Container) -> "list[str]":
