@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from nvidia_container_runtime import request, settings
+from nvidia_container_runtime import demands, request, schema, settings
 from nvidia_container_runtime.errors import RuntimeFault
 
 NULL = "/dev/null"
@@ -14,7 +14,7 @@ FOLDER = "/var/run/nvidia-container-devices"
 
 def configured(**values: Any) -> settings.Settings:
     names = {key.replace("_", "-"): value for key, value in values.items()}
-    return settings.Settings({**settings.DEFAULTS, **names})
+    return settings.Settings({**schema.DEFAULTS, **names})
 
 
 def container(*env: str, privileged: bool = False, **parts: Any) -> request.Container:
@@ -86,7 +86,7 @@ def test_volume_mounts_ask_before_the_environment_where_they_are_enabled() -> No
     box = container("NVIDIA_VISIBLE_DEVICES=9", mounts=mounts("0", "GPU-x", "0", "cdi/nvidia.com/gpu/1", "cdi/a/b=c", "imex/3"))
     enabled = configured(accept_nvidia_visible_devices_as_volume_mounts=True)
     assert request.devices(box, enabled).ids == ["0", "GPU-x", "nvidia.com/gpu=1", "a/b=c"]
-    assert request.imex_channels(box, enabled) == ["3"]
+    assert demands.imex_channels(box, enabled) == ["3"]
     assert request.devices(box, configured()).ids == ["9"]
 
 
@@ -128,33 +128,33 @@ def test_privileged_is_sys_admin_in_the_bounding_set(process: dict[str, Any], ve
 @pytest.mark.parametrize(
     ("value", "got"),
     [
-        ("", ["compute", "utility"]), ("all", list(settings.CAPABILITIES)), ("video,compute", ["compute", "video"]),
-        ("compute,compute", ["compute"]), ("display,all", list(settings.CAPABILITIES)),
+        ("", ["compute", "utility"]), ("all", list(schema.CAPABILITIES)), ("video,compute", ["compute", "video"]),
+        ("compute,compute", ["compute"]), ("display,all", list(schema.CAPABILITIES)),
     ],
 )  # fmt: skip
 def test_driver_capabilities(value: str, got: list[str]) -> None:
-    assert request.capabilities(container(f"NVIDIA_DRIVER_CAPABILITIES={value}"), configured()) == got
+    assert demands.capabilities(container(f"NVIDIA_DRIVER_CAPABILITIES={value}"), configured()) == got
 
 
 def test_unset_capabilities_are_utility_and_compute_and_all_for_a_legacy_image() -> None:
-    assert request.capabilities(container(), configured()) == ["compute", "utility"]
-    assert request.capabilities(container("CUDA_VERSION=8.0"), configured()) == list(settings.CAPABILITIES)
+    assert demands.capabilities(container(), configured()) == ["compute", "utility"]
+    assert demands.capabilities(container("CUDA_VERSION=8.0"), configured()) == list(schema.CAPABILITIES)
 
 
 @pytest.mark.parametrize("value", ["bogus,compute", "none", "compute;video"])
 def test_a_capability_that_is_not_supported_is_an_error(value: str) -> None:
     with pytest.raises(RuntimeFault, match="unsupported capabilities found in"):
-        request.capabilities(container(f"NVIDIA_DRIVER_CAPABILITIES={value}"), configured())
+        demands.capabilities(container(f"NVIDIA_DRIVER_CAPABILITIES={value}"), configured())
 
 
 def test_a_host_can_support_fewer_capabilities() -> None:
     few = configured(supported_driver_capabilities="compute,video")
-    assert request.capabilities(container(), few) == ["compute"]
-    assert request.capabilities(container("NVIDIA_DRIVER_CAPABILITIES=all"), few) == ["compute", "video"]
+    assert demands.capabilities(container(), few) == ["compute"]
+    assert demands.capabilities(container("NVIDIA_DRIVER_CAPABILITIES=all"), few) == ["compute", "video"]
     with pytest.raises(RuntimeFault, match=r"unsupported capabilities found in 'graphics' \(allowed ''\)"):
-        request.capabilities(container("NVIDIA_DRIVER_CAPABILITIES=graphics"), few)
+        demands.capabilities(container("NVIDIA_DRIVER_CAPABILITIES=graphics"), few)
     with pytest.raises(RuntimeFault, match="Invalid value for config option 'supported-driver-capabilities'; compute,foo"):
-        request.capabilities(container(), configured(supported_driver_capabilities="compute,foo"))
+        demands.capabilities(container(), configured(supported_driver_capabilities="compute,foo"))
 
 
 # --- requirements, IMEX, features
@@ -162,27 +162,27 @@ def test_a_host_can_support_fewer_capabilities() -> None:
 
 def test_requirements_are_all_require_variables_but_jetpacks_in_order() -> None:
     box = container("NVIDIA_REQUIRE_CUDA=cuda>=12", "NVIDIA_REQUIRE_ARCH=arch>=7", "NVIDIA_REQUIRE_JETPACK=csv-mounts=all", "NVIDIA_REQUIRE_JETPACK_X=y")
-    assert request.requirements(box, configured()) == ["arch>=7", "cuda>=12"]
+    assert demands.requirements(box, configured()) == ["arch>=7", "cuda>=12"]
 
 
 @pytest.mark.parametrize(("value", "off"), [("1", True), ("true", True), ("T", True), ("yes", False), ("0", False), ("", False)])
 def test_requirements_can_be_switched_off(value: str, off: bool) -> None:
     box = container("NVIDIA_REQUIRE_CUDA=cuda>=99", f"NVIDIA_DISABLE_REQUIRE={value}")
-    assert request.requirements(box, configured()) == ([] if off else ["cuda>=99"])
-    assert request.requirements(box, configured(disable_require=True)) == []
+    assert demands.requirements(box, configured()) == ([] if off else ["cuda>=99"])
+    assert demands.requirements(box, configured(disable_require=True)) == []
 
 
 def test_a_legacy_images_cuda_version_is_a_requirement() -> None:
-    assert request.requirements(container("CUDA_VERSION=9.0.176"), configured()) == ["cuda>=9.0"]
+    assert demands.requirements(container("CUDA_VERSION=9.0.176"), configured()) == ["cuda>=9.0"]
     with pytest.raises(RuntimeFault, match="invalid CUDA version: nine"):
-        request.requirements(container("CUDA_VERSION=nine"), configured())
+        demands.requirements(container("CUDA_VERSION=nine"), configured())
 
 
 def test_imex_channels() -> None:
-    assert request.imex_channels(container("NVIDIA_IMEX_CHANNELS=0,1,0"), configured()) == ["0", "1"]
-    assert request.imex_channels(container("NVIDIA_IMEX_CHANNELS=all"), configured()) == []
+    assert demands.imex_channels(container("NVIDIA_IMEX_CHANNELS=0,1,0"), configured()) == ["0", "1"]
+    assert demands.imex_channels(container("NVIDIA_IMEX_CHANNELS=all"), configured()) == []
     ignoring = configured(**{"features.ignore_imex_channel_requests": True})
-    assert request.imex_channels(container("NVIDIA_IMEX_CHANNELS=0"), ignoring) == []
+    assert demands.imex_channels(container("NVIDIA_IMEX_CHANNELS=0"), ignoring) == []
 
 
 def test_a_gated_feature_is_asked_for_by_enabled_alone() -> None:

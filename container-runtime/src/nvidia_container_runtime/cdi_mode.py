@@ -1,6 +1,6 @@
 """cdi and jit-cdi mode: devices by their CDI names, from spec files or from the driver itself."""
 
-from . import edits, names
+from . import edits, names, request
 from .cdi_registry import Registry
 from .errors import RuntimeFault
 from .settings import RUNTIME, Settings
@@ -19,15 +19,17 @@ def qualified(devices: "list[str]", kind: str) -> "list[str]":
     return list(dict.fromkeys(name if names.is_qualified(name) else f"{kind}={name or 'none'}" for name in devices))
 
 
-def container_edits(devices: "list[str]", extras: "list[str]", settings: Settings, journal: "Journal", ctk: str) -> "dict[str, Any]":
-    """What gives a container these devices; `extras` are the driver's other parts it asked for (gds, imex/0 ...)."""
+def container_edits(devices: "list[str]", container: request.Container, settings: Settings, journal: "Journal", ctk: str) -> "dict[str, Any]":
+    """What gives a container these devices; from the driver itself also what else the container asks for."""
     generated = [name for name in devices if names.split(name)[0] == JIT_KIND]
     if not generated:
         return Registry(settings[RUNTIME + "modes.cdi.spec-dirs"], journal).edits(devices)
     if len(generated) < len(devices):
         others = ", ".join(name for name in devices if name not in generated)
         raise RuntimeFault(f"mixing CDI devices of {JIT_KIND} with others is not supported: {others}")
-    from . import jit
+    from . import demands, jit
 
+    extras = request.gated_features(container)
+    extras += ["imex/" + channel for channel in demands.imex_channels(container, settings)]
     ids = [names.split(name)[1] for name in generated]
     return edits.joined([jit.container_edits(ids, settings, journal, ctk), *jit.extra_edits(extras, settings, journal)])

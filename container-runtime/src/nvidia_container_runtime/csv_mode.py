@@ -79,7 +79,9 @@ def container_edits(container: request.Container, devices: "list[str]", settings
 
 
 def check_requirements(container: request.Container, settings: Settings, journal: "Journal") -> None:
-    wanted = request.requirements(container, settings)
+    from . import demands
+
+    wanted = demands.requirements(container, settings)
     if not wanted:
         return
     from . import nvml, requirements

@@ -4,6 +4,7 @@ import posix
 
 from . import paths
 from .errors import RuntimeFault, reason
+from .spec import entries, section
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     Edits = dict[str, Any]
 
 MOUNT_OPTIONS = ("ro", "nosuid", "nodev", "rbind", "rprivate")
-OLD_HOOKS = ("nvidia-container-runtime-hook", "nvidia-container-toolkit")
 STAGES = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
 LISTS = ("env", "deviceNodes", "netDevices", "hooks", "mounts", "additionalGids")
 LINUX_TYPES = {paths.TYPE_CHAR: "c", paths.TYPE_BLOCK: "b", paths.TYPE_FIFO: "p"}
@@ -48,21 +48,6 @@ def apply(spec: "Spec", edits: "Edits") -> None:
     if edits.get("intelRdt"):
         section(spec, "linux")["intelRdt"] = dict(edits["intelRdt"])
     add_groups(spec, edits.get("additionalGids") or [])
-
-
-def section(spec: "Spec", *names: str) -> "dict[str, Any]":
-    """The object at that place of the spec, made when it is not there (null counts as not there)."""
-    for name in names:
-        if spec.get(name) is None:
-            spec[name] = {}
-        spec = spec[name]
-    return spec
-
-
-def entries(parent: "dict[str, Any]", name: str) -> "list[Any]":
-    if parent.get(name) is None:
-        parent[name] = []
-    return parent[name]
 
 
 def add_environment(spec: "Spec", additions: "list[str]") -> None:
@@ -166,16 +151,6 @@ def add_groups(spec: "Spec", groups: "list[int]") -> None:
         return
     present = entries(section(spec, "process", "user"), "additionalGids")
     present += [group for group in new if group not in present]
-
-
-def remove_old_hooks(spec: "Spec") -> None:
-    """Take out the prestart hook of `docker run --gpus`, which would inject the devices a second time."""
-    hooks = spec.get("hooks") or {}
-    if not hooks.get("prestart"):
-        return
-    hooks["prestart"] = [hook for hook in hooks["prestart"] if paths.base(str(hook.get("path", ""))) not in OLD_HOOKS]
-    if not hooks["prestart"]:
-        del hooks["prestart"]
 
 
 def mount(host: str, container: str = "", options: "tuple[str, ...]" = MOUNT_OPTIONS) -> "dict[str, Any]":

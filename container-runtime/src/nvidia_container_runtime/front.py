@@ -1,39 +1,14 @@
 """What a full run leaves for the shell front: the runtime it resolved, and everything that this was resolved from."""
 
-import posix
-
-from . import paths
 from .journal import LEVELS
 from .settings import RUNTIME
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .settings import Settings
-    from .shim import Invocation
 
 TEXT_LIMIT = 8192  # the front reads byte by byte; beyond this Python is faster
 CONFIG_EXPRESSION = '"${NVIDIA_CTK_CONFIG_FILE_PATH:-${XDG_CONFIG_HOME:-/etc}/nvidia-container-runtime/config.toml}"'
-
-
-class Memory:
-    """The file that the front reads. Where it lies was decided when the shim was installed."""
-
-    def __init__(self, file: str) -> None:
-        self.file = file
-
-    def keep(self, call: "Invocation", settings: "Settings", program: str, missed: "list[str]") -> None:
-        """Only root's answer is kept, and only when the front can check all of it."""
-        if posix.geteuid() != 0 or call.line.version:
-            return
-        path = call.variable("PATH")
-        if not can_be_checked(settings, path, program, missed):
-            return
-        text = snippet(settings, path, program, missed).encode()
-        try:
-            if not same_content(self.file, text):
-                write(self.file, text)
-        except OSError:
-            return  # a read-only system: everything works, a little slower
 
 
 def can_be_checked(settings: "Settings", path: str, program: str, missed: "list[str]") -> bool:
@@ -47,7 +22,9 @@ def can_be_checked(settings: "Settings", path: str, program: str, missed: "list[
 
 
 def snippet(settings: "Settings", path: str, program: str, missed: "list[str]") -> str:
-    """Shell text that defines _nvcr_same: true when a full run would come to the same runtime."""
+    """Shell text that defines _nvcr_same: true when a full run would come to the same runtime and write nothing."""
+    if not can_be_checked(settings, path, program, missed):
+        return "_nvcr_same() { false; }\n"
     checks = [f'[ "${{PATH-}}" = {quote(path)} ]', f"[ {CONFIG_EXPRESSION} = {quote(settings.path)} ]"]
     checks += [f"[ -f {quote(program)} ]", f"[ -x {quote(program)} ]"]
     checks += [f"[ ! -e {quote(place)} ]" for place in missed]
@@ -77,21 +54,3 @@ def whole_lines(text: str) -> str:
 
 def quote(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
-
-
-def same_content(target: str, text: bytes) -> bool:
-    try:
-        return paths.read_bytes(target) == text
-    except FileNotFoundError:
-        return False
-
-
-def write(target: str, text: bytes) -> None:
-    paths.make_folders(paths.parent(target))
-    draft = f"{target}.{posix.getpid()}"
-    descriptor = posix.open(draft, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC | posix.O_NOFOLLOW, 0o644)
-    try:
-        posix.write(descriptor, text)
-    finally:
-        posix.close(descriptor)
-    posix.rename(draft, target)

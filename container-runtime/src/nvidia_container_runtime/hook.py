@@ -2,7 +2,7 @@
 
 import posix
 
-from . import VERSION, host, json_text, lowlevel, mode, paths, request, settings
+from . import VERSION, demands, host, json_text, lowlevel, mode, paths, request, schema, settings
 from .errors import RuntimeFault, reason
 from .settings import CLI, RUNTIME, Settings
 
@@ -86,7 +86,7 @@ def prestart(options: Options, environment: "Mapping[bytes, bytes]") -> None:
     spec = read_spec(str(state.get("bundle") or state.get("bundlePath") or ""))
     container = request.Container(spec)
     wanted = request.devices(container, config)
-    channels = request.imex_channels(container, config)
+    channels = demands.imex_channels(container, config)
     if not wanted:
         return
     check_mode(config, wanted.ids)
@@ -235,7 +235,7 @@ def command(call: Call, pid: str, rootfs: str) -> "list[str]":
 def common_flags(call: Call) -> "list[str]":
     config = call.config
     user = config[CLI + "user"]
-    user = settings.default_user() if user is None else user
+    user = schema.default_user() if user is None else user
     debug = "/dev/stderr" if call.debug else config[CLI + "debug"]
     creates_channels = not config.feature("disable-imex-channel-creation")
     flags = [
@@ -265,8 +265,8 @@ def configure_flags(call: Call) -> "list[str]":
         (monitored, f"--mig-monitor={monitored}"),
         (channels and call.knows("--imex-channel"), f"--imex-channel={channels}"),
     ]
-    capabilities = [f"--{name}" for name in request.capabilities(container, config)]
-    required = [f"--require={one}" for one in request.requirements(container, config)]
+    capabilities = [f"--{name}" for name in demands.capabilities(container, config)]
+    required = [f"--require={one}" for one in demands.requirements(container, config)]
     return [flag for wanted, flag in flags if wanted] + capabilities + required
 
 

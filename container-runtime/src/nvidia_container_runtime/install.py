@@ -12,7 +12,10 @@ PACKAGE = "nvidia_container_runtime"
 SOURCES = Path(__file__).resolve().parent
 FRONTED = ("nvidia-container-runtime", "nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy")
 PLAIN = ("nvidia-container-runtime-hook", "nvidia-ctk")
-DIRECT = '#!/bin/sh\nexec @PYTHON@ -ISX utf8 @LAUNCH@ "${0##*/}" "$@"\n'
+DIRECT = """#!/bin/sh
+[ -x @PYTHON@ ] || exec /usr/bin/python3 -ISX utf8 @LIBRARY@/launch.py "${0##*/}" "$@"
+exec @PYTHON@ -ISX utf8 @LAUNCH@ "${0##*/}" "$@"
+"""
 
 def install(prefix: Path, python: Path, state: Path, fronted: bool = True, root: Path = Path("/")) -> None:
     """`root` is a package builder's staging folder: files go below it, the paths in them do not name it."""
@@ -21,13 +24,21 @@ def install(prefix: Path, python: Path, state: Path, fronted: bool = True, root:
     binaries = root / (prefix / "bin").relative_to("/")
     copy_sources(staged)
     pack(staged, python, state if fronted else "")
-    words = {"@PYTHON@": str(python), "@LAUNCH@": str(library / "launch.py"), "@STATE@": str(state)}
+    words = {"@PYTHON@": str(python), "@LAUNCH@": str(library / launcher(python)), "@LIBRARY@": str(library), "@STATE@": str(state)}
     binaries.mkdir(parents=True, exist_ok=True)
     for name in (*FRONTED, *PLAIN):
         template = (SOURCES / "front.sh").read_text() if fronted and name in FRONTED else DIRECT
         for word, value in words.items():
             template = template.replace(word, value)
         write_program(binaries / name, template)
+
+
+def launcher(python: Path) -> str:
+    """The compiled launcher fits every python3.N of one N: it is used where the interpreter's name says which it is."""
+    version = subprocess.run(
+        [str(python), "-IS", "-c", "import sys; print('python%d.%d' % sys.version_info[:2])"], capture_output=True, text=True, check=True
+    )
+    return "launch.pyc" if python.name == version.stdout.strip() else "launch.py"
 
 
 def copy_sources(staged: Path) -> None:

@@ -1,6 +1,7 @@
 """legacy mode: a prestart hook that has nvidia-container-cli do the work."""
 
-from . import edits, paths
+from . import paths
+from .spec import OLD_HOOKS, entries, section
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,9 +12,9 @@ if TYPE_CHECKING:
 
 def add_hook(spec: "dict[str, Any]", hook: str, journal: "Journal") -> None:
     """The hook goes into every container; the hook itself finds out whether there is something to do."""
-    prestart = edits.entries(edits.section(spec, "hooks"), "prestart")
+    prestart = entries(section(spec, "hooks"), "prestart")
     for present in prestart:
-        if paths.base(str(present.get("path", ""))) in edits.OLD_HOOKS:
+        if paths.base(str(present.get("path", ""))) in OLD_HOOKS:
             journal.info(f"Existing nvidia prestart hook ({present['path']}) found in OCI spec")
             return
     journal.info(f"Using prestart hook path: {hook}")

@@ -1,6 +1,5 @@
 """Which mode a container is created in."""
 
-from . import host, names
 from .errors import RuntimeFault
 from .journal import quoted
 from .settings import CLI, RUNTIME, Settings
@@ -31,6 +30,8 @@ def detected(settings: Settings, requested: "list[str]", path: str) -> str:
     """cdi where CDI names are asked for, csv on a Tegra, legacy where its tool is installed, else jit-cdi."""
     if hook_mode(requested) != "legacy":
         return hook_mode(requested)
+    from . import host
+
     if host.find_container_cli(settings[CLI + "path"], settings[CLI + "root"], path):
         return "legacy"
     return "jit-cdi"
@@ -38,6 +39,8 @@ def detected(settings: Settings, requested: "list[str]", path: str) -> str:
 
 def hook_mode(requested: "list[str]") -> str:
     """What `auto` means to the hook, which exists for the sake of legacy mode."""
+    from . import host, names
+
     if requested and all(names.is_qualified(name) for name in requested):
         return "cdi"
     return "csv" if host.is_csv_platform() else "legacy"

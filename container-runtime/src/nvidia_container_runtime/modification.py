@@ -1,6 +1,6 @@
 """What creating a container does to its OCI spec, mode by mode. Every mode's modifiers are in order here."""
 
-from . import edits, legacy, lowlevel, mode, request
+from . import legacy, lowlevel, mode, request, spec as places
 from .settings import RUNTIME, Settings
 
 TYPE_CHECKING = False
@@ -57,16 +57,16 @@ def add_extras(spec: "Spec", container: request.Container, context: Context) -> 
     features = request.gated_features(container)
     if not features:
         return
-    from . import gated
+    from . import edits, gated
 
     edits.apply(spec, gated.container_edits(features, context.settings, context.journal))
 
 
 def add_graphics(spec: "Spec", container: request.Container, devices: "list[str]", context: Context) -> None:
-    if not request.wants_graphics(container, context.settings):
+    if not request.wants_graphics(container):
         context.journal.info("No graphics modifier required; no graphics capabilities requested")
         return
-    from . import graphics
+    from . import edits, graphics
 
     edits.apply(spec, graphics.container_edits(devices, context.settings, context.journal, context.ctk))
 
@@ -74,10 +74,10 @@ def add_graphics(spec: "Spec", container: request.Container, devices: "list[str]
 def modify_csv(spec: "Spec", container: request.Container, devices: "list[str]", context: Context) -> bool:
     if not devices:
         return False
-    from . import csv_mode
+    from . import csv_mode, edits
 
     found = csv_mode.container_edits(container, devices, context.settings, context.journal, context.ctk)
-    edits.remove_old_hooks(spec)
+    places.remove_old_hooks(spec)
     add_extras(spec, container, context)
     edits.apply(spec, found)
     return True
@@ -96,13 +96,11 @@ def modify_jit_cdi(spec: "Spec", container: request.Container, devices: "list[st
 def inject(spec: "Spec", container: request.Container, devices: "list[str]", kind: str, context: Context) -> bool:
     if not devices:
         return False
-    from . import cdi_mode
+    from . import cdi_mode, edits
 
     names = cdi_mode.qualified(devices, kind)
-    extras = request.gated_features(container)
-    extras += ["imex/" + channel for channel in request.imex_channels(container, context.settings)]
-    found = cdi_mode.container_edits(names, extras, context.settings, context.journal, context.ctk)
-    edits.remove_old_hooks(spec)
+    found = cdi_mode.container_edits(names, container, context.settings, context.journal, context.ctk)
+    places.remove_old_hooks(spec)
     edits.apply(spec, found)
     return True
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import marshal
+import py_compile
 import sys
 from pathlib import Path
 from types import CodeType
@@ -18,8 +19,8 @@ from typing import Any
 PACKAGE = "nvidia_container_runtime"
 # What every creation imports, in an order in which each finds what it imports: they are loaded as one piece.
 ALWAYS = (
-    "", "errors", "paths", "journal", "toml", "settings", "json_text", "bundle", "lowlevel", "argv", "front", "shim",
-    "program", "edits", "legacy", "names", "host", "mode", "request", "modification",
+    "", "errors", "paths", "journal", "settings", "memory", "json_text", "bundle", "lowlevel", "argv", "shim", "program",
+    "spec", "legacy", "mode", "request", "modification",
 )  # fmt: skip
 
 
@@ -84,6 +85,7 @@ def pack(sources: Path, target: Path, state: str) -> None:
     head = marshal.dumps((sys.version, loader, state, json_library(), index))
     content = b"%8d" % len(head) + head + b"".join(pieces.values())
     (target / f"{sys.implementation.cache_tag}.pack").write_bytes(content)
+    py_compile.compile(str(target / "launch.py"), str(target / "launch.pyc"), doraise=True)
 
 
 def json_library() -> str:

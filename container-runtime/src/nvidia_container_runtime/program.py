@@ -4,7 +4,7 @@ from .journal import complain
 
 
 def main(words: "list[str]", state: str = "") -> int:
-    """Run the program named by the first word. `state` is where the shell front's memory lies, "" for nowhere."""
+    """Run the program named by the first word. `state` is where memory lies, "" for nowhere."""
     name, encoded = words[0], [word.encode("utf-8", "surrogateescape") for word in words[1:]]
     try:
         if name == "nvidia-container-runtime-hook":
@@ -15,9 +15,9 @@ def main(words: "list[str]", state: str = "") -> int:
             from .ctk import command
 
             return command.main(words[1:])
-        from . import front, shim
+        from . import memory, shim
 
-        return shim.main(name, encoded, front.Memory(state).keep if state else None)
+        return shim.main(name, encoded, memory.Memory(state))
     except Exception as error:  # noqa: BLE001 - the process ends here, in one line
         complain("error", f"internal error: {type(error).__name__}: {error}")
         return 1

@@ -1,8 +1,8 @@
-"""What a container asks for: its devices, driver capabilities, requirements and extras, read from its OCI spec."""
+"""What a container asks for, read from its OCI spec: its devices and extras. What it demands is in demands.py."""
 
-from . import names, paths
+from . import paths
 from .errors import RuntimeFault
-from .settings import CAPABILITIES, RUNTIME, Settings
+from .settings import RUNTIME, Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 NO_GPU = ""  # no device has this name, while a mounted path can be named none
 MOUNTED_DEVICES = "/var/run/nvidia-container-devices"
-TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 GATED_FEATURES = {"NVIDIA_GDS": "gds", "NVIDIA_MOFED": "mofed", "NVIDIA_NVSWITCH": "nvswitch", "NVIDIA_GDRCOPY": "gdrcopy"}
 
 
@@ -110,6 +109,8 @@ def cdi_name(mounted: str) -> str:
     if not mounted.startswith("cdi/"):
         return mounted
     parts = mounted[len("cdi/") :].split("/", 2)
+    from . import names
+
     name = parts[0] + "/" + "=".join(parts[1:]) if len(parts) == 3 else "/".join(parts)
     return name if names.is_qualified(name) else mounted
 
@@ -145,80 +146,15 @@ def without_repeats(items: "list[str]") -> "list[str]":
     return list(dict.fromkeys(items))
 
 
-# --- everything else
-
-
-def imex_channels(container: Container, settings: Settings) -> "list[str]":
-    if settings.feature("ignore-imex-channel-requests"):
-        return []
-    if settings["accept-nvidia-visible-devices-as-volume-mounts"]:
-        mounted = [name[len("imex/") :] for name in mounted_names(container.mounts) if name.startswith("imex/")]
-        if mounted:
-            return without_repeats(mounted)
-    if not container.privileged and not settings["accept-nvidia-visible-devices-envvar-when-unprivileged"]:
-        return []
-    asked = decided(split(container.environment.get("NVIDIA_IMEX_CHANNELS", "")))
-    return [] if asked in (["all"], [NO_GPU]) else asked
+# --- extras
 
 
 def gated_features(container: Container) -> "list[str]":
     return [feature for name, feature in GATED_FEATURES.items() if container.environment.get(name) == "enabled"]
 
 
-def supported_capabilities(settings: Settings) -> "list[str]":
-    value = settings["supported-driver-capabilities"]
-    asked = split(value)
-    if asked == ["all"]:
-        return list(CAPABILITIES)
-    if not set(asked) <= set(CAPABILITIES):
-        raise RuntimeFault(
-            f"Invalid value for config option 'supported-driver-capabilities'; {value} (supported: {','.join(CAPABILITIES)})"
-        )
-    return sorted(asked)
-
-
-def capabilities(container: Container, settings: Settings) -> "list[str]":
-    """The driver capabilities that the container gets, sorted; an error names those that this host does not support."""
-    supported = supported_capabilities(settings)
-    value = container.environment.get("NVIDIA_DRIVER_CAPABILITIES", "")
+def wants_graphics(container: Container) -> bool:
     if "NVIDIA_DRIVER_CAPABILITIES" not in container.environment and container.is_legacy_image:
-        return supported
-    asked = split(value)
-    if not asked:
-        return sorted({"utility", "compute"} & set(supported))
-    if "all" in asked:
-        return supported
-    allowed = sorted(set(asked) & set(supported))
-    if len(allowed) < len(set(asked)):
-        raise RuntimeFault(
-            f"unsupported capabilities found in '{','.join(sorted(set(asked)))}' (allowed '{','.join(allowed)}')"
-        )
-    return allowed
-
-
-def wants_graphics(container: Container, settings: Settings) -> bool:
+        return True
     asked = split(container.environment.get("NVIDIA_DRIVER_CAPABILITIES", ""))
-    if not asked and container.is_legacy_image and "NVIDIA_DRIVER_CAPABILITIES" not in container.environment:
-        asked = supported_capabilities(settings)
     return any(name in ("all", "graphics", "display") for name in asked)
-
-
-def requirements(container: Container, settings: Settings) -> "list[str]":
-    """The conditions on the driver, sorted: the values of NVIDIA_REQUIRE_*, and an old image's CUDA version."""
-    if settings["disable-require"] or container.environment.get("NVIDIA_DISABLE_REQUIRE", "") in TRUE:
-        return []
-    found = [
-        value
-        for name, value in container.environment.items()
-        if name.startswith("NVIDIA_REQUIRE_") and not name.startswith("NVIDIA_REQUIRE_JETPACK")
-    ]
-    if container.is_legacy_image:
-        found.append(cuda_requirement(container.environment["CUDA_VERSION"]))
-    return sorted(found)
-
-
-def cuda_requirement(version: str) -> str:
-    parts = (version.split(".") + ["0"])[:2]
-    if not all(part.isascii() and part.isdigit() for part in parts):
-        raise RuntimeFault(f"invalid CUDA version: {version}")
-    return f"cuda>={int(parts[0])}.{int(parts[1])}"

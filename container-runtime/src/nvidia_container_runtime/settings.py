@@ -1,66 +1,15 @@
-"""config.toml: every key, its default and its type, in one table."""
+"""The configuration in force: which file it is in, and its values. The table of keys is schema.py's."""
 
-from . import paths, toml
+from . import paths
 from .errors import RuntimeFault, reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
 SIZE_LIMIT = 1 << 20
-CAPABILITIES = ("compat32", "compute", "display", "graphics", "ngx", "utility", "video")
-FEATURES = (
-    "allow-cuda-compat-libs-from-container",
-    "allow-ldconfig-from-container",
-    "allow-unknown-oci-spec-fields",
-    "disable-cuda-compat-lib-hook",
-    "disable-imex-channel-creation",
-    "ignore-imex-channel-requests",
-    "no-additional-gids-for-device-nodes",
-)
 CLI, RUNTIME = "nvidia-container-cli.", "nvidia-container-runtime."
-
-# A default of None: the key is known, has the type of the second table, and is not there unless the file sets it.
-DEFAULTS: "dict[str, Any]" = {
-    "accept-nvidia-visible-devices-as-volume-mounts": False,
-    "accept-nvidia-visible-devices-envvar-when-unprivileged": True,
-    "disable-require": False,
-    "supported-driver-capabilities": ",".join(CAPABILITIES),
-    "swarm-resource": "",
-    CLI + "debug": "",
-    CLI + "environment": [],
-    CLI + "ldcache": "",
-    CLI + "ldconfig": "@/sbin/ldconfig",
-    CLI + "load-kmods": True,
-    CLI + "no-cgroups": False,
-    CLI + "no-pivot": False,
-    CLI + "path": "",
-    CLI + "root": "",
-    CLI + "user": None,
-    RUNTIME + "debug": "/dev/null",
-    RUNTIME + "log-level": "info",
-    RUNTIME + "mode": "auto",
-    RUNTIME + "runtimes": ["docker-runc", "runc", "crun"],
-    RUNTIME + "modes.cdi.annotation-prefixes": ["cdi.k8s.io/"],
-    RUNTIME + "modes.cdi.default-kind": "nvidia.com/gpu",
-    RUNTIME + "modes.cdi.spec-dirs": ["/etc/cdi", "/var/run/cdi"],
-    RUNTIME + "modes.csv.compat-container-root": "",
-    RUNTIME + "modes.csv.mount-spec-path": "/etc/nvidia-container-runtime/host-files-for-container.d",
-    RUNTIME + "modes.jit-cdi.nvcdi-disable-hooks": None,
-    RUNTIME + "modes.jit-cdi.nvcdi-feature-flags": None,
-    RUNTIME + "modes.legacy.cuda-compat-mode": "ldconfig",
-    "nvidia-container-runtime-hook.path": "nvidia-container-runtime-hook",
-    "nvidia-container-runtime-hook.skip-mode-detection": False,
-    "nvidia-ctk.path": "nvidia-ctk",
-    **{"features." + name: None for name in FEATURES},
-}
-OPTIONAL = {
-    CLI + "user": str,
-    **{key: list for key in DEFAULTS if key.startswith(RUNTIME + "modes.jit-cdi.")},
-    **{"features." + name: bool for name in FEATURES},
-}
-TYPE_NAMES = {str: "string", bool: "bool", int: "int64", float: "float64", list: "[]string", dict: "table"}
 
 
 class Settings:
@@ -91,55 +40,25 @@ def config_path(environment: "Mapping[str, str]") -> str:
     return paths.join(environment.get("XDG_CONFIG_HOME") or "/etc", "nvidia-container-runtime/config.toml")
 
 
-def load(path: str) -> Settings:
-    """The configuration of that file; the defaults when there is no such file."""
+def load(path: str, remembered: "Callable[[str, str | None], dict[str, Any] | None] | None" = None) -> Settings:
+    """The configuration of that file; the defaults when there is no such file.
+
+    `remembered` gives the values of a path and text that were read before, so that they need not be read again.
+    """
     try:
-        raw = paths.read_bytes(path, limit=SIZE_LIMIT)
+        text = paths.read_bytes(path, limit=SIZE_LIMIT).decode()
     except FileNotFoundError:
-        return normalised(Settings(dict(DEFAULTS), path))
-    except OSError as error:
-        raise RuntimeFault(f"failed to load config file {path}: {reason(error)}") from None
-    try:
-        text = raw.decode()
-        return normalised(Settings(with_defaults(toml.parse(text)), path, text))
+        text = None
     except UnicodeDecodeError as error:
         raise RuntimeFault(f"failed to load specified config file: {path} is not UTF-8 at byte {error.start}") from None
-    except toml.TomlFault as error:
-        raise RuntimeFault(f"failed to load specified config file: {error}") from None
+    except OSError as error:
+        raise RuntimeFault(f"failed to load config file {path}: {reason(error)}") from None
+    values = remembered(path, text) if remembered else None
+    if values is None:
+        from . import schema
 
-
-def with_defaults(document: "dict[str, Any]") -> "dict[str, Any]":
-    values = dict(DEFAULTS)
-    for key in values:
-        found = look_up(document, key)
-        if found is not None:
-            values[key] = checked(key, found)
-    return values
-
-
-def look_up(document: "dict[str, Any]", key: str) -> "Any":
-    table: Any = document
-    for part in key.split("."):
-        if not isinstance(table, dict):
-            raise RuntimeFault(f"failed to unmarshal config: {key}: Can't convert {type_name(table)} to a table")
-        table = table.get(part)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-        if table is None:
-            return None
-    return table  # pyright: ignore[reportUnknownVariableType]
-
-
-def checked(key: str, found: "Any") -> "Any":
-    wanted = OPTIONAL.get(key) or type(DEFAULTS[key])
-    right = type(found) is wanted
-    if right and wanted is list:
-        right = all(type(item) is str for item in found)
-    if not right:
-        raise RuntimeFault(f"failed to unmarshal config: {key}: Can't convert {found!r}({type_name(found)}) to {TYPE_NAMES[wanted]}")
-    return found
-
-
-def type_name(value: "Any") -> str:
-    return TYPE_NAMES.get(type(value), type(value).__name__)
+        values = schema.values_of(text or "")
+    return normalised(Settings(values, path, text))
 
 
 def normalised(settings: Settings) -> Settings:
@@ -160,13 +79,3 @@ def host_ldconfig(value: str) -> str:
     plain = value[1:]
     plain = plain[: -len(".real")] if plain.endswith(".real") else plain
     return f"@{plain}.real" if paths.exists(plain + ".real") else "@" + plain
-
-
-def default_user() -> str:
-    """The user that nvidia-container-cli works as: SUSE keeps its device nodes to the group video."""
-    try:
-        text = paths.read_bytes("/etc/os-release").decode(errors="replace")
-    except OSError:
-        return ""
-    likes = [line.partition("=")[2].strip("\"'").split() for line in text.splitlines() if line.startswith("ID_LIKE=")]
-    return "root:video" if any(name in ("suse", "opensuse") for names in likes for name in names) else ""

@@ -8,8 +8,7 @@ from .settings import RUNTIME
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from .memory import Memory
     from .settings import Settings
 
 FIXED_MODES = {"nvidia-container-runtime.cdi": "cdi", "nvidia-container-runtime.legacy": "legacy"}
@@ -29,20 +28,22 @@ class Invocation:
         return self.environment.get(name.encode(), b"").decode(errors="surrogateescape")
 
 
-def main(name: str, words: "list[bytes]", remember: "Callable[[Invocation, Settings, str, list[str]], None] | None" = None) -> int:
+def main(name: str, words: "list[bytes]", memory: "Memory") -> int:
     """The exit code of a run that failed; one that succeeds never comes back."""
     call = Invocation(name, words, lowlevel.inherited_environment())
     journal = Journal([call.line.log], as_json=call.line.log_format == "json")
     try:
         if call.line.version:
             say_version()
-        config = load_config(call)
+        config = load_config(call, memory)
+        values = dict(config.values)
+        fix_mode(call.name, config)
         journal = open_journal(call, config)
-        program, missed = locate(config, call.variable("PATH"))
+        search = call.variable("PATH")
+        program, missed = locate(config, search)
         if call.line.command == "create":
             create(call, config, journal)
-        if remember:
-            remember(call, config, program, missed)
+        memory.keep(config, values, search, program, missed)
         journal.debug(f"Forwarding command to runtime {program}")
         if call.line.version:
             write_out("\n")
@@ -53,15 +54,18 @@ def main(name: str, words: "list[bytes]", remember: "Callable[[Invocation, Setti
     return 1
 
 
-def load_config(call: Invocation) -> "Settings":
+def load_config(call: Invocation, memory: "Memory") -> "Settings":
     path = settings.config_path({name: call.variable(name) for name in ("NVIDIA_CTK_CONFIG_FILE_PATH", "XDG_CONFIG_HOME")})
     try:
-        config = settings.load(path)
+        return settings.load(path, memory.values)
     except RuntimeFault as fault:
         raise RuntimeFault(f"error loading config: {fault}") from None
-    if call.name in FIXED_MODES:
-        config.values[RUNTIME + "mode"] = FIXED_MODES[call.name]
-    return config
+
+
+def fix_mode(name: str, config: "Settings") -> None:
+    """Two of the shim's names stand for a mode."""
+    if name in FIXED_MODES:
+        config.values[RUNTIME + "mode"] = FIXED_MODES[name]
 
 
 def open_journal(call: Invocation, config: "Settings") -> Journal:

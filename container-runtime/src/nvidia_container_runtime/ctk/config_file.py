@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .. import settings
+from .. import schema, settings
 from ..errors import RuntimeFault
 from . import configure, toml_text
 
@@ -44,8 +44,8 @@ def default_path() -> str:
 def default_text() -> str:
     """Every key in order; a key whose value is a default one with nothing to it stands as a comment."""
     tables: dict[str, list[str]] = {}
-    for key in sorted(settings.DEFAULTS):
-        value = settings.DEFAULTS[key]
+    for key in sorted(schema.DEFAULTS):
+        value = schema.DEFAULTS[key]
         table, _, name = key.rpartition(".")
         if value is None or key in UNSHOWN:
             continue
@@ -61,10 +61,10 @@ def changed(text: str, assignments: list[str]) -> str:
     edit = toml_text.Edit(text)
     for assignment in assignments:
         key, equals, value = assignment.partition("=")
-        if key not in settings.DEFAULTS:
+        if key not in schema.DEFAULTS:
             raise RuntimeFault(f"unknown key {key!r}; `nvidia-ctk config default` lists them")
         path = tuple(key.split("."))
-        if value == "nil" and settings.DEFAULTS[key] is None:
+        if value == "nil" and schema.DEFAULTS[key] is None:
             edit.remove(path)
         else:
             edit.set(path, converted(key, value, bool(equals)))
@@ -72,7 +72,7 @@ def changed(text: str, assignments: list[str]) -> str:
 
 
 def converted(key: str, value: str, given: bool) -> Any:
-    wanted = settings.OPTIONAL.get(key) or type(settings.DEFAULTS[key])
+    wanted = schema.OPTIONAL.get(key) or type(schema.DEFAULTS[key])
     if wanted is bool:
         if not given or value in TRUE:
             return True
