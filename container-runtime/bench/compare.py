@@ -37,6 +37,18 @@ cp ../config.json config.json
 """
 
 
+SMALL_CDI = """---
+cdiVersion: 0.5.0
+kind: nvidia.com/gpu
+devices:
+- name: "0"
+  containerEdits:
+    deviceNodes:
+    - path: /dev/nvidia0
+      hostPath: /dev/full
+"""
+
+
 @dataclass
 class Figure:
     """One line of the result."""
@@ -74,17 +86,18 @@ class Bench:
         subprocess.run([str(word) for word in install], env={**os.environ, "PYTHONPATH": str(PACKAGE / "src")}, check=True)
         self.bundle = folder / "bundle"
         self.bundle.mkdir()
-        (folder / "cdi").mkdir()
-        (folder / "cdi/nvidia.yaml").write_text(cdi_spec())
+        for name, text in (("cdi", cdi_spec()), ("small-cdi", SMALL_CDI)):
+            (folder / name).mkdir()
+            (folder / name / "nvidia.yaml").write_text(text)
         (folder / "config.json").write_text(json.dumps(docker_like_spec()))
 
-    def configure(self, mode: str, runtime: str) -> None:
+    def configure(self, mode: str, runtime: str, specs: str = "cdi") -> None:
         target = self.folder / "etc/nvidia-container-runtime/config.toml"
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(
             f'disable-require = false\n#swarm-resource = "DOCKER_RESOURCE_GPU"\n[nvidia-container-cli]\nload-kmods = true\n'
             f'[nvidia-container-runtime]\nmode = "{mode}"\nruntimes = ["{runtime}"]\n#debug = "/var/log/nvidia-container-runtime.log"\n'
-            f'[nvidia-container-runtime.modes.cdi]\nspec-dirs = ["{self.folder}/cdi"]\n'
+            f'[nvidia-container-runtime.modes.cdi]\nspec-dirs = ["{self.folder}/{specs}"]\n'
         )
 
     def measure(self, rounds: int, *commands: list[str]) -> list[Timing]:
@@ -110,7 +123,7 @@ class Bench:
         if not runc or os.geteuid() != 0:
             print("a whole life: runc or root is missing; left out")
             return []
-        self.configure("cdi", runc)
+        self.configure("cdi", runc, "small-cdi")
         script = self.folder / "life.sh"
         script.write_text(LIFE)
         script.chmod(0o755)
@@ -140,8 +153,7 @@ def cdi_spec() -> str:
     lines = ["---", "cdiVersion: 0.5.0", "kind: nvidia.com/gpu", "containerEdits:", "  env:", "  - NVIDIA_VISIBLE_DEVICES=void", "  mounts:"]
     for number in range(75):
         path = f"/usr/lib/x86_64-linux-gnu/libnvidia-part{number}.so.550.54.15"
-        lines += [f"  - containerPath: {path}", f"    hostPath: {path}", "    options:", *(f"    - {option}" for option in ("ro", "nosuid", "nodev", "bind"))]
-    lines = [line.replace(path, "/dev/null") if "hostPath" in line else line for line in lines]
+        lines += [f"  - containerPath: {path}", "    hostPath: /dev/null", "    options:", *(f"    - {option}" for option in ("ro", "nosuid", "nodev", "bind"))]
     lines += ["devices:"]
     for number in range(16):
         lines += [f'- name: "{number}"', "  containerEdits:", "    deviceNodes:", f"    - path: /dev/nvidia{number}", "      hostPath: /dev/null"]
