@@ -80,10 +80,27 @@ class Bench:
         self.clock = folder / "clock"
         subprocess.run(["gcc", "-O2", "-o", self.clock, HERE / "clock.c"], check=True)
         self.noop = folder / "noop"
-        subprocess.run(["gcc", "-O2", "-static", "-x", "c", "-", "-o", self.noop], input="int main(void){return 0;}", text=True, check=True)
+        subprocess.run(
+            ["gcc", "-O2", "-static", "-x", "c", "-", "-o", self.noop],
+            input="int main(void){return 0;}",
+            text=True,
+            check=True,
+        )
         self.ours = folder / "bin/nvidia-container-runtime"
-        install = [sys.executable, "-m", "nvidia_container_runtime.install", "--prefix", folder, "--python", PYTHON, "--state", folder / "run/state"]
-        subprocess.run([str(word) for word in install], env={**os.environ, "PYTHONPATH": str(PACKAGE / "src")}, check=True)
+        install = [
+            sys.executable,
+            "-m",
+            "nvidia_container_runtime.install",
+            "--prefix",
+            folder,
+            "--python",
+            PYTHON,
+            "--state",
+            folder / "run/state",
+        ]
+        subprocess.run(
+            [str(word) for word in install], env={**os.environ, "PYTHONPATH": str(PACKAGE / "src")}, check=True
+        )
         self.bundle = folder / "bundle"
         self.bundle.mkdir()
         for name, text in (("cdi", cdi_spec()), ("small-cdi", SMALL_CDI)):
@@ -103,7 +120,9 @@ class Bench:
     def measure(self, rounds: int, *commands: list[str]) -> list[Timing]:
         text = "".join("\t".join(command) + "\n" for command in commands)
         environment = {"PATH": PATH, "XDG_CONFIG_HOME": str(self.folder / "etc"), "LANG": "C.UTF-8"}
-        done = subprocess.run([self.clock, str(rounds)], input=text, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+        done = subprocess.run(
+            [self.clock, str(rounds)], input=text, env=environment, stdout=subprocess.PIPE, text=True, check=True
+        )
         rows = [[int(word) for word in line.split()] for line in done.stdout.splitlines()]
         return [Timing(peak, statistics.median(times)) for peak, *times in rows]
 
@@ -113,9 +132,14 @@ class Bench:
         programs = (self.noop, GO, self.ours)
         self.measure(2, *([*first, str(program), *words] for program in programs))
         noop, go, ours = self.measure(ROUNDS, *([*first, str(program), *words] for program in programs))
-        print(f"{name}: no-op {noop.median / 1000:.2f} ms, Go {go.median / 1000:.2f} ms {go.peak_kib} KiB, ours {ours.median / 1000:.2f} ms {ours.peak_kib} KiB")
+        print(
+            f"{name}: no-op {noop.median / 1000:.2f} ms, Go {go.median / 1000:.2f} ms {go.peak_kib} KiB, ours {ours.median / 1000:.2f} ms {ours.peak_kib} KiB"
+        )
         ratio = (ours.median - noop.median) / (go.median - noop.median)
-        return [Figure(name, ratio, limit, " x Go"), Figure(f"{name}, peak memory", ours.peak_kib / 1024, MEMORY_LIMIT_KIB / 1024, " MiB")]
+        return [
+            Figure(name, ratio, limit, " x Go"),
+            Figure(f"{name}, peak memory", ours.peak_kib / 1024, MEMORY_LIMIT_KIB / 1024, " MiB"),
+        ]
 
     def life(self) -> list[Figure]:
         """Real runc: create, start, state, kill, delete."""
@@ -135,11 +159,20 @@ class Bench:
         spec["process"] |= {"terminal": False, "args": ["/bin/busybox", "sleep", "1000"]}
         spec["process"]["env"].append("NVIDIA_VISIBLE_DEVICES=0")
         (home / "config.json").write_text(json.dumps(spec))
-        commands = [["/bin/sh", str(script), str(program), str(home / "bundle"), str(home / "state")] for program in (runc, GO, self.ours)]
+        commands = [
+            ["/bin/sh", str(script), str(program), str(home / "bundle"), str(home / "state")]
+            for program in (runc, GO, self.ours)
+        ]
         self.measure(1, *commands)
         plain, go, ours = self.measure(LIFE_ROUNDS, *commands)
-        print(f"a whole life with runc: {plain.median / 1000:.1f} ms plain, Go {go.median / 1000:.1f} ms, ours {ours.median / 1000:.1f} ms")
-        return [Figure("a whole life, over plain runc", (ours.median - plain.median) / (go.median - plain.median), 1.0, " x Go")]
+        print(
+            f"a whole life with runc: {plain.median / 1000:.1f} ms plain, Go {go.median / 1000:.1f} ms, ours {ours.median / 1000:.1f} ms"
+        )
+        return [
+            Figure(
+                "a whole life, over plain runc", (ours.median - plain.median) / (go.median - plain.median), 1.0, " x Go"
+            )
+        ]
 
 
 def minimal_root(target: Path) -> None:
@@ -150,27 +183,54 @@ def minimal_root(target: Path) -> None:
 
 def cdi_spec() -> str:
     """About 650 lines, as the spec of a driver with its libraries is."""
-    lines = ["---", "cdiVersion: 0.5.0", "kind: nvidia.com/gpu", "containerEdits:", "  env:", "  - NVIDIA_VISIBLE_DEVICES=void", "  mounts:"]
+    lines = [
+        "---",
+        "cdiVersion: 0.5.0",
+        "kind: nvidia.com/gpu",
+        "containerEdits:",
+        "  env:",
+        "  - NVIDIA_VISIBLE_DEVICES=void",
+        "  mounts:",
+    ]
     for number in range(75):
         path = f"/usr/lib/x86_64-linux-gnu/libnvidia-part{number}.so.550.54.15"
-        lines += [f"  - containerPath: {path}", "    hostPath: /dev/null", "    options:", *(f"    - {option}" for option in ("ro", "nosuid", "nodev", "bind"))]
+        lines += [
+            f"  - containerPath: {path}",
+            "    hostPath: /dev/null",
+            "    options:",
+            *(f"    - {option}" for option in ("ro", "nosuid", "nodev", "bind")),
+        ]
     lines += ["devices:"]
     for number in range(16):
-        lines += [f'- name: "{number}"', "  containerEdits:", "    deviceNodes:", f"    - path: /dev/nvidia{number}", "      hostPath: /dev/null"]
+        lines += [
+            f'- name: "{number}"',
+            "  containerEdits:",
+            "    deviceNodes:",
+            f"    - path: /dev/nvidia{number}",
+            "      hostPath: /dev/null",
+        ]
     return "\n".join(lines) + "\n"
 
 
 def docker_like_spec() -> dict[str, object]:
     """About 14 kB, as docker's are: a seccomp profile is most of it."""
     names = [f"system_call_number_{number}" for number in range(330)]
-    mounts = [{"destination": f"/etc/file{number}", "type": "bind", "source": f"/var/lib/docker/containers/box/file{number}", "options": ["rbind", "rprivate"]} for number in range(8)]
+    mounts = [
+        {
+            "destination": f"/etc/file{number}",
+            "type": "bind",
+            "source": f"/var/lib/docker/containers/box/file{number}",
+            "options": ["rbind", "rprivate"],
+        }
+        for number in range(8)
+    ]
     capabilities = [f"CAP_NUMBER_{number}" for number in range(14)]
     return {
         "ociVersion": "1.0.2-dev",
         "process": {
             "user": {"uid": 0, "gid": 0, "additionalGids": [0, 1, 2]}, "args": ["sleep", "1000"], "cwd": "/",
             "env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin", "NVIDIA_VISIBLE_DEVICES=0", "NVIDIA_DRIVER_CAPABILITIES=utility,compute"],
-            "capabilities": {kind: capabilities for kind in ("bounding", "effective", "permitted")}, "oomScoreAdj": 0,
+            "capabilities": dict.fromkeys(("bounding", "effective", "permitted"), capabilities), "oomScoreAdj": 0,
         },
         "root": {"path": "/var/lib/docker/overlay2/box/merged"}, "hostname": "box", "mounts": mounts,
         "linux": {

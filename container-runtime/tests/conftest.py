@@ -133,10 +133,14 @@ class Host:
     def raw_spec(self) -> bytes:
         return (self.bundle / "config.json").read_bytes()
 
-    def run(self, *words: str | bytes, name: str = "nvidia-container-runtime", **more: Any) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *words: str | bytes, name: str = "nvidia-container-runtime", **more: Any
+    ) -> subprocess.CompletedProcess[str]:
         environment = {**self.environment, **more.pop("env", {})}
         program = self.prefix / "bin" / name
-        return subprocess.run([program, *words], env=environment, capture_output=True, text=True, timeout=60, check=False, **more)
+        return subprocess.run(
+            [program, *words], env=environment, capture_output=True, text=True, timeout=60, check=False, **more
+        )
 
     def refused_by(self, name: str) -> str:
         done = self.run("create", "-b", str(self.bundle), "x", name=name)
@@ -191,7 +195,10 @@ PLAIN_SPEC: dict[str, Any] = {
     },
     "root": {"path": "rootfs"},
     "mounts": [{"destination": "/proc", "type": "proc", "source": "proc"}],
-    "linux": {"resources": {"devices": [{"allow": False, "access": "rwm"}]}, "namespaces": [{"type": "pid"}, {"type": "mount"}]},
+    "linux": {
+        "resources": {"devices": [{"allow": False, "access": "rwm"}]},
+        "namespaces": [{"type": "pid"}, {"type": "mount"}],
+    },
 }
 
 

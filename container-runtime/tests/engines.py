@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+
 from protobuf import decode, encode
 
 APPLETS = ("sh", "ls", "cat", "echo", "true", "sleep", "env", "dd", "stat", "readlink", "test", "grep", "mount")
@@ -104,7 +105,9 @@ class Docker:
 
     def call(self, *words: str, **more: Any) -> subprocess.CompletedProcess[str]:
         command = [self.program, "-H", f"unix://{self.socket}", *words]
-        return subprocess.run(command, capture_output=True, text=more.pop("text", True), timeout=120, check=False, **more)
+        return subprocess.run(
+            command, capture_output=True, text=more.pop("text", True), timeout=120, check=False, **more
+        )
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         return self.call("run", "--rm", "--network=none", *words)
@@ -130,17 +133,27 @@ class Containerd:
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert registered.returncode == 0, registered.stderr
-        self.daemon = Daemon(["containerd", "--config", str(config)], folder, {**os.environ, **environment}, self.answers)
+        self.daemon = Daemon(
+            ["containerd", "--config", str(config)], folder, {**os.environ, **environment}, self.answers
+        )
         self.channel = grpc.insecure_channel(f"unix://{self.socket}")
 
     def answers(self) -> bool:
         return self.socket.exists() and self.ctr("plugins", "ls").returncode == 0
 
     def ctr(self, *words: str, **more: Any) -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(["ctr", "-a", str(self.socket), "-n", "k8s.io", *words], capture_output=True, timeout=120, check=False, **more)
+        return subprocess.run(
+            ["ctr", "-a", str(self.socket), "-n", "k8s.io", *words],
+            capture_output=True,
+            timeout=120,
+            check=False,
+            **more,
+        )
 
     def call(self, method: str, *fields: tuple[int, object]) -> dict[int, object]:
-        send = self.channel.unary_unary(f"/runtime.v1.RuntimeService/{method}", request_serializer=None, response_deserializer=None)
+        send = self.channel.unary_unary(
+            f"/runtime.v1.RuntimeService/{method}", request_serializer=None, response_deserializer=None
+        )
         return decode(send(encode(list(fields)), timeout=120))
 
     def pod(self, handler: str) -> str:

@@ -20,7 +20,9 @@ def encode(fields: list[tuple[int, object]]) -> bytes:
         if isinstance(value, int):
             out += varint(field << 3) + varint(value)
         else:
-            content = encode(value) if isinstance(value, list) else value.encode() if isinstance(value, str) else bytes(value)  # type: ignore[call-overload]
+            content = (
+                encode(value) if isinstance(value, list) else value.encode() if isinstance(value, str) else bytes(value)
+            )  # type: ignore[call-overload]
             out += varint(field << 3 | 2) + varint(len(content)) + content
     return out
 

@@ -8,6 +8,7 @@ import subprocess
 from typing import Any
 
 import pytest
+
 from conftest import Host
 
 
@@ -17,7 +18,10 @@ from conftest import Host
         ("[broken\n", "failed to load specified config file: (1, 8)"),
         ("a = \n", "failed to load specified config file"),
         ("a = 1\na = 2\n", "defined twice"),
-        ("[nvidia-container-runtime]\nmode = 5\n", "failed to unmarshal config: nvidia-container-runtime.mode: Can't convert 5(int64) to string"),
+        (
+            "[nvidia-container-runtime]\nmode = 5\n",
+            "failed to unmarshal config: nvidia-container-runtime.mode: Can't convert 5(int64) to string",
+        ),
         ("[nvidia-container-runtime]\nruntimes = 'runc'\n", "Can't convert 'runc'(string) to []string"),
         ("[nvidia-container-runtime]\nruntimes = [1]\n", "to []string"),
         ("disable-require = 'yes'\n", "to bool"),
@@ -48,7 +52,9 @@ def test_a_configuration_that_is_no_text_or_no_file_is_an_error(host: Host) -> N
 
 
 def test_ldconfig_may_be_the_containers_where_that_is_allowed(host: Host) -> None:
-    host.configure('[nvidia-container-cli]\nldconfig = "/sbin/ldconfig"\n[features]\nallow-ldconfig-from-container = true\n')
+    host.configure(
+        '[nvidia-container-cli]\nldconfig = "/sbin/ldconfig"\n[features]\nallow-ldconfig-from-container = true\n'
+    )
     host.created()
 
 
@@ -100,7 +106,9 @@ def mounted_run(host: Host, script: str, command: str = "create") -> subprocess.
     if os.geteuid() != 0:
         pytest.skip("needs root to mount")
     words = f"{script} && exec {host.prefix}/bin/nvidia-container-runtime {command} --bundle {host.bundle} x"
-    return subprocess.run(["unshare", "-m", "sh", "-c", words], env=host.environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        ["unshare", "-m", "sh", "-c", words], env=host.environment, capture_output=True, text=True, check=False
+    )
 
 
 def test_a_read_only_file_system_is_an_error(host: Host) -> None:
@@ -122,7 +130,9 @@ def test_a_file_system_without_room_is_an_error(host: Host) -> None:
     words = f"{script} && {host.prefix}/bin/nvidia-container-runtime create --bundle {host.bundle} x; ls -A {host.bundle}; cat {host.bundle}/config.json"
     if os.geteuid() != 0:
         pytest.skip("needs root to mount")
-    done = subprocess.run(["unshare", "-m", "sh", "-c", words], env=host.environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", words], env=host.environment, capture_output=True, text=True, check=False
+    )
     assert "no space left on device" in done.stderr
     listing, _, rest = done.stdout.partition("\n")
     assert listing == "config.json", "a draft was left behind"
@@ -143,7 +153,9 @@ def test_a_spec_that_its_owner_may_not_write_is_an_error(host: Host) -> None:
         path.chmod(0o755)
     program = [str(host.prefix / "bin/nvidia-container-runtime"), "create", "--bundle", str(host.bundle), "x"]
     before = host.raw_spec()
-    done = subprocess.run(program, env=host.environment, capture_output=True, text=True, user=65534, group=65534, check=False)
+    done = subprocess.run(
+        program, env=host.environment, capture_output=True, text=True, user=65534, group=65534, check=False
+    )
     assert "permission denied" in done.stderr
     assert done.returncode == 1
     assert host.raw_spec() == before

@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 import pytest
+
 from conftest import Host
 from nvidia_container_runtime import cdi_spec
 
@@ -16,12 +17,19 @@ def cdi(host: Host) -> Host:
     """A host with two folders for CDI specs; the second has priority."""
     (host.root / "low").mkdir()
     (host.root / "high").mkdir()
-    host.configure(f'[nvidia-container-runtime.modes.cdi]\nspec-dirs = ["{host.root}/low", "{host.root}/high"]\n', mode="cdi")
+    host.configure(
+        f'[nvidia-container-runtime.modes.cdi]\nspec-dirs = ["{host.root}/low", "{host.root}/high"]\n', mode="cdi"
+    )
     return host
 
 
 def spec(devices: dict[str, Any], version: str = "0.5.0", kind: str = "nvidia.com/gpu", **more: Any) -> dict[str, Any]:
-    return {"cdiVersion": version, "kind": kind, "devices": [{"name": name, "containerEdits": edits} for name, edits in devices.items()], **more}
+    return {
+        "cdiVersion": version,
+        "kind": kind,
+        "devices": [{"name": name, "containerEdits": edits} for name, edits in devices.items()],
+        **more,
+    }
 
 
 def offer(host: Host, value: Any, name: str = "low/a.json") -> None:
@@ -53,7 +61,11 @@ def test_a_variable_of_the_container_is_replaced_not_doubled(cdi: Host) -> None:
 
 
 def test_device_nodes_are_filled_in_from_the_host(cdi: Host) -> None:
-    nodes = [{"path": "/dev/gpu", "hostPath": "/dev/null"}, {"path": "/dev/full", "permissions": "rw", "uid": 5}, {"path": "/dev/x", "type": "c", "major": 7, "minor": 8, "fileMode": 384}]
+    nodes = [
+        {"path": "/dev/gpu", "hostPath": "/dev/null"},
+        {"path": "/dev/full", "permissions": "rw", "uid": 5},
+        {"path": "/dev/x", "type": "c", "major": 7, "minor": 8, "fileMode": 384},
+    ]
     offer(cdi, spec({"0": {"deviceNodes": nodes}}))
     linux = cdi.created("NVIDIA_VISIBLE_DEVICES=0")["linux"]
     assert linux["devices"] == [
@@ -72,9 +84,16 @@ def test_a_node_that_is_no_device_is_an_error(cdi: Host, path: str) -> None:
 
 
 def test_mounts_replace_those_of_the_same_place_and_are_sorted_by_depth(cdi: Host) -> None:
-    added = [{"hostPath": f"/h{n}", "containerPath": path, "options": ["ro"]} for n, path in enumerate(("/a/b/c", "/a", "/z", "/a/b"))]
+    added = [
+        {"hostPath": f"/h{n}", "containerPath": path, "options": ["ro"]}
+        for n, path in enumerate(("/a/b/c", "/a", "/z", "/a/b"))
+    ]
     offer(cdi, spec({"0": {"mounts": added}}))
-    present = [{"destination": "/deep/er/x", "source": "t"}, {"destination": "/a/b", "source": "old"}, {"destination": "/", "source": "r"}]
+    present = [
+        {"destination": "/deep/er/x", "source": "t"},
+        {"destination": "/a/b", "source": "old"},
+        {"destination": "/", "source": "r"},
+    ]
     after = cdi.created("NVIDIA_VISIBLE_DEVICES=0", mounts=present)
     assert [(mount["destination"], mount["source"]) for mount in after["mounts"]] == [
         ("/", "r"), ("/a", "/h1"), ("/z", "/h2"), ("/a/b", "/h3"), ("/deep/er/x", "t"), ("/a/b/c", "/h0"),
@@ -82,8 +101,16 @@ def test_mounts_replace_those_of_the_same_place_and_are_sorted_by_depth(cdi: Hos
 
 
 def test_everything_else_that_a_spec_can_hold(cdi: Host) -> None:
-    hooks = [{"hookName": stage, "path": "/h", "args": ["h", stage], "env": ["A=b"], "timeout": 5} for stage in cdi_spec.HOOK_NAMES]
-    edits = {"hooks": hooks, "additionalGids": [0, 5, 5, 6], "intelRdt": {"closID": "c"}, "netDevices": [{"hostInterfaceName": "eth9", "name": "eth0"}]}
+    hooks = [
+        {"hookName": stage, "path": "/h", "args": ["h", stage], "env": ["A=b"], "timeout": 5}
+        for stage in cdi_spec.HOOK_NAMES
+    ]
+    edits = {
+        "hooks": hooks,
+        "additionalGids": [0, 5, 5, 6],
+        "intelRdt": {"closID": "c"},
+        "netDevices": [{"hostInterfaceName": "eth9", "name": "eth0"}],
+    }
     offer(cdi, spec({"0": edits}, version="1.1.0"))
     after = cdi.created("NVIDIA_VISIBLE_DEVICES=0")
     assert {stage: one[0] for stage, one in after["hooks"].items()} == {
@@ -121,18 +148,28 @@ def test_annotations_ask_before_the_environment(cdi: Host) -> None:
 
 
 def test_the_default_kind_can_be_another(cdi: Host) -> None:
-    cdi.configure(f'[nvidia-container-runtime.modes.cdi]\ndefault-kind = "x.com/y"\nspec-dirs = ["{cdi.root}/low"]\n', mode="cdi")
+    cdi.configure(
+        f'[nvidia-container-runtime.modes.cdi]\ndefault-kind = "x.com/y"\nspec-dirs = ["{cdi.root}/low"]\n', mode="cdi"
+    )
     offer(cdi, spec({"0": env("A=0")}, kind="x.com/y"))
     assert cdi.created("NVIDIA_VISIBLE_DEVICES=0")["process"]["env"][-1] == "A=0"
 
 
 def test_a_yaml_spec_is_read_too(cdi: Host) -> None:
-    offer(cdi, "---\ncdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices:\n- name: '0'\n  containerEdits:\n    env: [A=0]\n", "high/x.yaml")
+    offer(
+        cdi,
+        "---\ncdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices:\n- name: '0'\n  containerEdits:\n    env: [A=0]\n",
+        "high/x.yaml",
+    )
     assert cdi.created("NVIDIA_VISIBLE_DEVICES=0")["process"]["env"][-1] == "A=0"
 
 
 def test_a_name_that_yaml_reads_as_a_number_rejects_the_spec_with_a_warning(cdi: Host) -> None:
-    offer(cdi, "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices:\n- name: 0\n  containerEdits:\n    env: [A=0]\n", "high/x.yaml")
+    offer(
+        cdi,
+        "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices:\n- name: 0\n  containerEdits:\n    env: [A=0]\n",
+        "high/x.yaml",
+    )
     cdi.spec("NVIDIA_VISIBLE_DEVICES=0")
     assert "unresolvable" in cdi.refused()
     assert "failed to load CDI spec" in cdi.log.read_text()
@@ -175,7 +212,9 @@ def test_a_spec_that_another_user_can_write_is_refused(cdi: Host, place: str, ho
     assert "refusing CDI spec" in cdi.refused()
 
 
-@pytest.mark.parametrize("device", ["../x", "a\nb", "*", "nvidia.com/gpu=../../etc", "$(id)", "%s%n", "'\"", "\x1b[31m", "=", "/=/"])
+@pytest.mark.parametrize(
+    "device", ["../x", "a\nb", "*", "nvidia.com/gpu=../../etc", "$(id)", "%s%n", "'\"", "\x1b[31m", "=", "/=/"]
+)
 def test_a_device_name_that_is_an_attack_is_unresolvable_in_one_line(cdi: Host, device: str) -> None:
     offer(cdi, spec({"0": env("A=0")}))
     cdi.spec(f"NVIDIA_VISIBLE_DEVICES={device}")
@@ -184,7 +223,9 @@ def test_a_device_name_that_is_an_attack_is_unresolvable_in_one_line(cdi: Host, 
 
 def test_the_hook_of_docker_gpus_is_taken_out(cdi: Host) -> None:
     offer(cdi, spec({"0": env("A=0")}))
-    after = cdi.created("NVIDIA_VISIBLE_DEVICES=0", hooks={"prestart": [{"path": "/usr/bin/nvidia-container-runtime-hook"}]})
+    after = cdi.created(
+        "NVIDIA_VISIBLE_DEVICES=0", hooks={"prestart": [{"path": "/usr/bin/nvidia-container-runtime-hook"}]}
+    )
     assert "prestart" not in after["hooks"]
 
 

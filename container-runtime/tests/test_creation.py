@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from conftest import Host
 
 HOOK = "nvidia-container-runtime-hook"
@@ -27,7 +28,19 @@ LEGACY_HOOK = {"path": f"/usr/bin/{HOOK}", "args": [HOOK, "prestart"]}
         ("create", "-b={bundle}", "x"),
         ("create", "--bundle", "/no/such", "--bundle", "{bundle}", "x"),
         ("--root", "create", "create", "--bundle", "{bundle}", "x"),
-        ("--log", "/dev/null", "--log-format", "json", "--systemd-cgroup", "create", "--pid-file", "--bundle", "-b", "{bundle}", "x"),
+        (
+            "--log",
+            "/dev/null",
+            "--log-format",
+            "json",
+            "--systemd-cgroup",
+            "create",
+            "--pid-file",
+            "--bundle",
+            "-b",
+            "{bundle}",
+            "x",
+        ),
         ("--unknown", "value", "create", "--bundle", "{bundle}", "create"),
         ("--unknown", "create", "--bundle", "{bundle}", "x"),
         ("--log=/dev/null", "create", "x", "--bundle", "{bundle}"),
@@ -151,7 +164,9 @@ def test_the_hook_is_where_the_configuration_says(host: Host) -> None:
 def test_a_gated_feature_in_legacy_mode_does_not_take_the_gpu_away(host: Host, feature: str) -> None:
     """Upstream appends NVIDIA_VISIBLE_DEVICES=void, which its own hook then reads."""
     after = host.created("NVIDIA_VISIBLE_DEVICES=all", f"NVIDIA_{feature}=enabled")
-    assert [entry for entry in after["process"]["env"] if entry.startswith("NVIDIA_VISIBLE")] == ["NVIDIA_VISIBLE_DEVICES=all"]
+    assert [entry for entry in after["process"]["env"] if entry.startswith("NVIDIA_VISIBLE")] == [
+        "NVIDIA_VISIBLE_DEVICES=all"
+    ]
 
 
 def test_graphics_without_a_driver_version_is_a_warning(host: Host) -> None:
@@ -163,13 +178,19 @@ def test_graphics_without_a_driver_version_is_a_warning(host: Host) -> None:
 
 def test_graphics_files_of_the_driver_root_are_mounted(host: Host) -> None:
     root = host.root / "driver"
-    for name in ("usr/share/glvnd/egl_vendor.d/10_nvidia.json", "usr/lib64/libcuda.so.550.54.15", "usr/lib64/libnvidia-egl-gbm.so.550.54.15"):
+    for name in (
+        "usr/share/glvnd/egl_vendor.d/10_nvidia.json",
+        "usr/lib64/libcuda.so.550.54.15",
+        "usr/lib64/libnvidia-egl-gbm.so.550.54.15",
+    ):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("x")
     host.configure(f'[nvidia-container-cli]\nroot = "{root}"\n')
     after = host.created("NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=graphics")
     mounts = {mount["destination"]: mount["source"] for mount in after["mounts"]}
-    assert mounts["/usr/share/glvnd/egl_vendor.d/10_nvidia.json"] == f"{root}/usr/share/glvnd/egl_vendor.d/10_nvidia.json"
+    assert (
+        mounts["/usr/share/glvnd/egl_vendor.d/10_nvidia.json"] == f"{root}/usr/share/glvnd/egl_vendor.d/10_nvidia.json"
+    )
     assert "/usr/lib64/libnvidia-egl-gbm.so.550.54.15" in mounts
 
 
@@ -243,7 +264,10 @@ def test_a_tegra_without_nvml_is_csv(host: Host) -> None:
 
 def test_the_log_flag_adds_a_file_in_the_format_asked_for(host: Host) -> None:
     host.spec()
-    for flags in (["--log", str(host.root / "deep/er/a.log"), "--log-format", "json"], [f"--log={host.root}/deep/er/a.log", "--log-format=json"]):
+    for flags in (
+        ["--log", str(host.root / "deep/er/a.log"), "--log-format", "json"],
+        [f"--log={host.root}/deep/er/a.log", "--log-format=json"],
+    ):
         assert host.run(*flags, "create", "-b", str(host.bundle), "x").returncode == 0
     lines = [json.loads(line) for line in (host.root / "deep/er/a.log").read_text().splitlines()]
     assert {"level", "msg", "time"} == set(lines[0])

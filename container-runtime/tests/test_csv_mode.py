@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from conftest import Host
 from nvidia_container_runtime import csv_mode
 
@@ -81,7 +82,8 @@ def test_below_a_driver_root_nothing_in_the_container_names_that_root(tegra: Hos
     """Upstream keeps the root in the links' names."""
     root = tegra.root / "files"
     tegra.configure(
-        f'[nvidia-container-cli]\nroot = "{root}"\n[nvidia-container-runtime.modes.csv]\nmount-spec-path = "{tegra.root}/csv"\n', mode="csv"
+        f'[nvidia-container-cli]\nroot = "{root}"\n[nvidia-container-runtime.modes.csv]\nmount-spec-path = "{tegra.root}/csv"\n',
+        mode="csv",
     )
     listed(tegra, "sym, /first.so", "dir, /data")
     after = tegra.created("NVIDIA_VISIBLE_DEVICES=all")
@@ -93,19 +95,35 @@ def test_the_folders_of_libraries_go_into_the_ldcache(tegra: Host) -> None:
     files = tegra.root / "files"
     listed(tegra, f"lib, {files}/libother.so.2", f"dir, {files}/data")
     hooks = tegra.created("NVIDIA_VISIBLE_DEVICES=all")["hooks"]["createContainer"]
-    assert hooks == [{"path": "/usr/bin/nvidia-ctk", "args": ["nvidia-ctk", "hook", "update-ldcache", "--folder", str(files)]}]
+    assert hooks == [
+        {"path": "/usr/bin/nvidia-ctk", "args": ["nvidia-ctk", "hook", "update-ldcache", "--folder", str(files)]}
+    ]
 
 
 def test_a_hook_program_of_another_name_gets_no_hook_verb(tegra: Host) -> None:
     files = tegra.root / "files"
-    tegra.configure(f'[nvidia-ctk]\npath = "/opt/nvidia-cdi-hook"\n[nvidia-container-runtime.modes.csv]\nmount-spec-path = "{tegra.root}/csv"\n', mode="csv")
+    tegra.configure(
+        f'[nvidia-ctk]\npath = "/opt/nvidia-cdi-hook"\n[nvidia-container-runtime.modes.csv]\nmount-spec-path = "{tegra.root}/csv"\n',
+        mode="csv",
+    )
     listed(tegra, f"lib, {files}/libother.so.2")
     hook = tegra.created("NVIDIA_VISIBLE_DEVICES=all")["hooks"]["createContainer"][0]
-    assert hook == {"path": "/opt/nvidia-cdi-hook", "args": ["nvidia-cdi-hook", "update-ldcache", "--folder", str(files)]}
+    assert hook == {
+        "path": "/opt/nvidia-cdi-hook",
+        "args": ["nvidia-cdi-hook", "update-ldcache", "--folder", str(files)],
+    }
 
 
 def test_what_is_missing_is_told_and_left_out(tegra: Host) -> None:
-    listed(tegra, "dev, /dev/no-such", "lib, /no/such/lib.so", "dir, /no/such", "sym, /no/such/link", "dev, /dev/null", "dev, /etc/passwd")
+    listed(
+        tegra,
+        "dev, /dev/no-such",
+        "lib, /no/such/lib.so",
+        "dir, /no/such",
+        "sym, /no/such/link",
+        "dev, /dev/null",
+        "dev, /etc/passwd",
+    )
     after = tegra.created("NVIDIA_VISIBLE_DEVICES=all")
     assert [node["path"] for node in after["linux"]["devices"]] == ["/dev/null"]
     assert tegra.log.read_text().count("Could not locate") == 5
@@ -128,7 +146,13 @@ def test_the_container_sees_that_its_devices_are_given(tegra: Host) -> None:
 
 def test_the_hook_of_docker_gpus_is_taken_out(tegra: Host) -> None:
     listed(tegra, "dev, /dev/null")
-    hooks = {"prestart": [{"path": "/usr/bin/nvidia-container-runtime-hook"}, {"path": "/opt/nvidia-container-toolkit"}, {"path": "/bin/x"}]}
+    hooks = {
+        "prestart": [
+            {"path": "/usr/bin/nvidia-container-runtime-hook"},
+            {"path": "/opt/nvidia-container-toolkit"},
+            {"path": "/bin/x"},
+        ]
+    }
     assert tegra.created("NVIDIA_VISIBLE_DEVICES=0", hooks=hooks)["hooks"]["prestart"] == [{"path": "/bin/x"}]
 
 
@@ -145,7 +169,13 @@ def test_the_group_of_a_node_that_is_not_open_to_all_is_added(tegra: Host) -> No
     listed(tegra, "dev, /dev/secret")
     after = tegra.created("NVIDIA_VISIBLE_DEVICES=all")
     assert after["process"]["user"]["additionalGids"] == [44]
-    assert after["linux"]["devices"][0] == {"path": "/dev/secret", "type": "c", "major": 1, "minor": 3, "fileMode": 0o660}
+    assert after["linux"]["devices"][0] == {
+        "path": "/dev/secret",
+        "type": "c",
+        "major": 1,
+        "minor": 3,
+        "fileMode": 0o660,
+    }
     tegra.configure(text + "[features]\nno-additional-gids-for-device-nodes = true\n", mode="csv")
     assert "additionalGids" not in tegra.created("NVIDIA_VISIBLE_DEVICES=all")["process"]["user"]
 
@@ -188,13 +218,30 @@ def test_lines_that_are_none_are_skipped() -> None:
     assert skipped == ["#x", "DEV, /b", "lib,", "foo, /e"]
 
 
-@pytest.mark.parametrize("path", ["/../../../etc/passwd", "/dev/../dev/no\tsuch", "/dev/[", "/dev/*\\", "/" + "a" * 5000])
+@pytest.mark.parametrize(
+    "path", ["/../../../etc/passwd", "/dev/../dev/no\tsuch", "/dev/[", "/dev/*\\", "/" + "a" * 5000]
+)
 def test_a_path_that_is_an_attack_harms_nothing(tegra: Host, path: str) -> None:
     root = tegra.root / "files"
     tegra.configure(
-        f'[nvidia-container-cli]\nroot = "{root}"\n[nvidia-container-runtime.modes.csv]\nmount-spec-path = "{tegra.root}/csv"\n', mode="csv"
+        f'[nvidia-container-cli]\nroot = "{root}"\n[nvidia-container-runtime.modes.csv]\nmount-spec-path = "{tegra.root}/csv"\n',
+        mode="csv",
     )
     listed(tegra, f"dev, {path}", f"sym, {path}", f"dir, {path}")
     after = tegra.created("NVIDIA_VISIBLE_DEVICES=all")
     assert not after["linux"].get("devices")
     assert [mount["destination"] for mount in after["mounts"]] == ["/proc"]
+
+
+def test_a_link_below_a_driver_root_is_followed_inside_it(tegra: Host) -> None:
+    root = tegra.root / "files"
+    (root / "absolute").symlink_to("/data")
+    (root / "up").symlink_to("../../../../../../data")
+    (root / "out").symlink_to(str(tegra.root / "csv"))
+    tegra.configure(
+        f'[nvidia-container-cli]\nroot = "{root}"\n[nvidia-container-runtime.modes.csv]\nmount-spec-path = "{tegra.root}/csv"\n',
+        mode="csv",
+    )
+    listed(tegra, "dir, /absolute", "dir, /up", "dir, /out", "dir, /../csv")
+    after = tegra.created("NVIDIA_VISIBLE_DEVICES=all")
+    assert [mount["source"] for mount in after["mounts"][1:]] == [f"{root}/data"]

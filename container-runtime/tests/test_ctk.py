@@ -6,12 +6,13 @@ import json
 import os
 import stat
 import subprocess
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+import tomllib
 import yaml
+
 from conftest import SYSTEM_PATH, Host
 from nvidia_container_runtime import cdi_spec
 
@@ -23,7 +24,9 @@ def ctk(host: Host) -> Any:
     def call(*words: str | Path, stdin: str = "", **env: str) -> subprocess.CompletedProcess[str]:
         environment = {**host.environment, "PATH": SYSTEM_PATH, **env}
         program = host.prefix / "bin/nvidia-ctk"
-        return subprocess.run([program, *words], env=environment, input=stdin, capture_output=True, text=True, check=False)
+        return subprocess.run(
+            [program, *words], env=environment, input=stdin, capture_output=True, text=True, check=False
+        )
 
     return call
 
@@ -38,13 +41,20 @@ def good(done: subprocess.CompletedProcess[str]) -> str:
 
 def test_docker_is_told_of_the_runtime_and_everything_else_is_kept(ctk: Any, tmp_path: Path) -> None:
     file = tmp_path / "daemon.json"
-    before = {"log-driver": "journald", "runtimes": {"other": {"path": "/o"}, "nvidia": {"path": "/old", "options": {"a": 1}}}, "features": {"buildkit": True}}
+    before = {
+        "log-driver": "journald",
+        "runtimes": {"other": {"path": "/o"}, "nvidia": {"path": "/old", "options": {"a": 1}}},
+        "features": {"buildkit": True},
+    }
     file.write_text(json.dumps(before))
     file.chmod(0o600)
     good(ctk("runtime", "configure", "--config", file, "--set-as-default", "--cdi.enabled"))
     assert json.loads(file.read_text()) == {
         "log-driver": "journald",
-        "runtimes": {"other": {"path": "/o"}, "nvidia": {"path": "nvidia-container-runtime", "options": {"a": 1}, "args": []}},
+        "runtimes": {
+            "other": {"path": "/o"},
+            "nvidia": {"path": "nvidia-container-runtime", "options": {"a": 1}, "args": []},
+        },
         "features": {"buildkit": True, "cdi": True},
         "default-runtime": "nvidia",
     }
@@ -57,11 +67,23 @@ def test_docker_is_told_of_the_runtime_and_everything_else_is_kept(ctk: Any, tmp
 @pytest.mark.parametrize("engine", ["docker", "containerd", "crio"])
 def test_a_dry_run_prints_and_writes_nothing(ctk: Any, tmp_path: Path, engine: str) -> None:
     file = tmp_path / "config"
-    assert "nvidia-container-runtime" in good(ctk("runtime", "configure", "--runtime", engine, "--config", file, "--dry-run"))
+    assert "nvidia-container-runtime" in good(
+        ctk("runtime", "configure", "--runtime", engine, "--config", file, "--dry-run")
+    )
     assert list(tmp_path.glob("config*")) == []
 
 
-@pytest.mark.parametrize(("engine", "text"), [("docker", "{broken"), ("docker", "[]"), ("docker", '{"runtimes": 1}'), ("containerd", "[x"), ("crio", "= 1"), ("containerd", "version = 9\n")])
+@pytest.mark.parametrize(
+    ("engine", "text"),
+    [
+        ("docker", "{broken"),
+        ("docker", "[]"),
+        ("docker", '{"runtimes": 1}'),
+        ("containerd", "[x"),
+        ("crio", "= 1"),
+        ("containerd", "version = 9\n"),
+    ],
+)
 def test_a_file_that_cannot_be_read_is_not_changed(ctk: Any, tmp_path: Path, engine: str, text: str) -> None:
     file = tmp_path / "config"
     file.write_text(text)
@@ -103,7 +125,10 @@ def test_containerd_gets_a_runtime_like_its_default_one_and_keeps_every_line(ctk
     file.write_text(CONTAINERD)
     good(ctk("runtime", "configure", "--runtime", "containerd", "--config", file, "--nvidia-runtime-path", "/opt/ncr"))
     text = file.read_text()
-    assert runtimes(text)["nvidia"] == {"runtime_type": "io.containerd.runc.v2", "options": {"SystemdCgroup": True, "BinaryName": "/opt/ncr"}}
+    assert runtimes(text)["nvidia"] == {
+        "runtime_type": "io.containerd.runc.v2",
+        "options": {"SystemdCgroup": True, "BinaryName": "/opt/ncr"},
+    }
     assert [line for line in CONTAINERD.splitlines() if line not in text.splitlines()] == []
     good(ctk("runtime", "configure", "--runtime", "containerd", "--config", file, "--nvidia-runtime-path", "/opt/ncr"))
     assert file.read_text() == text, "a second run changes nothing"
@@ -115,25 +140,45 @@ def test_containerd_gets_a_runtime_like_its_default_one_and_keeps_every_line(ctk
 def test_containerds_default_and_cdi_are_set_in_place(ctk: Any, tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text(CONTAINERD)
-    good(ctk("runtime", "configure", "--runtime=containerd", f"--config={file}", "--set-as-default", "--cdi.enabled", "--nvidia-runtime-name", "gpu"))
+    good(
+        ctk(
+            "runtime",
+            "configure",
+            "--runtime=containerd",
+            f"--config={file}",
+            "--set-as-default",
+            "--cdi.enabled",
+            "--nvidia-runtime-name",
+            "gpu",
+        )
+    )
     cri = tomllib.loads(file.read_text())["plugins"]["io.containerd.grpc.v1.cri"]
     assert cri["containerd"]["default_runtime_name"] == "gpu"
     assert cri["enable_cdi"] is True
     assert cri["containerd"]["runtimes"]["gpu"]["options"]["SystemdCgroup"] is True
 
 
-@pytest.mark.parametrize(("version", "plugin"), [(1, "cri"), (2, "io.containerd.grpc.v1.cri"), (3, "io.containerd.cri.v1.runtime")])
-def test_each_version_of_containerds_file_has_its_place_for_runtimes(ctk: Any, tmp_path: Path, version: int, plugin: str) -> None:
+@pytest.mark.parametrize(
+    ("version", "plugin"), [(1, "cri"), (2, "io.containerd.grpc.v1.cri"), (3, "io.containerd.cri.v1.runtime")]
+)
+def test_each_version_of_containerds_file_has_its_place_for_runtimes(
+    ctk: Any, tmp_path: Path, version: int, plugin: str
+) -> None:
     file = tmp_path / "config.toml"
     file.write_text(f"version = {version}\n")
     good(ctk("runtime", "configure", "--runtime", "containerd", "--config", file, "--nvidia-runtime-path", "/opt/ncr"))
     options = tomllib.loads(file.read_text())["plugins"][plugin]["containerd"]["runtimes"]["nvidia"]["options"]
-    assert options == ({"BinaryName": "/opt/ncr", "Runtime": "/opt/ncr"} if version == 1 else {"BinaryName": "/opt/ncr"})
+    assert options == (
+        {"BinaryName": "/opt/ncr", "Runtime": "/opt/ncr"} if version == 1 else {"BinaryName": "/opt/ncr"}
+    )
 
 
 def test_a_runtimes_own_other_keys_are_kept(ctk: Any, tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
-    file.write_text(CONTAINERD + f'[{CRI}.containerd.runtimes.nvidia]\nruntime_root = "/run/x"\n[{CRI}.containerd.runtimes.nvidia.options]\nNoPivotRoot = true\n')
+    file.write_text(
+        CONTAINERD
+        + f'[{CRI}.containerd.runtimes.nvidia]\nruntime_root = "/run/x"\n[{CRI}.containerd.runtimes.nvidia.options]\nNoPivotRoot = true\n'
+    )
     good(ctk("runtime", "configure", "--runtime", "containerd", "--config", file, "--nvidia-runtime-path", "/opt/ncr"))
     nvidia = runtimes(file.read_text())["nvidia"]
     assert nvidia["runtime_root"] == "/run/x"
@@ -143,7 +188,18 @@ def test_a_runtimes_own_other_keys_are_kept(ctk: Any, tmp_path: Path) -> None:
 def test_a_drop_in_holds_the_whole_plugin_and_is_imported(ctk: Any, tmp_path: Path) -> None:
     file, drop_in = tmp_path / "config.toml", tmp_path / "conf.d/99-nvidia.toml"
     file.write_text(CONTAINERD)
-    words = ["runtime", "configure", "--runtime", "containerd", "--config", file, "--drop-in-config", drop_in, "--nvidia-runtime-path", "/opt/ncr"]
+    words = [
+        "runtime",
+        "configure",
+        "--runtime",
+        "containerd",
+        "--config",
+        file,
+        "--drop-in-config",
+        drop_in,
+        "--nvidia-runtime-path",
+        "/opt/ncr",
+    ]
     good(ctk(*words))
     assert tomllib.loads(file.read_text())["imports"] == [f"{tmp_path}/conf.d/*.toml"]
     plugin = tomllib.loads(drop_in.read_text())["plugins"]["io.containerd.grpc.v1.cri"]
@@ -169,9 +225,24 @@ def test_cri_o_gets_a_runtime_of_type_oci(ctk: Any, tmp_path: Path) -> None:
 
 
 def test_podmans_hook_file(ctk: Any, tmp_path: Path) -> None:
-    good(ctk("runtime", "configure", "--config-mode", "oci-hook", "--hook-dir", tmp_path, "--nvidia-runtime-hook-path", "/opt/hook"))
+    good(
+        ctk(
+            "runtime",
+            "configure",
+            "--config-mode",
+            "oci-hook",
+            "--hook-dir",
+            tmp_path,
+            "--nvidia-runtime-hook-path",
+            "/opt/hook",
+        )
+    )
     hook = json.loads((tmp_path / "oci-nvidia-hook.json").read_text())
-    assert (hook["hook"]["path"], hook["hook"]["args"], hook["stages"]) == ("/opt/hook", ["hook", "prestart"], ["prestart"])
+    assert (hook["hook"]["path"], hook["hook"]["args"], hook["stages"]) == (
+        "/opt/hook",
+        ["hook", "prestart"],
+        ["prestart"],
+    )
 
 
 # --- config
@@ -188,7 +259,12 @@ def test_the_default_configuration_is_read_back_as_the_defaults(ctk: Any, tmp_pa
 def test_values_are_set_in_the_file_and_comments_stay(ctk: Any, tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text('# mine\ndisable-require = false # yet\n[nvidia-container-runtime]\nmode = "auto" # for now\n')
-    sets = ["nvidia-container-runtime.mode=cdi", "nvidia-container-runtime.runtimes=crun:runc", "disable-require", "features.disable-cuda-compat-lib-hook=true"]
+    sets = [
+        "nvidia-container-runtime.mode=cdi",
+        "nvidia-container-runtime.runtimes=crun:runc",
+        "disable-require",
+        "features.disable-cuda-compat-lib-hook=true",
+    ]
     good(ctk("config", "-c", file, "-i", *(word for one in sets for word in ("--set", one))))
     assert tomllib.loads(file.read_text()) == {
         "disable-require": True,
@@ -228,8 +304,16 @@ def test_a_generated_spec_is_valid_and_names_the_gpus(ctk: Any, driver: Path, fo
     spec = yaml.safe_load(text) if form == "yaml" else json.loads(text)
     assert cdi_spec.parse(text, is_json=form == "json") == spec
     names = [device["name"] for device in spec["devices"]]
-    assert names == ["0", "GPU-00000000-0000-0000-0000-000000000000", "1", "GPU-00000000-0000-0000-0000-000000000001", "all"]
-    assert spec["devices"][0]["containerEdits"]["deviceNodes"] == [{"path": "/dev/nvidia0", "hostPath": f"{driver}/dev/nvidia0"}]
+    assert names == [
+        "0",
+        "GPU-00000000-0000-0000-0000-000000000000",
+        "1",
+        "GPU-00000000-0000-0000-0000-000000000001",
+        "all",
+    ]
+    assert spec["devices"][0]["containerEdits"]["deviceNodes"] == [
+        {"path": "/dev/nvidia0", "hostPath": f"{driver}/dev/nvidia0"}
+    ]
     assert len(spec["devices"][-1]["containerEdits"]["deviceNodes"]) == 2
 
 
@@ -250,7 +334,10 @@ def test_a_csv_list_becomes_a_spec(ctk: Any, tmp_path: Path) -> None:
 
 
 def test_a_specs_paths_move_to_another_root(ctk: Any) -> None:
-    edits = {"deviceNodes": [{"path": "/dev/x", "hostPath": "/old/dev/x"}], "mounts": [{"hostPath": "/old/lib", "containerPath": "/lib"}, {"hostPath": "/older", "containerPath": "/o"}]}
+    edits = {
+        "deviceNodes": [{"path": "/dev/x", "hostPath": "/old/dev/x"}],
+        "mounts": [{"hostPath": "/old/lib", "containerPath": "/lib"}, {"hostPath": "/older", "containerPath": "/o"}],
+    }
     spec = {"cdiVersion": "0.5.0", "kind": "a.com/b", "devices": [{"name": "x", "containerEdits": edits}]}
     moved = json.loads(good(ctk("cdi", "transform", "root", "--from", "/old", "--to", "/new", stdin=json.dumps(spec))))
     found = moved["devices"][0]["containerEdits"]
@@ -300,7 +387,15 @@ def state(host: Host) -> str:
 
 def test_links_are_made_below_the_root_and_replaced_in_one_step(ctk: Any, host: Host, box: Path) -> None:
     (box / "usr/lib/libx.so").write_text("a file in the way")
-    words = ["hook", "create-symlinks", "--link", "libx.so.1::/usr/lib/libx.so", "--link=../y::/opt/new/deep/link", "--link", "/abs::z"]
+    words = [
+        "hook",
+        "create-symlinks",
+        "--link",
+        "libx.so.1::/usr/lib/libx.so",
+        "--link=../y::/opt/new/deep/link",
+        "--link",
+        "/abs::z",
+    ]
     for _ in range(2):
         good(ctk(*words, stdin=state(host)))
     assert os.readlink(box / "usr/lib/libx.so") == "libx.so.1"

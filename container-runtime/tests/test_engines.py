@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import engines
 import grpc
 import pytest
+
+import engines
 from conftest import SYSTEM_PATH, need
 
 pytestmark = pytest.mark.engines
@@ -45,7 +46,7 @@ class Site:
         (folder / "etc/nvidia-container-runtime").mkdir(parents=True)
         self.calls = folder / "calls"
         self.cli = folder / "nvidia-container-cli"
-        self.cli.write_text(f"#!/bin/sh\nMOCK_HELP= MOCK_CALLS={self.calls} exec {mock} \"$@\"\n")
+        self.cli.write_text(f'#!/bin/sh\nMOCK_HELP= MOCK_CALLS={self.calls} exec {mock} "$@"\n')
         self.cli.chmod(0o755)
         self.environment = {"XDG_CONFIG_HOME": str(folder / "etc")}
         self.configure("legacy")
@@ -160,11 +161,17 @@ def test_links_and_the_ldcache_are_made_in_the_containers_root(shell: Shell) -> 
     """The hooks of the csv mode run for real: our nvidia-ctk is what they call."""
     files = shell.site.folder / f"files-{shell.runtime}"
     files.mkdir()
-    shutil.copy("/lib/x86_64-linux-gnu/libm.so.6" if Path("/lib/x86_64-linux-gnu/libm.so.6").exists() else "/lib64/libm.so.6", files / "libstand.so.1")
+    shutil.copy(
+        "/lib/x86_64-linux-gnu/libm.so.6" if Path("/lib/x86_64-linux-gnu/libm.so.6").exists() else "/lib64/libm.so.6",
+        files / "libstand.so.1",
+    )
     (files / "libstand.so").symlink_to("libstand.so.1")
     (shell.site.folder / "csv/devices.csv").write_text(f"sym, {files}/libstand.so\n")
     try:
-        shell.prepare(f"readlink {files}/libstand.so; grep -c libm.so.6 /etc/ld.so.cache; cat /etc/ld.so.conf.d/00-nvcr-*", "NVIDIA_VISIBLE_DEVICES=all")
+        shell.prepare(
+            f"readlink {files}/libstand.so; grep -c libm.so.6 /etc/ld.so.cache; cat /etc/ld.so.conf.d/00-nvcr-*",
+            "NVIDIA_VISIBLE_DEVICES=all",
+        )
         spec = json.loads((shell.bundle / "config.json").read_text())
         spec["root"]["readonly"] = False
         (shell.bundle / "config.json").write_text(json.dumps(spec))
@@ -196,7 +203,15 @@ def test_the_documents_example_runs(site: Site, prefix: Path, filesystem: Path, 
         nvidia-container-runtime run nvidia_smi
     """
     environment = {**os.environ, **site.environment, "PATH": f"{prefix}/bin:{SYSTEM_PATH}"}
-    done = subprocess.run(["sh", "-ec", lines], cwd=tmp_path, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+    done = subprocess.run(
+        ["sh", "-ec", lines],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "NVIDIA-SMI stand-in, devices: 0\n"
 
@@ -205,7 +220,9 @@ def test_the_documents_example_runs(site: Site, prefix: Path, filesystem: Path, 
 
 
 @pytest.fixture(scope="module")
-def docker(site: Site, prefix: Path, filesystem: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[engines.Docker]:
+def docker(
+    site: Site, prefix: Path, filesystem: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[engines.Docker]:
     need("dockerd", shutil.which("dockerd"))
     daemon = engines.Docker(tmp_path_factory.mktemp("docker"), prefix, site.environment)
     try:
@@ -216,10 +233,17 @@ def docker(site: Site, prefix: Path, filesystem: Path, tmp_path_factory: pytest.
         daemon.daemon.stop()
 
 
-@pytest.mark.parametrize(("mode", "path", "wanted"), [("csv", None, "all"), ("cdi", "/dev/given", "0"), ("cdi", "/dev/given", "nvidia.com/gpu=0")])
-def test_docker_run_with_our_runtime_gives_the_device(docker: engines.Docker, site: Site, mode: str, path: str | None, wanted: str) -> None:
+@pytest.mark.parametrize(
+    ("mode", "path", "wanted"),
+    [("csv", None, "all"), ("cdi", "/dev/given", "0"), ("cdi", "/dev/given", "nvidia.com/gpu=0")],
+)
+def test_docker_run_with_our_runtime_gives_the_device(
+    docker: engines.Docker, site: Site, mode: str, path: str | None, wanted: str
+) -> None:
     site.configure(mode)
-    done = docker.run("--runtime=nvidia", "-e", f"NVIDIA_VISIBLE_DEVICES={wanted}", "box", "sh", "-c", script(path or device()))
+    done = docker.run(
+        "--runtime=nvidia", "-e", f"NVIDIA_VISIBLE_DEVICES={wanted}", "box", "sh", "-c", script(path or device())
+    )
     assert (done.stdout, done.returncode) == ("opened\n", 0), done.stderr
     assert docker.run("--runtime=nvidia", "box", "sh", "-c", script(path or device())).stdout == "refused\n"
 
@@ -260,7 +284,9 @@ def test_docker_gpus_with_our_runtime_works_in_csv_mode(docker: engines.Docker, 
 def test_docker_exec_stop_and_exit_codes_work_through_the_shim(docker: engines.Docker, site: Site) -> None:
     site.configure("legacy")
     assert docker.run("--runtime=nvidia", "box", "sh", "-c", "exit 42").returncode == 42
-    started = docker.call("run", "-d", "--name", "long", "--network=none", "--init=false", "--runtime=nvidia", "box", "sleep", "1000")
+    started = docker.call(
+        "run", "-d", "--name", "long", "--network=none", "--init=false", "--runtime=nvidia", "box", "sleep", "1000"
+    )
     assert started.returncode == 0, started.stderr
     try:
         assert docker.call("exec", "long", "echo", "inside").stdout == "inside\n"
@@ -274,11 +300,15 @@ def test_docker_exec_stop_and_exit_codes_work_through_the_shim(docker: engines.D
 
 
 @pytest.fixture(scope="module")
-def containerd(site: Site, prefix: Path, filesystem: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[engines.Containerd]:
+def containerd(
+    site: Site, prefix: Path, filesystem: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[engines.Containerd]:
     need("containerd", shutil.which("containerd"))
     daemon = engines.Containerd(tmp_path_factory.mktemp("containerd"), prefix, site.environment)
     try:
-        imported = daemon.ctr("images", "import", "--snapshotter", "native", "-", input=engines.image_archive(filesystem, "local/box:1"))
+        imported = daemon.ctr(
+            "images", "import", "--snapshotter", "native", "-", input=engines.image_archive(filesystem, "local/box:1")
+        )
         assert imported.returncode == 0, imported.stderr
         yield daemon
     finally:
@@ -299,7 +329,7 @@ def test_a_pods_annotation_asks_for_devices(containerd: engines.Containerd, site
     site.configure("cdi")
     pod = containerd.pod("nvidia")
     try:
-        with pytest.raises(grpc.RpcError, match="unresolvable CDI devices nvidia.com/gpu=7"):
+        with pytest.raises(grpc.RpcError, match=r"unresolvable CDI devices nvidia\.com/gpu=7"):
             containerd.container(pod, {}, {"cdi.k8s.io/x": "nvidia.com/gpu=7"})
     finally:
         containerd.remove(pod)

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from conftest import Host
 
 NAMES = ["nvidia-container-runtime", "nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"]
@@ -19,7 +20,9 @@ COMMANDS = [
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_a_command_that_creates_nothing_reaches_the_runtime_unchanged(host: Host, name: str, words: tuple[str, ...]) -> None:
+def test_a_command_that_creates_nothing_reaches_the_runtime_unchanged(
+    host: Host, name: str, words: tuple[str, ...]
+) -> None:
     for _ in range(2):  # by Python first, then by the front's short cut
         (host.root / "record").unlink(missing_ok=True)
         assert host.run(*words, name=name, cwd=host.root).returncode == 0

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from conftest import SYSTEM_PATH, Host
 
 NEW_FLAGS = "--cuda-compat-mode=MODE --no-create-imex-channels --imex-channel=CHANNEL"
@@ -29,20 +30,30 @@ class Hooked:
         lines = f'[nvidia-container-runtime]\nmode = "{mode}"\n[nvidia-container-cli]\nldconfig = "@/sbin/ldconfig"\nload-kmods = false\n'
         self.host.config_file.write_text(f'{top}{lines}path = "{self.cli}"\n{cli}{tables}')
 
-    def run(self, *env: str, words: tuple[str, ...] = ("prestart",), state: Any = None, **more: Any) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *env: str, words: tuple[str, ...] = ("prestart",), state: Any = None, **more: Any
+    ) -> subprocess.CompletedProcess[str]:
         privileged = more.pop("privileged", False)
         spec = self.host.spec(*env, **more)
         if privileged:
             spec["process"]["capabilities"]["bounding"] = ["CAP_SYS_ADMIN"]
             self.host.write_spec(spec)
-        return self.call(words, {"ociVersion": "1.0.2", "pid": 4711, "bundle": str(self.host.bundle)} if state is None else state)
+        return self.call(
+            words, {"ociVersion": "1.0.2", "pid": 4711, "bundle": str(self.host.bundle)} if state is None else state
+        )
 
     def call(self, words: tuple[str, ...], state: Any) -> subprocess.CompletedProcess[str]:
         program = self.host.prefix / "bin/nvidia-container-runtime-hook"
         text = state if isinstance(state, str) else json.dumps(state)
         self.calls.unlink(missing_ok=True)
         return subprocess.run(
-            [program, *words], env=self.environment, input=text, capture_output=True, text=True, cwd=self.host.bundle, check=False
+            [program, *words],
+            env=self.environment,
+            input=text,
+            capture_output=True,
+            text=True,
+            cwd=self.host.bundle,
+            check=False,
         )
 
     def words(self, *env: str, **more: Any) -> list[str]:
@@ -64,12 +75,19 @@ def test_the_flags_of_an_ordinary_request_in_their_order(hooked: Hooked) -> None
 
 
 def test_every_flag_in_its_order(hooked: Hooked) -> None:
-    cli = 'root = "/drv"\nno-pivot = true\ndebug = "/tmp/d"\nldcache = "/tmp/c"\nuser = "root:video"\nno-cgroups = true\n'
+    cli = (
+        'root = "/drv"\nno-pivot = true\ndebug = "/tmp/d"\nldcache = "/tmp/c"\nuser = "root:video"\nno-cgroups = true\n'
+    )
     hooked.configure("[features]\ndisable-imex-channel-creation = true\n", cli=cli)
     text = hooked.host.config_file.read_text().replace("load-kmods = false", "load-kmods = true")
     hooked.host.config_file.write_text(text)
     hooked.environment["MOCK_HELP"] = NEW_FLAGS
-    env = ["NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_MIG_CONFIG_DEVICES=all", "NVIDIA_MIG_MONITOR_DEVICES=0", "NVIDIA_IMEX_CHANNELS=1,2"]
+    env = [
+        "NVIDIA_VISIBLE_DEVICES=all",
+        "NVIDIA_MIG_CONFIG_DEVICES=all",
+        "NVIDIA_MIG_MONITOR_DEVICES=0",
+        "NVIDIA_IMEX_CHANNELS=1,2",
+    ]
     assert hooked.words(*env, privileged=True) == [
         "--root=/drv", "--load-kmods", "--no-create-imex-channels", "--no-pivot", "--debug=/tmp/d", "--ldcache=/tmp/c", "--user=root:video",
         "configure", "--cuda-compat-mode=ldconfig", "--ldconfig=@/sbin/ldconfig", "--no-cgroups", "--device=all", "--mig-config=all",
@@ -84,7 +102,8 @@ def test_later_flags_are_used_only_where_the_installed_tool_lists_them(hooked: H
 
 
 @pytest.mark.parametrize(
-    ("value", "mode"), [("ldconfig", "ldconfig"), ("mount", "mount"), ("disabled", "disabled"), ("hook", "disabled"), ("x", "disabled")]
+    ("value", "mode"),
+    [("ldconfig", "ldconfig"), ("mount", "mount"), ("disabled", "disabled"), ("hook", "disabled"), ("x", "disabled")],
 )
 def test_the_compatibility_mode(hooked: Hooked, value: str, mode: str) -> None:
     hooked.environment["MOCK_HELP"] = NEW_FLAGS
@@ -160,8 +179,13 @@ def test_without_the_tool_the_error_names_it(hooked: Hooked) -> None:
     hooked.host.config_file.write_text('[nvidia-container-runtime]\nmode = "legacy"\n')
     done = hooked.run("NVIDIA_VISIBLE_DEVICES=all")
     assert done.returncode == 1
-    assert done.stderr == 'couldn\'t find binary nvidia-container-cli in PATH: exec: "nvidia-container-cli": executable file not found in $PATH\n'
-    hooked.host.config_file.write_text('[nvidia-container-runtime]\nmode = "legacy"\n[nvidia-container-cli]\npath = "/no/such"\n')
+    assert (
+        done.stderr
+        == 'couldn\'t find binary nvidia-container-cli in PATH: exec: "nvidia-container-cli": executable file not found in $PATH\n'
+    )
+    hooked.host.config_file.write_text(
+        '[nvidia-container-runtime]\nmode = "legacy"\n[nvidia-container-cli]\npath = "/no/such"\n'
+    )
     assert "no such file or directory" in hooked.run("NVIDIA_VISIBLE_DEVICES=all").stderr
 
 
@@ -169,13 +193,20 @@ def test_the_tool_below_the_driver_root_comes_first(hooked: Hooked) -> None:
     root = hooked.host.root / "drv"
     (root / "usr/bin").mkdir(parents=True)
     (root / "usr/bin/nvidia-container-cli").symlink_to(hooked.cli)
-    hooked.host.config_file.write_text(f'[nvidia-container-runtime]\nmode = "legacy"\n[nvidia-container-cli]\nroot = "{root}"\n')
+    hooked.host.config_file.write_text(
+        f'[nvidia-container-runtime]\nmode = "legacy"\n[nvidia-container-cli]\nroot = "{root}"\n'
+    )
     assert hooked.words("NVIDIA_VISIBLE_DEVICES=all")[0] == f"--root={root}"
 
 
 @pytest.mark.parametrize(
     ("state", "said"),
-    [("", "could not decode container state: EOF"), ("[]", "no object"), ({"bundle": "/no/such"}, "could not open OCI spec"), ("{", "could not decode")],
+    [
+        ("", "could not decode container state: EOF"),
+        ("[]", "no object"),
+        ({"bundle": "/no/such"}, "could not open OCI spec"),
+        ("{", "could not decode"),
+    ],
 )
 def test_a_broken_state_is_an_error(hooked: Hooked, state: Any, said: str) -> None:
     done = hooked.run(state=state)
@@ -209,4 +240,7 @@ def test_a_configuration_named_on_the_command_line_must_be_there(hooked: Hooked)
     other = hooked.host.root / "other.toml"
     other.write_text(hooked.host.config_file.read_text())
     hooked.host.config_file.unlink()
-    assert hooked.words("NVIDIA_VISIBLE_DEVICES=all", words=(f"-config={other}", "-debug", "prestart"))[0] == "--debug=/dev/stderr"
+    assert (
+        hooked.words("NVIDIA_VISIBLE_DEVICES=all", words=(f"-config={other}", "-debug", "prestart"))[0]
+        == "--debug=/dev/stderr"
+    )

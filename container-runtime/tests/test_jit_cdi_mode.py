@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from conftest import Host
 
 VERSION = "550.54.15"
@@ -59,7 +60,11 @@ def test_the_driver_comes_with_them(gpus: Host) -> None:
     after = gpus.created("NVIDIA_VISIBLE_DEVICES=0")
     mounts = {mount["destination"]: mount["source"] for mount in after["mounts"]}
     root = gpus.root / "driver"
-    for place in (f"/usr/lib64/libcuda.so.{VERSION}", "/usr/bin/nvidia-smi", f"/lib/firmware/nvidia/{VERSION}/gsp_ga10x.bin"):
+    for place in (
+        f"/usr/lib64/libcuda.so.{VERSION}",
+        "/usr/bin/nvidia-smi",
+        f"/lib/firmware/nvidia/{VERSION}/gsp_ga10x.bin",
+    ):
         assert mounts[place] == f"{root}{place}"
     assert {"NVIDIA_VISIBLE_DEVICES=void", "NVIDIA_CTK_LIBCUDA_DIR=/usr/lib64"} <= set(after["process"]["env"])
     assert "NVIDIA_VISIBLE_DEVICES=0" not in after["process"]["env"]
@@ -98,11 +103,13 @@ def test_a_mig_slice_comes_with_its_capability_nodes(gpus: Host) -> None:
     fake = gpus.root / "proc-driver/nvidia-caps"
     fake.mkdir(parents=True)
     (fake / "mig-minors").write_text("config 1\ngpu0/gi1/access 3\ngpu0/gi1/ci0/access 4\n")
-    script = (
-        f"mount --bind {gpus.root}/proc-driver /proc/driver && exec {gpus.prefix}/bin/nvidia-container-runtime create -b {gpus.bundle} x"
-    )
+    script = f"mount --bind {gpus.root}/proc-driver /proc/driver && exec {gpus.prefix}/bin/nvidia-container-runtime create -b {gpus.bundle} x"
     subprocess.run(["unshare", "-m", "sh", "-c", script], env=gpus.environment, check=True)
-    assert nodes(gpus.read_spec())[:3] == ["/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap3", "/dev/nvidia-caps/nvidia-cap4"]
+    assert nodes(gpus.read_spec())[:3] == [
+        "/dev/nvidia0",
+        "/dev/nvidia-caps/nvidia-cap3",
+        "/dev/nvidia-caps/nvidia-cap4",
+    ]
 
 
 def test_imex_channels_and_gated_features_come_where_they_are_asked_for(gpus: Host) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import string
-import tomllib
 from typing import Any
 
 import pytest
+import tomllib
 import yaml as pyyaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
 from nvidia_container_runtime import argv, cdi_spec, csv_mode, json_text, requirements, toml, yaml
 from nvidia_container_runtime.ctk import toml_text
 
@@ -54,7 +55,12 @@ def test_toml_noise_is_read_as_tomllib_reads_it(text: str) -> None:
 
 
 VALUES = st.recursive(
-    st.one_of(st.booleans(), st.integers(-(2**62), 2**62), st.floats(allow_nan=False, allow_infinity=False), TEXT.filter(lambda t: "\r" not in t and t.isprintable())),
+    st.one_of(
+        st.booleans(),
+        st.integers(-(2**62), 2**62),
+        st.floats(allow_nan=False, allow_infinity=False),
+        TEXT.filter(lambda t: "\r" not in t and t.isprintable()),
+    ),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS.filter(str.isprintable), inner, max_size=3),
     max_leaves=8,
 )
@@ -68,7 +74,11 @@ def test_toml_that_we_write_is_read_back_by_both(value: dict[str, Any]) -> None:
     assert same(toml.parse(text), value)
 
 
-EDITS = st.lists(st.tuples(st.lists(st.sampled_from(["a", "b", "c d"]), min_size=1, max_size=3), st.integers(0, 9)), min_size=1, max_size=6)
+EDITS = st.lists(
+    st.tuples(st.lists(st.sampled_from(["a", "b", "c d"]), min_size=1, max_size=3), st.integers(0, 9)),
+    min_size=1,
+    max_size=6,
+)
 
 
 @SHORT
@@ -96,7 +106,9 @@ SCALARS = st.one_of(
     st.sampled_from(["yes", "no", "null", "~", "1", "0x10", "1.5", "a: b", "a #b", "- x", "'", '"', "0666", "/dev/null", "::", "", " lead", "é", "a\nb", "on", "1e5", "=", "2020-01-01"]),
 )  # fmt: skip
 PLAIN_KEYS = st.text(string.ascii_letters, min_size=1, max_size=6)
-TREES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(PLAIN_KEYS, inner, max_size=4), max_leaves=12)
+TREES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(PLAIN_KEYS, inner, max_size=4), max_leaves=12
+)
 
 
 @SHORT
@@ -111,7 +123,17 @@ def test_yaml_that_pyyaml_writes_is_read_back_or_refused(value: Any, flow: bool,
 
 
 @SHORT
-@given(st.dictionaries(PLAIN_KEYS, st.lists(st.dictionaries(PLAIN_KEYS, st.from_regex(r"\A[a-z/][a-z0-9/._=-]{0,20}\Z"), min_size=1), min_size=1, max_size=3), min_size=1))
+@given(
+    st.dictionaries(
+        PLAIN_KEYS,
+        st.lists(
+            st.dictionaries(PLAIN_KEYS, st.from_regex(r"\A[a-z/][a-z0-9/._=-]{0,20}\Z"), min_size=1),
+            min_size=1,
+            max_size=3,
+        ),
+        min_size=1,
+    )
+)
 def test_yaml_of_the_kind_that_specs_are_is_never_refused(value: Any) -> None:
     text = pyyaml.safe_dump(value, width=10000)
     assert same(yaml.parse(text), pyyaml.safe_load(text)), text
@@ -145,7 +167,11 @@ def test_yaml_noise_is_read_as_pyyaml_reads_it_or_refused(lines: list[tuple[int,
 @SHORT
 @given(st.text())
 def test_noise_is_no_reason_to_crash(text: str) -> None:
-    for reader, fault in ((toml.parse, toml.TomlFault), (yaml.parse, yaml.YamlFault), (json_text.whole_value, json_text.JsonFault)):
+    for reader, fault in (
+        (toml.parse, toml.TomlFault),
+        (yaml.parse, yaml.YamlFault),
+        (json_text.whole_value, json_text.JsonFault),
+    ):
         try:
             reader(text)
         except fault:
@@ -159,7 +185,36 @@ def test_noise_is_no_reason_to_crash(text: str) -> None:
 
 
 @SHORT
-@given(st.lists(st.sampled_from(["cuda", "arch", "driver", "brand", "x", ">=", "<=", "=", "!=", "<", ">", "11", "11.6", "450.80.02", " ", ",", ".", "-rc", "v", "é", "٣"]), max_size=9).map("".join))
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "cuda",
+                "arch",
+                "driver",
+                "brand",
+                "x",
+                ">=",
+                "<=",
+                "=",
+                "!=",
+                "<",
+                ">",
+                "11",
+                "11.6",
+                "450.80.02",
+                " ",
+                ",",
+                ".",
+                "-rc",
+                "v",
+                "é",
+                "٣",
+            ]
+        ),
+        max_size=9,
+    ).map("".join)
+)
 def test_requirement_noise_holds_or_says_why_not(text: str) -> None:
     try:
         requirements.verify([text], {"cuda": "12.2", "arch": "8.6"})
@@ -167,7 +222,30 @@ def test_requirement_noise_holds_or_says_why_not(text: str) -> None:
         assert "\n" not in str(fault)
 
 
-WORDS = st.lists(st.sampled_from(["create", "run", "--bundle", "-b", "--bundle=/x", "/y", "--log", "--log=z", "--debug", "--root", "--unknown", "--", "-", "", "box", "-bx", "--version"]), max_size=8)
+WORDS = st.lists(
+    st.sampled_from(
+        [
+            "create",
+            "run",
+            "--bundle",
+            "-b",
+            "--bundle=/x",
+            "/y",
+            "--log",
+            "--log=z",
+            "--debug",
+            "--root",
+            "--unknown",
+            "--",
+            "-",
+            "",
+            "box",
+            "-bx",
+            "--version",
+        ]
+    ),
+    max_size=8,
+)
 
 
 @SHORT
@@ -180,6 +258,11 @@ def test_any_command_line_is_read(words: list[str]) -> None:
 
 
 @SHORT
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+        lambda x: st.lists(x) | st.dictionaries(st.text(), x),
+    )
+)
 def test_json_comes_back_as_it_was(value: Any) -> None:
     assert same(json_text.whole_value(json_text.dumps(value)), value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from nvidia_container_runtime import demands, request, schema, settings
 from nvidia_container_runtime.errors import RuntimeFault
 
@@ -19,7 +20,9 @@ def configured(**values: Any) -> settings.Settings:
 
 def container(*env: str, privileged: bool = False, **parts: Any) -> request.Container:
     bounding = ["CAP_SYS_ADMIN"] if privileged else []
-    return request.Container({"ociVersion": "1.0.2", "process": {"env": list(env), "capabilities": {"bounding": bounding}}, **parts})
+    return request.Container(
+        {"ociVersion": "1.0.2", "process": {"env": list(env), "capabilities": {"bounding": bounding}}, **parts}
+    )
 
 
 def asked(*env: str, **values: Any) -> list[str]:
@@ -83,7 +86,9 @@ def mounts(*names: str) -> list[dict[str, str]]:
 
 
 def test_volume_mounts_ask_before_the_environment_where_they_are_enabled() -> None:
-    box = container("NVIDIA_VISIBLE_DEVICES=9", mounts=mounts("0", "GPU-x", "0", "cdi/nvidia.com/gpu/1", "cdi/a/b=c", "imex/3"))
+    box = container(
+        "NVIDIA_VISIBLE_DEVICES=9", mounts=mounts("0", "GPU-x", "0", "cdi/nvidia.com/gpu/1", "cdi/a/b=c", "imex/3")
+    )
     enabled = configured(accept_nvidia_visible_devices_as_volume_mounts=True)
     assert request.devices(box, enabled).ids == ["0", "GPU-x", "nvidia.com/gpu=1", "a/b=c"]
     assert demands.imex_channels(box, enabled) == ["3"]
@@ -102,7 +107,10 @@ def test_only_dev_null_below_the_folder_itself_is_a_volume_request() -> None:
 
 
 def test_annotations_ask_first_in_the_order_of_their_keys() -> None:
-    box = container("NVIDIA_VISIBLE_DEVICES=9", annotations={"cdi.k8s.io/b": "v.com/c=2", "cdi.k8s.io/a": "v.com/c=1,v.com/c=2", "x": "y"})
+    box = container(
+        "NVIDIA_VISIBLE_DEVICES=9",
+        annotations={"cdi.k8s.io/b": "v.com/c=2", "cdi.k8s.io/a": "v.com/c=1,v.com/c=2", "x": "y"},
+    )
     assert request.devices(box, configured(), with_annotations=True).ids == ["v.com/c=1", "v.com/c=2"]
     assert request.devices(box, configured()).ids == ["9"]
 
@@ -153,7 +161,9 @@ def test_a_host_can_support_fewer_capabilities() -> None:
     assert demands.capabilities(container("NVIDIA_DRIVER_CAPABILITIES=all"), few) == ["compute", "video"]
     with pytest.raises(RuntimeFault, match=r"unsupported capabilities found in 'graphics' \(allowed ''\)"):
         demands.capabilities(container("NVIDIA_DRIVER_CAPABILITIES=graphics"), few)
-    with pytest.raises(RuntimeFault, match="Invalid value for config option 'supported-driver-capabilities'; compute,foo"):
+    with pytest.raises(
+        RuntimeFault, match="Invalid value for config option 'supported-driver-capabilities'; compute,foo"
+    ):
         demands.capabilities(container(), configured(supported_driver_capabilities="compute,foo"))
 
 
@@ -161,11 +171,18 @@ def test_a_host_can_support_fewer_capabilities() -> None:
 
 
 def test_requirements_are_all_require_variables_but_jetpacks_in_order() -> None:
-    box = container("NVIDIA_REQUIRE_CUDA=cuda>=12", "NVIDIA_REQUIRE_ARCH=arch>=7", "NVIDIA_REQUIRE_JETPACK=csv-mounts=all", "NVIDIA_REQUIRE_JETPACK_X=y")
+    box = container(
+        "NVIDIA_REQUIRE_CUDA=cuda>=12",
+        "NVIDIA_REQUIRE_ARCH=arch>=7",
+        "NVIDIA_REQUIRE_JETPACK=csv-mounts=all",
+        "NVIDIA_REQUIRE_JETPACK_X=y",
+    )
     assert demands.requirements(box, configured()) == ["arch>=7", "cuda>=12"]
 
 
-@pytest.mark.parametrize(("value", "off"), [("1", True), ("true", True), ("T", True), ("yes", False), ("0", False), ("", False)])
+@pytest.mark.parametrize(
+    ("value", "off"), [("1", True), ("true", True), ("T", True), ("yes", False), ("0", False), ("", False)]
+)
 def test_requirements_can_be_switched_off(value: str, off: bool) -> None:
     box = container("NVIDIA_REQUIRE_CUDA=cuda>=99", f"NVIDIA_DISABLE_REQUIRE={value}")
     assert demands.requirements(box, configured()) == ([] if off else ["cuda>=99"])
@@ -186,4 +203,7 @@ def test_imex_channels() -> None:
 
 
 def test_a_gated_feature_is_asked_for_by_enabled_alone() -> None:
-    assert request.gated_features(container("NVIDIA_GDS=enabled", "NVIDIA_MOFED=1", "NVIDIA_GDRCOPY=enabled")) == ["gds", "gdrcopy"]
+    assert request.gated_features(container("NVIDIA_GDS=enabled", "NVIDIA_MOFED=1", "NVIDIA_GDRCOPY=enabled")) == [
+        "gds",
+        "gdrcopy",
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from nvidia_container_runtime import requirements
 
 HERE = {"cuda": "12.2", "arch": "8.6"}

@@ -10,13 +10,31 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import GO, PLAIN_SPEC, Host, need
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from conftest import GO, PLAIN_SPEC, Host, need
+
 EXAMPLES = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 DEVICES = st.lists(
-    st.sampled_from(["all", "none", "void", "", "0", "1", "GPU-x", "nvidia.com/gpu=0", "nvidia.com/gpu=both", "other.com/x=y", " 0 ", "9"]), max_size=3, unique=True
+    st.sampled_from(
+        [
+            "all",
+            "none",
+            "void",
+            "",
+            "0",
+            "1",
+            "GPU-x",
+            "nvidia.com/gpu=0",
+            "nvidia.com/gpu=both",
+            "other.com/x=y",
+            " 0 ",
+            "9",
+        ]
+    ),
+    max_size=3,
+    unique=True,
 ).map(",".join)
 MAYBE = st.sampled_from([None, None, None, "x"])
 ENV = st.fixed_dictionaries({}, optional={
@@ -51,7 +69,9 @@ def pair(tmp_path_factory: pytest.TempPathFactory, prefix: Path, recorder: Path)
     (files / "link").symlink_to("libone.so.1")
     for name in ("csv", "cdi"):
         (host.root / name).mkdir()
-    (host.root / "csv/l4t.csv").write_text(f"dev, /dev/null\ndir, {files}/data\nlib, {files}/libone.so.1\nsym, {files}/link\ndev, /dev/absent\n")
+    (host.root / "csv/l4t.csv").write_text(
+        f"dev, /dev/null\ndir, {files}/data\nlib, {files}/libone.so.1\nsym, {files}/link\ndev, /dev/absent\n"
+    )
     (host.root / "csv/more.csv").write_text("dev, /dev/full\n")
     (host.root / "cdi/spec.yaml").write_text(CDI.format(files=files))
     (host.root / "cdi/broken.json").write_text("{")
@@ -101,10 +121,14 @@ def write(host: Host, box: dict[str, Any]) -> None:
     text += f'[nvidia-container-runtime.modes.cdi]\nspec-dirs = ["{host.root}/cdi"]\nannotation-prefixes = ["cdi.k8s.io/"]\n'
     host.config_file.write_text(text)
     spec = copy.deepcopy(PLAIN_SPEC)
-    spec["process"]["env"] += [key if key == "BROKEN" and len(box["env"]) == 1 else f"{key}={value}" for key, value in box["env"].items()]
+    spec["process"]["env"] += [
+        key if key == "BROKEN" and len(box["env"]) == 1 else f"{key}={value}" for key, value in box["env"].items()
+    ]
     spec["process"]["user"]["uid"] = box["user"]
     spec["process"]["capabilities"]["bounding"] = ["CAP_SYS_ADMIN"] if box["privileged"] else []
-    spec["mounts"] += [{"source": "/dev/null", "destination": f"/var/run/nvidia-container-devices/{name}"} for name in box["mounts"]]
+    spec["mounts"] += [
+        {"source": "/dev/null", "destination": f"/var/run/nvidia-container-devices/{name}"} for name in box["mounts"]
+    ]
     spec["annotations"] = box["annotations"]
     if box["hook"]:
         spec["hooks"] = {"prestart": [{"path": box["hook"]}]}
@@ -152,7 +176,10 @@ def test_a_generated_container_comes_out_the_same(pair: Host, box: dict[str, Any
     assert our_spec == go_spec
 
 
-@pytest.mark.parametrize("words", [("state", "x"), ("kill", "x", "KILL"), ("delete", "--force", "x"), ("--log", "/dev/null", "start", "x"), ()])
+@pytest.mark.parametrize(
+    "words",
+    [("state", "x"), ("kill", "x", "KILL"), ("delete", "--force", "x"), ("--log", "/dev/null", "start", "x"), ()],
+)
 def test_other_commands_reach_the_runtime_alike(pair: Host, words: tuple[str, ...]) -> None:
     pair.configure()
     seen = []
@@ -191,19 +218,35 @@ def test_the_hook_calls_the_cli_alike(pair: Host, mock_cli: Path, box: dict[str,
     need("the Go hook", (GO / "nvidia-container-runtime-hook").exists())
     top = "".join(line[2:] + "\n" for line in sorted(box["config"]) if line.startswith("T"))
     cli = "".join(line[2:] + "\n" for line in sorted(box["config"]) if line.startswith("C"))
-    pair.config_file.write_text(f'{top}[nvidia-container-runtime]\nmode = "legacy"\n[nvidia-container-cli]\npath = "{mock_cli}"\n{cli}')
+    pair.config_file.write_text(
+        f'{top}[nvidia-container-runtime]\nmode = "legacy"\n[nvidia-container-cli]\npath = "{mock_cli}"\n{cli}'
+    )
     spec = copy.deepcopy(PLAIN_SPEC)
     spec["process"]["env"] += [f"{key}={value}" for key, value in box["env"].items()]
     spec["process"]["capabilities"]["bounding"] = ["CAP_SYS_ADMIN"] if box["privileged"] else []
-    spec["mounts"] += [{"source": "/dev/null", "destination": f"/var/run/nvidia-container-devices/{name}"} for name in box["mounts"]]
+    spec["mounts"] += [
+        {"source": "/dev/null", "destination": f"/var/run/nvidia-container-devices/{name}"} for name in box["mounts"]
+    ]
     pair.write_spec(spec)
     seen = []
     for program in (GO / "nvidia-container-runtime-hook", pair.prefix / "bin/nvidia-container-runtime-hook"):
         calls = pair.root / "calls"
         calls.unlink(missing_ok=True)
-        environment = {**pair.environment, "MOCK_CALLS": str(calls), "MOCK_HELP": "--cuda-compat-mode --no-create-imex-channels --imex-channel"}
+        environment = {
+            **pair.environment,
+            "MOCK_CALLS": str(calls),
+            "MOCK_HELP": "--cuda-compat-mode --no-create-imex-channels --imex-channel",
+        }
         state = json.dumps({"pid": 7, "bundle": str(pair.bundle)})
-        done = subprocess.run([program, "prestart"], env=environment, input=state, capture_output=True, text=True, cwd=pair.bundle, check=False)
+        done = subprocess.run(
+            [program, "prestart"],
+            env=environment,
+            input=state,
+            capture_output=True,
+            text=True,
+            cwd=pair.bundle,
+            check=False,
+        )
         words = calls.read_text().splitlines() if calls.exists() else []
         required = sorted(word for word in words if word.startswith("--require"))
         seen.append((done.returncode, [word for word in words if not word.startswith("--require")], required))

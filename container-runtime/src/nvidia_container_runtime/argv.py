@@ -8,8 +8,28 @@ GLOBAL_VALUES = frozenset(("log", "log-format", "log-level", "root", "r", "criu"
 # Flags of `create` that take a value, so that `--pid-file --bundle` would not be read as a bundle.
 CREATE_VALUES = frozenset(("b", "bundle", "console-socket", "pid-file", "preserve-fds", "f", "config"))
 COMMANDS = frozenset(
-    "checkpoint create delete events exec features help kill list mounts pause ps restore resume run spec start state"
-    " update version".split()
+    [
+        "checkpoint",
+        "create",
+        "delete",
+        "events",
+        "exec",
+        "features",
+        "help",
+        "kill",
+        "list",
+        "mounts",
+        "pause",
+        "ps",
+        "restore",
+        "resume",
+        "run",
+        "spec",
+        "start",
+        "state",
+        "update",
+        "version",
+    ]
 )
 FALSE = ("0", "f", "F", "false", "FALSE", "False")
 
@@ -27,12 +47,14 @@ class CommandLine:
         self.version = False
         self.bundle = ""
         self.missing_bundle = False
-        rest = self._read_global_flags(words)
+        at = self._read_global_flags(words)
+        if at < len(words):
+            self.command = words[at]
         if self.command == "create":
-            self._read_bundle(rest)
+            self._read_bundle(words[at + 1 :])
 
-    def _read_global_flags(self, words: "list[str]") -> "list[str]":
-        """Take in everything up to the command; what follows it is returned."""
+    def _read_global_flags(self, words: "list[str]") -> int:
+        """Take in everything up to the command, and say where that stands."""
         at = 0
         while at < len(words):
             word = words[at]
@@ -41,14 +63,13 @@ class CommandLine:
             if not name:
                 if word == "--":
                     continue
-                self.command = word
-                return words[at:]
+                return at - 1
             following = words[at] if at < len(words) else ""
             if not given and takes_value(name, following):
                 value = following
                 at += 1
             self._note(name, value)
-        return []
+        return at
 
     def _note(self, name: str, value: str) -> None:
         if name == "log":

@@ -26,7 +26,9 @@ def load(path: str) -> "dict[str, Any]":
     if spec is None:
         spec = {}
     if not isinstance(spec, dict):
-        raise RuntimeFault(f"error reading OCI specification from {path}: cannot unmarshal {type(spec).__name__} into an OCI spec")
+        raise RuntimeFault(
+            f"error reading OCI specification from {path}: cannot unmarshal {type(spec).__name__} into an OCI spec"
+        )
     check_shape(spec, path)  # pyright: ignore[reportUnknownArgumentType]
     return spec  # pyright: ignore[reportUnknownVariableType]
 

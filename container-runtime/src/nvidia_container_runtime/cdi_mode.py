@@ -19,7 +19,9 @@ def qualified(devices: "list[str]", kind: str) -> "list[str]":
     return list(dict.fromkeys(name if names.is_qualified(name) else f"{kind}={name or 'none'}" for name in devices))
 
 
-def container_edits(devices: "list[str]", container: request.Container, settings: Settings, journal: "Journal", ctk: str) -> "dict[str, Any]":
+def container_edits(
+    devices: "list[str]", container: request.Container, settings: Settings, journal: "Journal", ctk: str
+) -> "dict[str, Any]":
     """What gives a container these devices; from the driver itself also what else the container asks for."""
     generated = [name for name in devices if names.split(name)[0] == JIT_KIND]
     if not generated:

@@ -136,7 +136,11 @@ def check_annotations(annotations: "dict[str, str]") -> None:
         prefix, slash, name = key.rpartition("/")
         if (slash and not prefix) or "/" in prefix or not 0 < len(name) <= 63 or len(prefix) > 253:
             raise CdiFault(f"invalid annotation key {key!r}")
-        if name[0] not in names.WORD or name[-1] not in names.WORD or any(c not in names.WORD and c not in "-_." for c in name):
+        if (
+            name[0] not in names.WORD
+            or name[-1] not in names.WORD
+            or any(c not in names.WORD and c not in "-_." for c in name)
+        ):
             raise CdiFault(f"invalid annotation key {key!r}")
     if size > 256 * 1024:
         raise CdiFault("annotations are larger than 256 KiB")
@@ -159,7 +163,11 @@ def needed_version(spec: "dict[str, Any]", devices: "list[dict[str, Any]]") -> "
             needed = max(needed, (0, 5, 0))
         if any(mount.get("type") for mount in edits.get("mounts") or []):
             needed = max(needed, (0, 4, 0))
-    if spec.get("annotations") or any(device.get("annotations") for device in devices) or "." in spec["kind"].partition("/")[2]:
+    if (
+        spec.get("annotations")
+        or any(device.get("annotations") for device in devices)
+        or "." in spec["kind"].partition("/")[2]
+    ):
         needed = max(needed, (0, 6, 0))
     if any(device["name"][0] not in names.LETTERS for device in devices):
         needed = max(needed, (0, 5, 0))

@@ -42,7 +42,9 @@ def csv_files(folder: str, all_of_them: bool) -> "list[str]":
     if not paths.exists(folder):
         return []
     names = [name for name in paths.names(folder) if name.lower().endswith(".csv") and name.lower() != ".csv"]
-    chosen = [name for name in names if not paths.is_dir(paths.join(folder, name)) and (all_of_them or name in BASE_FILES)]
+    chosen = [
+        name for name in names if not paths.is_dir(paths.join(folder, name)) and (all_of_them or name in BASE_FILES)
+    ]
     return [paths.join(folder, name) for name in chosen]
 
 
@@ -60,11 +62,14 @@ def read_items(container: request.Container, settings: Settings, journal: "Journ
     return items
 
 
-def container_edits(container: request.Container, devices: "list[str]", settings: Settings, journal: "Journal", ctk: str) -> "dict[str, Any]":
+def container_edits(
+    container: request.Container, devices: "list[str]", settings: Settings, journal: "Journal", ctk: str
+) -> "dict[str, Any]":
     for device in devices:
         if device not in ("all", "0", request.NO_GPU):
             raise RuntimeFault(
-                f'failed to generate CDI spec for mode "csv": failed to construct device spec generators: unsupported device id: {device}'
+                'failed to generate CDI spec for mode "csv": failed to construct device spec generators:'
+                f" unsupported device id: {device}"
             )
     check_requirements(container, settings, journal)
     items = read_items(container, settings, journal)
@@ -138,10 +143,10 @@ def node_paths(root: str, path: str) -> "list[str]":
 def symlink(root: str, path: str, mounted: "list[str]", links: "list[str]") -> "list[str]":
     """Mount the file at the end of a chain of links; each link of the chain is made anew in the container."""
     found = files.matches(files.below(root, path))
-    good = [match for match in found if paths.exists(match)]
+    good = [match for match in found if paths.exists(paths.real(match, root))]
     for match in good:
-        mounted.append(paths.real(match))
-        links += [f"{target}::{files.inside(root, link)}" for link, target in files.chain(match)]
+        mounted.append(paths.real(match, root))
+        links += [f"{target}::{files.inside(root, link)}" for link, target in files.chain(root, match)]
     return good
 
 

@@ -29,7 +29,8 @@ def supported_capabilities(settings: Settings) -> "list[str]":
         return list(CAPABILITIES)
     if not set(asked) <= set(CAPABILITIES):
         raise RuntimeFault(
-            f"Invalid value for config option 'supported-driver-capabilities'; {value} (supported: {','.join(CAPABILITIES)})"
+            f"Invalid value for config option 'supported-driver-capabilities'; {value}"
+            f" (supported: {','.join(CAPABILITIES)})"
         )
     return sorted(asked)
 
@@ -68,7 +69,7 @@ def requirements(container: Container, settings: Settings) -> "list[str]":
 
 
 def cuda_requirement(version: str) -> str:
-    parts = (version.split(".") + ["0"])[:2]
+    parts = [*version.split("."), "0"][:2]
     if not all(part.isascii() and part.isdigit() for part in parts):
         raise RuntimeFault(f"invalid CUDA version: {version}")
     return f"cuda>={int(parts[0])}.{int(parts[1])}"

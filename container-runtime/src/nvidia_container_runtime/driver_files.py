@@ -1,4 +1,4 @@
-"""What a driver installation consists of on disk: its libraries, sockets, firmware, programs and common device nodes."""
+"""What a driver consists of on disk: its libraries, sockets, firmware, programs and common device nodes."""
 
 from . import edits, files, paths
 from .journal import Journal
@@ -9,8 +9,21 @@ if TYPE_CHECKING:
     from typing import Any
 
 COMMON_NODES = ("/dev/nvidia-modeset", "/dev/nvidia-uvm-tools", "/dev/nvidia-uvm", "/dev/nvidiactl")
-SOCKETS = ("/run/nvidia-persistenced/socket", "/run/nvidia-fabricmanager/socket", "/var/run/nvidia-persistenced/socket", "/tmp/nvidia-mps")
-PROGRAMS = ("nvidia-smi", "nvidia-debugdump", "nvidia-persistenced", "nvidia-cuda-mps-control", "nvidia-cuda-mps-server", "nvidia-imex", "nvidia-imex-ctl")
+SOCKETS = (
+    "/run/nvidia-persistenced/socket",
+    "/run/nvidia-fabricmanager/socket",
+    "/var/run/nvidia-persistenced/socket",
+    "/tmp/nvidia-mps",
+)
+PROGRAMS = (
+    "nvidia-smi",
+    "nvidia-debugdump",
+    "nvidia-persistenced",
+    "nvidia-cuda-mps-control",
+    "nvidia-cuda-mps-server",
+    "nvidia-imex",
+    "nvidia-imex-ctl",
+)
 PROGRAM_FOLDERS = ("/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/local/bin")
 SOCKET_OPTIONS = ("nosuid", "nodev", "rbind", "rprivate", "noexec")
 GRAPHICS_FILES = (
@@ -47,13 +60,19 @@ def common_edits(root: str, driver: str, ctk: str, journal: "Journal") -> "dict[
     """What every container with a GPU gets beside the GPU's own node."""
     library_mounts = [edits.mount(path, files.inside(root, path)) for path in libraries(root, driver)]
     folders = files.library_folders(library_mounts)
-    cuda = [mount["containerPath"] for mount in library_mounts if paths.base(mount["containerPath"]).startswith("libcuda.so.")]
+    cuda = [
+        mount["containerPath"]
+        for mount in library_mounts
+        if paths.base(mount["containerPath"]).startswith("libcuda.so.")
+    ]
     found: dict[str, Any] = {
         "env": ([f"NVIDIA_CTK_LIBCUDA_DIR={paths.parent(cuda[0])}"] if cuda else []) + ["NVIDIA_VISIBLE_DEVICES=void"],
         "deviceNodes": [node for path in COMMON_NODES for node in [files.device_node(root, path)] if node],
         "mounts": library_mounts + programs(root) + firmware(root, driver) + sockets(root),
     }
-    links = sorted(library_name_links(library_mounts)) + files.library_links([mount["containerPath"] for mount in library_mounts])
+    links = sorted(library_name_links(library_mounts)) + files.library_links(
+        [mount["containerPath"] for mount in library_mounts]
+    )
     found["hooks"] = [
         *files.link_hooks(ctk, links),
         edits.ctk_hook(ctk, "enable-cuda-compat", f"--host-driver-version={driver}"),
@@ -91,30 +110,47 @@ def programs(root: str) -> "list[dict[str, Any]]":
         for folder in PROGRAM_FOLDERS:
             place = files.below(root, f"{folder}/{name}")
             if name not in found and paths.is_executable(place):
-                found[name] = edits.mount(paths.real(place), f"{folder}/{name}")
+                found[name] = edits.mount(paths.real(place, root), f"{folder}/{name}")
     return list(found.values())
 
 
 def firmware(root: str, driver: str) -> "list[dict[str, Any]]":
-    found = [place for folder in ("/lib/firmware", "/usr/lib/firmware") for place in files.resolved(root, f"{folder}/nvidia/{driver}/gsp*.bin")]
+    found = [
+        place
+        for folder in ("/lib/firmware", "/usr/lib/firmware")
+        for place in files.resolved(root, f"{folder}/nvidia/{driver}/gsp*.bin")
+    ]
     return [edits.mount(path, files.inside(root, path)) for path in dict.fromkeys(found)]
 
 
 def sockets(root: str) -> "list[dict[str, Any]]":
     found = [path for path in SOCKETS if paths.exists(files.below(root, path))]
-    places = {paths.real(files.below(root, path)): path for path in found}
+    places = {paths.real(files.below(root, path), root): path for path in found}
     return [edits.mount(host, path, SOCKET_OPTIONS) for host, path in places.items()]
 
 
 def graphics_mounts(root: str, driver: str) -> "list[dict[str, Any]]":
-    """Vendor files of EGL, Vulkan and the X server; the libraries that carry the driver's version, where it is known."""
-    found = [place for name in GRAPHICS_FILES for folder in files_folders(name) for place in files.matches(files.below(root, f"{folder}/{name}"))]
-    mounts = [edits.mount(paths.real(path), files.inside(root, path)) for path in found if paths.exists(path)]
+    """Vendor files of EGL, Vulkan and the X server; libraries with the driver's version, where it is known."""
+    found = [
+        place
+        for name in GRAPHICS_FILES
+        for folder in files_folders(name)
+        for place in files.matches(files.below(root, f"{folder}/{name}"))
+    ]
+    mounts = [edits.mount(paths.real(path, root), files.inside(root, path)) for path in found if paths.exists(path)]
     seen = {paths.base(mount["containerPath"]): mount for mount in reversed(mounts)}
     kept = [mount for mount in mounts if seen[paths.base(mount["containerPath"])] is mount]
     for folder in files.LIBRARY_FOLDERS if driver else ():
-        for pattern in (f"libnvidia-egl-*.so.{driver}", f"nvidia/xorg/libglxserver_nvidia.so.{driver}", f"xorg/modules/extensions/libglxserver_nvidia.so.{driver}", "nvidia/xorg/nvidia_drv.so", "xorg/modules/drivers/nvidia_drv.so"):
-            kept += [edits.mount(path, files.inside(root, path)) for path in files.resolved(root, f"{folder}/{pattern}")]
+        for pattern in (
+            f"libnvidia-egl-*.so.{driver}",
+            f"nvidia/xorg/libglxserver_nvidia.so.{driver}",
+            f"xorg/modules/extensions/libglxserver_nvidia.so.{driver}",
+            "nvidia/xorg/nvidia_drv.so",
+            "xorg/modules/drivers/nvidia_drv.so",
+        ):
+            kept += [
+                edits.mount(path, files.inside(root, path)) for path in files.resolved(root, f"{folder}/{pattern}")
+            ]
     return list({mount["containerPath"]: mount for mount in kept}.values())
 
 

@@ -75,12 +75,17 @@ def device_node(node: "dict[str, Any]") -> "dict[str, Any]":
     try:
         seen = posix.lstat(host)
     except OSError as error:
-        raise RuntimeFault(f"failed to inject CDI devices: failed to stat CDI host device {host!r}: {reason(error)}") from None
+        raise RuntimeFault(
+            f"failed to inject CDI devices: failed to stat CDI host device {host!r}: {reason(error)}"
+        ) from None
     found = LINUX_TYPES.get(seen.st_mode & paths.TYPE_MASK, "")
     if not found:
         raise RuntimeFault(f"failed to inject CDI devices: {host!r} is not a device node")
     if full.get("type") not in (None, "", found):
-        raise RuntimeFault(f"failed to inject CDI devices: CDI device ({full['path']!r}, {host!r}), host type mismatch ({full['type']}, {found})")
+        raise RuntimeFault(
+            f"failed to inject CDI devices: CDI device ({full['path']!r}, {host!r}),"
+            f" host type mismatch ({full['type']}, {found})"
+        )
     full["type"] = found
     if not full.get("major") and found != "p":
         full["major"], full["minor"] = major(seen.st_rdev), minor(seen.st_rdev)

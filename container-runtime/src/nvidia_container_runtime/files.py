@@ -19,7 +19,8 @@ CONFIG_FOLDERS = ("/etc", "/usr/local/share", "/usr/share")
 
 
 def below(root: str, path: str) -> str:
-    return path if root in ("", "/") else paths.join(root, path)
+    """The path in the root; `..` does not lead out of it."""
+    return path if root in ("", "/") else paths.join(root, paths.clean("/" + path))
 
 
 def inside(root: str, path: str) -> str:
@@ -37,17 +38,19 @@ def matches(pattern: str) -> "list[str]":
     found = [""]
     for part in [piece for piece in pattern.split("/") if piece]:
         if any(character in part for character in GLOB):
-            found = [f"{folder}/{name}" for folder in found for name in fnmatch.filter(paths.names(folder or "/"), part)]
+            found = [
+                f"{folder}/{name}" for folder in found for name in fnmatch.filter(paths.names(folder or "/"), part)
+            ]
         else:
             found = [f"{folder}/{part}" for folder in found if paths.kind(f"{folder}/{part}", follow=False)]
     return sorted(found)
 
 
 def resolved(root: str, path: str) -> "list[str]":
-    """Existing files that a pattern below the root names, links followed; a link that leads out of the root is no file."""
+    """Existing files that a pattern below the root names. Links are followed as a process inside the root would."""
     found: list[str] = []
     for match in matches(below(root, path)):
-        target = paths.real(match)
+        target = paths.real(match, root)
         if paths.exists(target):
             found.append(target)
     return list(dict.fromkeys(found))
@@ -61,15 +64,15 @@ def device_node(root: str, path: str) -> "dict[str, Any] | None":
     return None
 
 
-def chain(path: str) -> "list[tuple[str, str]]":
-    """(link, where it points) from a path to the file at its end."""
+def chain(root: str, path: str) -> "list[tuple[str, str]]":
+    """(link, where it points) from a path below the root to the file at its end."""
     found: list[tuple[str, str]] = []
     while paths.kind(path, follow=False) == paths.TYPE_LINK:
         if len(found) > 40:
             raise RuntimeFault(f"too many levels of symbolic links: {path}")
         target = posix.readlink(path)
         found.append((path, target))
-        path = target if target.startswith("/") else paths.clean(paths.join(paths.parent(path), target))
+        path = below(root, target) if target.startswith("/") else paths.clean(paths.join(paths.parent(path), target))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Parts of the driver stack that a container enables by a variable of its own: GPUDirect storage, RDMA, NVSwitch, GDRCopy."""
+"""Parts of the driver stack that a container enables by a variable of its own: storage, RDMA, NVSwitch, GDRCopy."""
 
 from . import edits, files, paths
 from .settings import Settings
@@ -33,7 +33,11 @@ def feature_edits(feature: str, settings: Settings, journal: "Journal") -> "dict
                 nodes[node["path"]] = node
     if not nodes:
         journal.warning(f"No device nodes of {feature} found")
-    mounts = [edits.mount(path, files.inside(root, path)) for wanted in MOUNTS.get(feature, ()) for path in existing(root, wanted)]
+    mounts = [
+        edits.mount(path, files.inside(root, path))
+        for wanted in MOUNTS.get(feature, ())
+        for path in existing(root, wanted)
+    ]
     return {"deviceNodes": list(nodes.values()), "mounts": mounts}
 
 

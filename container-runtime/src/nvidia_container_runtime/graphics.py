@@ -1,4 +1,4 @@
-"""Graphics in legacy mode: display nodes of the chosen GPUs and the vendor files that nvidia-container-cli does not bring."""
+"""Graphics in legacy mode: the chosen GPUs' display nodes and the files that nvidia-container-cli does not bring."""
 
 from . import driver_files, edits, files, paths
 from .settings import Settings

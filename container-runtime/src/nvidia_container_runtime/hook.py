@@ -1,4 +1,4 @@
-"""nvidia-container-runtime-hook: a prestart hook that becomes nvidia-container-cli with the flags a container asks for."""
+"""nvidia-container-runtime-hook: a prestart hook that becomes nvidia-container-cli with a container's flags."""
 
 import posix
 
@@ -94,7 +94,9 @@ def prestart(options: Options, environment: "Mapping[bytes, bytes]") -> None:
     cli = find_cli(config, search)
     help_text = cli_help(cli)
     rootfs = paths.absolute(str(spec["root"].get("path", "")))
-    flags = command(Call(container, config, wanted.ids, channels, options.debug, help_text), str(state.get("pid", 0)), rootfs)
+    flags = command(
+        Call(container, config, wanted.ids, channels, options.debug, help_text), str(state.get("pid", 0)), rootfs
+    )
     full = {**environment, **extra_environment(config[CLI + "environment"])}
     lowlevel.become(cli, [word.encode(errors="surrogateescape") for word in [cli, *flags]], full)
 
@@ -169,7 +171,10 @@ def find_cli(config: Settings, search: str) -> str:
         return name
     found = host.find_container_cli(name, config[CLI + "root"], search)
     if not found:
-        raise RuntimeFault('couldn\'t find binary nvidia-container-cli in PATH: exec: "nvidia-container-cli": executable file not found in $PATH')
+        raise RuntimeFault(
+            "couldn't find binary nvidia-container-cli in PATH:"
+            ' exec: "nvidia-container-cli": executable file not found in $PATH'
+        )
     return found
 
 
@@ -183,7 +188,11 @@ def output_of(program: str, words: "list[str]") -> str:
     """What a program prints, nothing when it cannot be run (the error comes when it is needed)."""
     readable, writable = posix.pipe()
     silence = posix.open("/dev/null", posix.O_RDWR | posix.O_CLOEXEC)
-    wiring = [(posix.POSIX_SPAWN_DUP2, silence, 0), (posix.POSIX_SPAWN_DUP2, writable, 1), (posix.POSIX_SPAWN_DUP2, writable, 2)]
+    wiring = [
+        (posix.POSIX_SPAWN_DUP2, silence, 0),
+        (posix.POSIX_SPAWN_DUP2, writable, 1),
+        (posix.POSIX_SPAWN_DUP2, writable, 2),
+    ]
     try:
         child = posix.posix_spawn(program, words, posix.environ, file_actions=wiring)
     except OSError:
@@ -209,7 +218,15 @@ def extra_environment(entries: "list[str]") -> "dict[bytes, bytes]":
 class Call:
     """Everything that nvidia-container-cli's flags are made of."""
 
-    def __init__(self, container: request.Container, config: Settings, devices: "list[str]", channels: "list[str]", debug: bool, known: str) -> None:
+    def __init__(
+        self,
+        container: request.Container,
+        config: Settings,
+        devices: "list[str]",
+        channels: "list[str]",
+        debug: bool,
+        known: str,
+    ) -> None:
         self.container = container
         self.config = config
         self.devices = devices

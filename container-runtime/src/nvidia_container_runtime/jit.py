@@ -25,7 +25,8 @@ def container_edits(ids: "list[str]", settings: Settings, journal: "Journal", ct
             parts.append(driver_files.common_edits(settings.driver_root, driver.version, ctk, journal))
     except DriverFault as fault:
         raise RuntimeFault(
-            f'failed to generate CDI spec for mode "auto": failed to construct device spec generators: failed to initialize NVML: {fault}'
+            'failed to generate CDI spec for mode "auto": failed to construct device spec generators:'
+            f" failed to initialize NVML: {fault}"
         ) from None
     found = edits.joined(parts)
     found["deviceNodes"] = list({node["path"]: node for node in found["deviceNodes"]}.values())
@@ -59,7 +60,9 @@ def device_edits(chosen: "Gpu | Mig", settings: Settings, ctk: str) -> "dict[str
     for path in wanted:
         node = files.device_node(root, path)
         if not node:
-            raise RuntimeFault(f"failed to inject CDI devices: no device node {files.below(root, path)}; is the driver loaded?")
+            raise RuntimeFault(
+                f"failed to inject CDI devices: no device node {files.below(root, path)}; is the driver loaded?"
+            )
         nodes.append(node)
     display, links = driver_files.display_nodes(gpu.pci_bus, root)
     return {"deviceNodes": nodes + display, "hooks": files.link_hooks(ctk, links)}
@@ -87,7 +90,10 @@ def mig_minors() -> "dict[str, str]":
 
 def extra_edits(extras: "list[str]", settings: Settings, journal: "Journal") -> "list[dict[str, Any]]":
     """Gated features, and IMEX channels as imex/N."""
-    return [imex_edits(extra[5:], settings) if extra.startswith("imex/") else gated.feature_edits(extra, settings, journal) for extra in extras]
+    return [
+        imex_edits(extra[5:], settings) if extra.startswith("imex/") else gated.feature_edits(extra, settings, journal)
+        for extra in extras
+    ]
 
 
 def imex_edits(channel: str, settings: Settings) -> "dict[str, Any]":

@@ -46,15 +46,17 @@ def _scan(text: str) -> "tuple[Any, int]":
     if start == len(text):
         raise JsonFault("EOF")
     try:
-        return _json.make_scanner(_Options())(text, start)
+        return _json.make_scanner(_Options())(text, start)  # pyright: ignore[reportArgumentType]
     except StopIteration as stop:
         at = int(stop.value)
-        found = "unexpected EOF" if at >= len(text) else f"invalid character {text[at]!r} looking for beginning of value"
+        found = (
+            "unexpected EOF" if at >= len(text) else f"invalid character {text[at]!r} looking for beginning of value"
+        )
         raise JsonFault(found) from None
     except RecursionError:
         raise JsonFault("exceeded max depth") from None
     except SystemError:  # the scanner found a fault and wants json.decoder's exception, which nobody has imported
-        import json.decoder  # noqa: F401
+        import json.decoder  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
         return _scan(text)
     except ValueError as error:

@@ -1,6 +1,9 @@
 # Started as `python3 -IS launch.py NAME WORD...`: runs the pack, or the sources when the interpreter is another one.
-# It stays short because it is compiled at every start. What it reads is described in pack.py, what it runs is loader.py.
-import marshal, posix, sys
+# It does little, because it may be compiled at every start. What it reads is described in pack.py, what it runs is
+# loader.py, which defines `start`.
+import marshal
+import posix
+import sys
 
 folder = sys.argv[0].rpartition("/")[0]
 try:
@@ -11,7 +14,7 @@ except (OSError, ValueError, EOFError):
     version = None
 if version == sys.version:
     exec(loader)
-    code = start(pack, 8 + size, *rest)
+    code = start(pack, 8 + size, *rest)  # noqa: F821
 else:
     sys.path.insert(0, folder)
     from nvidia_container_runtime.program import main

@@ -47,7 +47,7 @@ def find_helper(name: str, default: str, path: str) -> str:
 
 def become(program: str, words: "list[bytes]", environment: "Mapping[bytes, bytes]") -> None:
     """Replace this process. Returns never; what Python changed in the process is changed back first."""
-    import _signal
+    import _signal  # pyright: ignore[reportMissingImports]
 
     _signal.signal(SIGPIPE, SIG_DFL)
     _signal.signal(SIGXFSZ, SIG_DFL)
@@ -59,11 +59,12 @@ def become(program: str, words: "list[bytes]", environment: "Mapping[bytes, byte
 
 def inherited_environment() -> "dict[bytes, bytes]":
     """The environment as this process got it. Python's own copy may hold an LC_CTYPE that Python itself put there."""
+    if b"LC_CTYPE" not in posix.environ:
+        return dict(posix.environ)
     try:
         block = paths.read_bytes("/proc/self/environ")
     except OSError:
-        environment = dict(posix.environ)
-        return environment
+        return dict(posix.environ)
     environment: dict[bytes, bytes] = {}
     for entry in block.split(b"\0"):
         name, equals, value = entry.partition(b"=")

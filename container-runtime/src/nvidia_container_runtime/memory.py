@@ -30,7 +30,9 @@ class Memory:
             return dict(self.record[2])
         return None
 
-    def keep(self, settings: "Settings", values: "dict[str, Any]", search: str, program: str, missed: "list[str]") -> None:
+    def keep(
+        self, settings: "Settings", values: "dict[str, Any]", search: str, program: str, missed: "list[str]"
+    ) -> None:
         """Note this run, unless it is what is noted already."""
         record = (settings.path, settings.text, values, search, program, missed)
         if not self.place or posix.geteuid() != 0 or (record == self.record and paths.exists(self.place)):
@@ -64,7 +66,9 @@ def recalled(file: str) -> "Any":
 def write(target: str, content: bytes) -> None:
     paths.make_folders(paths.parent(target))
     draft = f"{target}.{posix.getpid()}"
-    descriptor = posix.open(draft, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC | posix.O_NOFOLLOW, 0o644)
+    descriptor = posix.open(
+        draft, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC | posix.O_NOFOLLOW, 0o644
+    )
     try:
         posix.write(descriptor, content)
     finally:

@@ -1,6 +1,7 @@
 """What creating a container does to its OCI spec, mode by mode. Every mode's modifiers are in order here."""
 
-from . import legacy, lowlevel, mode, request, spec as places
+from . import legacy, lowlevel, mode, request
+from . import spec as places
 from .settings import RUNTIME, Settings
 
 TYPE_CHECKING = False

@@ -1,4 +1,4 @@
-"""The driver's own library, asked for what device selection needs. ctypes is loaded here and nowhere on the hot path."""
+"""The driver's own library, asked for what device selection needs. Only here is ctypes loaded."""
 
 import ctypes
 from ctypes import byref, c_char, c_int, c_uint, c_void_p
@@ -164,6 +164,10 @@ def cuda_properties(library: str = CUDA_LIBRARY) -> "dict[str, str]":
     if cuda.cuDriverGetVersion(byref(version)) == 0:
         found["cuda"] = f"{version.value // 1000}.{version.value % 100 // 10}"
     asked = cuda.cuInit(0) or cuda.cuDeviceGet(byref(device), 0)
-    if not (asked or cuda.cuDeviceGetAttribute(byref(major), 75, device) or cuda.cuDeviceGetAttribute(byref(minor), 76, device)):
+    if not (
+        asked
+        or cuda.cuDeviceGetAttribute(byref(major), 75, device)
+        or cuda.cuDeviceGetAttribute(byref(minor), 76, device)
+    ):
         found["arch"] = f"{major.value}.{minor.value}"
     return found

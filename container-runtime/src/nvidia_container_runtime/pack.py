@@ -19,33 +19,39 @@ from typing import Any
 PACKAGE = "nvidia_container_runtime"
 # What every creation imports, in an order in which each finds what it imports: they are loaded as one piece.
 ALWAYS = (
-    "", "errors", "paths", "journal", "settings", "memory", "json_text", "bundle", "lowlevel", "argv", "shim", "program",
-    "spec", "legacy", "mode", "request", "modification",
+    "", "errors", "paths", "journal", "settings", "memory", "json_text", "bundle", "lowlevel", "argv", "shim",
+    "program", "spec", "legacy", "mode", "request", "modification",
 )  # fmt: skip
 
 
 class Strip(ast.NodeTransformer):
     """Takes out annotations, and what is there for the type checker."""
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:  # noqa: N802 - ast calls it by this name
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.returns = None
         arguments = node.args
-        for argument in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]:
+        for argument in [
+            *arguments.posonlyargs,
+            *arguments.args,
+            *arguments.kwonlyargs,
+            arguments.vararg,
+            arguments.kwarg,
+        ]:
             if argument:
                 argument.annotation = None
         return self.generic_visit(node)
 
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:  # noqa: N802
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
         if node.value is None:
             return ast.copy_location(ast.Pass(), node)
         return ast.copy_location(ast.Assign(targets=[node.target], value=node.value), node)
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:  # noqa: N802
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         """A class's own annotations stay: they may be its fields."""
         node.body = [one if isinstance(one, ast.AnnAssign) else self.visit(one) for one in node.body]
         return node
 
-    def visit_If(self, node: ast.If) -> ast.AST:  # noqa: N802
+    def visit_If(self, node: ast.If) -> ast.AST:
         if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             return ast.copy_location(ast.Pass(), node)
         return self.generic_visit(node)
@@ -54,7 +60,7 @@ class Strip(ast.NodeTransformer):
 def without_lines(code: CodeType) -> CodeType:
     """The same code without its line numbers: a third of its size, and only tracebacks would show them."""
     constants = tuple(without_lines(one) if isinstance(one, CodeType) else one for one in code.co_consts)
-    lines = {"co_linetable": b""} if sys.version_info >= (3, 10) else {"co_lnotab": b""}
+    lines: Any = {"co_linetable": b""} if sys.version_info >= (3, 10) else {"co_lnotab": b""}
     return code.replace(co_consts=constants, co_filename="", **lines)
 
 

@@ -2,7 +2,14 @@
 
 import posix
 
-TYPE_FILE, TYPE_DIR, TYPE_LINK, TYPE_CHAR, TYPE_BLOCK, TYPE_FIFO = 0o100000, 0o040000, 0o120000, 0o020000, 0o060000, 0o010000
+TYPE_FILE, TYPE_DIR, TYPE_LINK, TYPE_CHAR, TYPE_BLOCK, TYPE_FIFO = (
+    0o100000,
+    0o040000,
+    0o120000,
+    0o020000,
+    0o060000,
+    0o010000,
+)
 TYPE_MASK = 0o170000
 
 
@@ -117,23 +124,24 @@ def make_folders(folder: str, mode: int = 0o755) -> None:
         return
 
 
-def real(path: str) -> str:
-    """The path with every link resolved, as far as it exists. The kernel knows it for what can be opened."""
-    todo = [part for part in absolute(path).split("/") if part][::-1]
-    done = ""
+def real(path: str, root: str = "") -> str:
+    """The path with every link resolved, as far as it exists; never out of the root, if it lies in one."""
+    root = root.rstrip("/")
+    todo = [part for part in absolute(path)[len(root) :].split("/") if part][::-1]
+    done = root
     links = 0
     while todo:
         part = todo.pop()
         here = done + "/" + part
         if part == "..":
-            done = done.rpartition("/")[0]
+            done = done.rpartition("/")[0] if len(done) > len(root) else root
         elif part != "." and kind(here, follow=False) == TYPE_LINK:
             links += 1
             if links > 40:
                 raise OSError(40, "too many levels of symbolic links", path)
             target = posix.readlink(here)
             if target.startswith("/"):
-                done = ""
+                done = root
             todo += [piece for piece in target.split("/") if piece][::-1]
         elif part != ".":
             done = here

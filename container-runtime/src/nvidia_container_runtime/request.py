@@ -11,7 +11,12 @@ if TYPE_CHECKING:
 VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 NO_GPU = ""  # no device has this name, while a mounted path can be named none
 MOUNTED_DEVICES = "/var/run/nvidia-container-devices"
-GATED_FEATURES = {"NVIDIA_GDS": "gds", "NVIDIA_MOFED": "mofed", "NVIDIA_NVSWITCH": "nvswitch", "NVIDIA_GDRCOPY": "gdrcopy"}
+GATED_FEATURES = {
+    "NVIDIA_GDS": "gds",
+    "NVIDIA_MOFED": "mofed",
+    "NVIDIA_NVSWITCH": "nvswitch",
+    "NVIDIA_GDRCOPY": "gdrcopy",
+}
 
 
 class Container:
@@ -78,7 +83,9 @@ def devices(container: Container, settings: Settings, with_annotations: bool = F
     if not asked or container.privileged or settings["accept-nvidia-visible-devices-envvar-when-unprivileged"]:
         return Devices(asked)
     consulted = " ".join(consulted_variables(container, settings))
-    return Devices([], f"Ignoring devices requested by environment variable(s) in unprivileged container: [{consulted}]")
+    return Devices(
+        [], f"Ignoring devices requested by environment variable(s) in unprivileged container: [{consulted}]"
+    )
 
 
 def from_annotations(annotations: "dict[str, Any]", prefixes: "list[str]") -> "list[str]":

@@ -63,13 +63,15 @@ def compare(left: "tuple[object, ...] | str", operator: str, right: "tuple[objec
 
 
 def version_key(text: str) -> "tuple[object, ...]":
-    """A sort key for lenient semantic versions: 11, 11.6, v11.6.1, 450.80.02, 1.2-rc.1. ValueError for anything else."""
+    """A sort key for lenient semantic versions: 11, 11.6, v11.6.1, 450.80.02, 1.2-rc.1. ValueError for others."""
     numbers, plus, build = text.removeprefix("v").partition("+")
     numbers, dash, release = numbers.partition("-")
     parts = numbers.split(".")
     if not 1 <= len(parts) <= 3 or not all(part.isascii() and part.isdigit() for part in parts):
         raise ValueError(text)
-    if (dash and not all(map(is_identifier, release.split(".")))) or (plus and not all(map(is_identifier, build.split(".")))):
+    if (dash and not all(map(is_identifier, release.split(".")))) or (
+        plus and not all(map(is_identifier, build.split(".")))
+    ):
         raise ValueError(text)
     core = tuple(int(part) for part in (*parts, "0", "0")[:3])
     return (*core, 0, tuple(map(release_key, release.split(".")))) if dash else (*core, 1, ())

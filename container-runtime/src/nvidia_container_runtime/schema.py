@@ -99,7 +99,9 @@ def checked(key: str, found: "Any") -> "Any":
     if right and wanted is list:
         right = all(type(item) is str for item in found)
     if not right:
-        raise RuntimeFault(f"failed to unmarshal config: {key}: Can't convert {found!r}({type_name(found)}) to {TYPE_NAMES[wanted]}")
+        raise RuntimeFault(
+            f"failed to unmarshal config: {key}: Can't convert {found!r}({type_name(found)}) to {TYPE_NAMES[wanted]}"
+        )
     return found
 
 

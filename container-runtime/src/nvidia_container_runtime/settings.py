@@ -67,7 +67,8 @@ def normalised(settings: Settings) -> Settings:
     values[CLI + "ldconfig"] = host_ldconfig(values[CLI + "ldconfig"])
     if not values[CLI + "ldconfig"].startswith("@") and not settings.feature("allow-ldconfig-from-container"):
         raise RuntimeFault(
-            f"nvidia-container-cli.ldconfig value {values[CLI + 'ldconfig']!r} is not host-relative (does not start with a '@')"
+            f"nvidia-container-cli.ldconfig value {values[CLI + 'ldconfig']!r} is not host-relative"
+            " (does not start with a '@')"
         )
     return settings
 

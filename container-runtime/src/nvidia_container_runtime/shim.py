@@ -55,7 +55,9 @@ def main(name: str, words: "list[bytes]", memory: "Memory") -> int:
 
 
 def load_config(call: Invocation, memory: "Memory") -> "Settings":
-    path = settings.config_path({name: call.variable(name) for name in ("NVIDIA_CTK_CONFIG_FILE_PATH", "XDG_CONFIG_HOME")})
+    path = settings.config_path(
+        {name: call.variable(name) for name in ("NVIDIA_CTK_CONFIG_FILE_PATH", "XDG_CONFIG_HOME")}
+    )
     try:
         return settings.load(path, memory.values)
     except RuntimeFault as fault:
@@ -81,7 +83,9 @@ def locate(config: "Settings", path: str) -> "tuple[str, list[str]]":
     try:
         return lowlevel.find(config[RUNTIME + "runtimes"], path)
     except RuntimeFault as fault:
-        raise RuntimeFault(f"failed to create NVIDIA Container Runtime: error constructing low-level runtime: {fault}") from None
+        raise RuntimeFault(
+            f"failed to create NVIDIA Container Runtime: error constructing low-level runtime: {fault}"
+        ) from None
 
 
 def create(call: Invocation, config: "Settings", journal: Journal) -> None:
@@ -89,7 +93,9 @@ def create(call: Invocation, config: "Settings", journal: Journal) -> None:
     from . import modification
 
     if call.line.missing_bundle:
-        raise RuntimeFault("error getting bundle directory: error getting bundle dir from args: bundle option requires an argument")
+        raise RuntimeFault(
+            "error getting bundle directory: error getting bundle dir from args: bundle option requires an argument"
+        )
     path = bundle.config_file(call.line.bundle)
     journal.info(f"Using OCI specification file path: {path}")
     try:
@@ -98,7 +104,9 @@ def create(call: Invocation, config: "Settings", journal: Journal) -> None:
             bundle.save(path, spec)
             journal.debug("Applied required modification to OCI specification")
     except RuntimeFault as fault:
-        raise RuntimeFault(f"could not apply required modification to OCI specification: error modifying OCI spec: {fault}") from None
+        raise RuntimeFault(
+            f"could not apply required modification to OCI specification: error modifying OCI spec: {fault}"
+        ) from None
 
 
 def say_version() -> None:

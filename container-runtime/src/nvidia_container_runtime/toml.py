@@ -356,7 +356,9 @@ def number(word: str) -> "int | float | None":
     whole, point, fraction = mantissa.partition(".")
     if not grouped(whole, "0123456789") or (len(whole) > 1 and whole[0] == "0"):
         return None
-    if (point and not grouped(fraction, "0123456789")) or (exponent_mark and not grouped(exponent.lstrip("+-"), "0123456789")):
+    if (point and not grouped(fraction, "0123456789")) or (
+        exponent_mark and not grouped(exponent.lstrip("+-"), "0123456789")
+    ):
         return None
     if len(exponent) - len(exponent.lstrip("+-")) > 1:
         return None

@@ -147,7 +147,7 @@ class _Reader:
             name, rest = text[:-1], ""
         if " #" in name:
             return None
-        if first in REFUSED or first == "?" and name[1:2] in ("", " "):
+        if first in REFUSED or (first == "?" and name[1:2] in ("", " ")):
             raise self.fault(f"{first!r} is not read here")
         return resolved(name.rstrip(" ")), rest.strip(" ")
 
@@ -240,7 +240,11 @@ class _Reader:
         return "".join(pieces)
 
     def code_point(self, digits: str, size: int) -> str:
-        if len(digits) < size or any(digit not in "0123456789abcdefABCDEF" for digit in digits) or int(digits, 16) > 0x10FFFF:
+        if (
+            len(digits) < size
+            or any(digit not in "0123456789abcdefABCDEF" for digit in digits)
+            or int(digits, 16) > 0x10FFFF
+        ):
             raise self.fault(f"invalid escape {digits!r}")
         return chr(int(digits, 16))
 
@@ -333,7 +337,13 @@ class _Flow:
                 break
             self.at += 1
         plain = self.text[start : self.at].rstrip(" ")
-        if not plain or plain[0] in REFUSED or plain[0] in "#|>-?" and plain[1:2] in ("", " ") or " #" in plain or "\t" in plain:
+        if (
+            not plain
+            or plain[0] in REFUSED
+            or (plain[0] in "#|>-?" and plain[1:2] in ("", " "))
+            or " #" in plain
+            or "\t" in plain
+        ):
             raise self.reader.fault(f"{plain!r} is not read here")
         return resolved(plain)
 
@@ -341,7 +351,11 @@ class _Flow:
 def refuse_controls(text: str) -> None:
     """Characters that YAML forbids, and those that some readers take for the end of a line."""
     for character in text:
-        if (character < " " and character not in "\t\n") or character in "\x7f\x85\u2028\u2029\ufeff" or "\ud800" <= character <= "\udfff":
+        if (
+            (character < " " and character not in "\t\n")
+            or character in "\x7f\x85\u2028\u2029\ufeff"
+            or "\ud800" <= character <= "\udfff"
+        ):
             raise YamlFault(f"character {character!r} is not read here")
 
 

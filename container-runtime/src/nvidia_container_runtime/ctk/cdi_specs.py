@@ -25,7 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     generate.add_argument("--output", default="")
     generate.add_argument("--format", choices=("yaml", "json"), default="")
     generate.add_argument("--mode", "--discovery-mode", choices=("auto", "nvml", "csv"), default="auto")
-    generate.add_argument("--device-name-strategy", choices=("index", "uuid", "type-index"), action="append", default=[])
+    generate.add_argument(
+        "--device-name-strategy", choices=("index", "uuid", "type-index"), action="append", default=[]
+    )
     generate.add_argument("--driver-root", default="")
     generate.add_argument("--nvidia-ctk-path", "--nvidia-cdi-hook-path", default="/usr/bin/nvidia-ctk")
     generate.add_argument("--vendor", default="nvidia.com")
@@ -34,7 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing = verbs.add_parser("list", help="name the devices that CDI specs offer")
     listing.add_argument("--spec-dir", action="append", default=[])
     transform = verbs.add_parser("transform", help="rewrite a spec")
-    root = transform.add_subparsers(dest="what", required=True).add_parser("root", help="move its paths to another root")
+    root = transform.add_subparsers(dest="what", required=True).add_parser(
+        "root", help="move its paths to another root"
+    )
     root.add_argument("--from", "--root", dest="source", default="/")
     root.add_argument("--to", "--target-root", dest="target", required=True)
     root.add_argument("--relative-to", choices=("host", "container"), default="host")
@@ -78,7 +82,9 @@ def nvml_devices(options: argparse.Namespace, config: settings.Settings) -> tupl
             for one in jit.select("all", driver.gpus()):
                 part = jit.device_edits(one, config, options.nvidia_ctk_path)
                 whole.append(part)
-                devices += [{"name": name, "containerEdits": part} for name in device_names(one, options.device_name_strategy)]
+                devices += [
+                    {"name": name, "containerEdits": part} for name in device_names(one, options.device_name_strategy)
+                ]
             common = driver_files.common_edits(config.driver_root, driver.version, options.nvidia_ctk_path, Journal())
     except nvml.DriverFault as fault:
         raise RuntimeFault(f"failed to initialize NVML: {fault}") from None

@@ -19,7 +19,9 @@ VENDOR, DISPLAY_CLASSES = "0x10de", ("0x0300", "0x0302")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dev-char-path", default="/dev/char")
     parser.add_argument("--driver-root", default="/")
-    parser.add_argument("--create-all", action="store_true", help="for nodes that could be there too, by the host's GPUs")
+    parser.add_argument(
+        "--create-all", action="store_true", help="for nodes that could be there too, by the host's GPUs"
+    )
     parser.add_argument("--dry-run", action="store_true")
 
 
@@ -57,7 +59,9 @@ def possible_nodes() -> dict[tuple[int, int], str]:
     if "nvidia-caps" in majors:
         from ..jit import mig_minors
 
-        found.update({(majors["nvidia-caps"], int(m)): f"/dev/nvidia-caps/nvidia-cap{m}" for m in mig_minors().values()})
+        found.update(
+            {(majors["nvidia-caps"], int(m)): f"/dev/nvidia-caps/nvidia-cap{m}" for m in mig_minors().values()}
+        )
     return found
 
 

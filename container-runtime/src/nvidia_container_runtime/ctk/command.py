@@ -29,12 +29,16 @@ def dispatch(words: list[str]) -> int:
 
     from . import cdi_specs, char_links, config_file, configure, information
 
-    parser = argparse.ArgumentParser(prog="nvidia-ctk", description="Register and describe the NVIDIA container runtime.")
+    parser = argparse.ArgumentParser(
+        prog="nvidia-ctk", description="Register and describe the NVIDIA container runtime."
+    )
     parser.add_argument("--version", action="version", version=f"NVIDIA Container Toolkit CLI version {VERSION}")
     parser.add_argument("--debug", "-d", action="store_true")
     parser.add_argument("--quiet", "-q", action="store_true")
     verbs = parser.add_subparsers(dest="command", required=True)
-    runtime = verbs.add_parser("runtime", help="an engine's list of runtimes").add_subparsers(dest="verb", required=True)
+    runtime = verbs.add_parser("runtime", help="an engine's list of runtimes").add_subparsers(
+        dest="verb", required=True
+    )
     configure.add_arguments(runtime.add_parser("configure", help="register this runtime with an engine"))
     config_file.add_arguments(verbs.add_parser("config", help="show or change config.toml"))
     cdi_specs.add_arguments(verbs.add_parser("cdi", help="make, list and move CDI specs"))

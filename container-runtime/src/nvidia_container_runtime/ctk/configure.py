@@ -16,7 +16,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runtime", choices=sorted(engines.ADD), default="docker")
     parser.add_argument("--config", help="the engine's configuration file")
     parser.add_argument("--config-mode", choices=("config-file", "oci-hook"), default="config-file")
-    parser.add_argument("--drop-in-config", nargs="?", const="", help="write a file of our own instead of changing the engine's")
+    parser.add_argument(
+        "--drop-in-config", nargs="?", const="", help="write a file of our own instead of changing the engine's"
+    )
     parser.add_argument("--nvidia-runtime-name", default="nvidia")
     parser.add_argument("--nvidia-runtime-path", "--runtime-path", default="nvidia-container-runtime")
     parser.add_argument("--nvidia-runtime-hook-path", default="/usr/bin/nvidia-container-runtime-hook")
@@ -80,7 +82,10 @@ def drop_in_changes(options: argparse.Namespace, main: Path) -> list[tuple[Path,
     if options.runtime == "crio":
         return [(target, engines.crio("", registration(options)))]
     text = read(main)
-    return [(target, engines.containerd_drop_in(text, registration(options))), (main, engines.with_import(text, str(target)))]
+    return [
+        (target, engines.containerd_drop_in(text, registration(options))),
+        (main, engines.with_import(text, str(target))),
+    ]
 
 
 def read(path: Path) -> str:

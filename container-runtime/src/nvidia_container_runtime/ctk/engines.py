@@ -8,8 +8,15 @@ from typing import Any, NamedTuple
 from ..errors import RuntimeFault
 from . import toml_text
 
-DEFAULT_FILES = {"docker": "/etc/docker/daemon.json", "containerd": "/etc/containerd/config.toml", "crio": "/etc/crio/crio.conf"}
-DEFAULT_DROP_INS = {"containerd": "/etc/containerd/conf.d/99-nvidia.toml", "crio": "/etc/crio/crio.conf.d/99-nvidia.toml"}
+DEFAULT_FILES = {
+    "docker": "/etc/docker/daemon.json",
+    "containerd": "/etc/containerd/config.toml",
+    "crio": "/etc/crio/crio.conf",
+}
+DEFAULT_DROP_INS = {
+    "containerd": "/etc/containerd/conf.d/99-nvidia.toml",
+    "crio": "/etc/crio/crio.conf.d/99-nvidia.toml",
+}
 CRI_PLUGINS = {1: "cri", 2: "io.containerd.grpc.v1.cri", 3: "io.containerd.cri.v1.runtime"}
 CRI_IMAGES = "io.containerd.cri.v1.images"
 
@@ -143,7 +150,12 @@ def crio(text: str, wanted: Registration) -> str:
     runtimes = ("crio", "runtime", "runtimes")
     like = model(edit, runtimes, edit.get(("crio", "runtime", "default_runtime")), wanted.name)
     new = (*runtimes, wanted.name)
-    kept = {**like, "runtime_type": like.get("runtime_type") or "oci", **(edit.get(new) or {}), "runtime_path": wanted.path}
+    kept = {
+        **like,
+        "runtime_type": like.get("runtime_type") or "oci",
+        **(edit.get(new) or {}),
+        "runtime_path": wanted.path,
+    }
     for key, value in kept.items():
         edit.set((*new, key), value)
     if wanted.default:
@@ -163,7 +175,11 @@ def podman_hook(path: str) -> str:
     """The hook file that podman and cri-o read from their hooks folder."""
     hook = {
         "version": "1.0.0",
-        "hook": {"path": path, "args": [path.rpartition("/")[2], "prestart"], "env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]},
+        "hook": {
+            "path": path,
+            "args": [path.rpartition("/")[2], "prestart"],
+            "env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
+        },
         "when": {"always": True, "commands": [".*"]},
         "stages": ["prestart"],
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from .. import json_text, paths
@@ -37,7 +37,7 @@ class Root:
         self.descriptor = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
     @contextmanager
-    def folder(self, path: str, create: bool = False) -> Iterator[int]:
+    def folder(self, path: str, create: bool = False) -> Generator[int, None, None]:
         """An open descriptor of a folder below the root."""
         descriptor = self.walk(path, create)
         try:
@@ -46,7 +46,7 @@ class Root:
             os.close(descriptor)
 
     def walk(self, path: str, create: bool = False) -> int:
-        """Component by component, by descriptors: a container that swaps a folder for a link meanwhile gains nothing."""
+        """Component by component, by descriptors: who swaps a folder for a link meanwhile gains nothing."""
         trail = [os.dup(self.descriptor)]
         todo = [part for part in path.split("/") if part not in ("", ".")][::-1]
         links = 0

@@ -17,7 +17,10 @@ def run() -> int:
         "configuration": path if config.text is not None else f"{path} (not there: defaults)",
         "mode": config[settings.RUNTIME + "mode"],
         "low-level runtime": runtime(config, search),
-        "nvidia-container-cli": host.find_container_cli(config[settings.CLI + "path"], config[settings.CLI + "root"], search) or "not found",
+        "nvidia-container-cli": host.find_container_cli(
+            config[settings.CLI + "path"], config[settings.CLI + "root"], search
+        )
+        or "not found",
         "driver": driver(),
     }
     for name, value in lines.items():

@@ -26,8 +26,8 @@ def update(root: str, folders: list[str], ldconfig: str, name: str = "00-nvcr") 
         try:
             program = os.open(ldconfig.removeprefix("@"), os.O_RDONLY | os.O_CLOEXEC)
             enter(root)
-            words = ["ldconfig", "-C", "/etc/ld.so.cache", "-f", "/etc/ld.so.conf", *configure(folders, name)]
-            os.execve(program, words, {})
+            configure(folders, name)
+            os.execve(program, ["ldconfig", "-C", "/etc/ld.so.cache", "-f", "/etc/ld.so.conf"], {})
         except (OSError, RuntimeFault) as error:
             print(f"update-ldcache: {error}", file=sys.stderr)
         finally:
@@ -37,10 +37,10 @@ def update(root: str, folders: list[str], ldconfig: str, name: str = "00-nvcr") 
         raise RuntimeFault("failed to update the container's ldcache")
 
 
-def configure(folders: list[str], name: str) -> list[str]:
-    """Note the folders where the container's own ldconfig will find them too; what is not read from there is returned."""
+def configure(folders: list[str], name: str) -> None:
+    """Note the folders where the container's own ldconfig will find them too."""
     if not folders:
-        return []
+        return
     drop_ins = Path("/etc/ld.so.conf.d")
     drop_ins.mkdir(parents=True, exist_ok=True)
     target = drop_ins / f"{name}-{os.getpid()}.conf"
@@ -49,7 +49,6 @@ def configure(folders: list[str], name: str) -> list[str]:
     main = Path("/etc/ld.so.conf")
     if not main.exists():
         main.write_text("include /etc/ld.so.conf.d/*.conf\n")
-    return []
 
 
 def enter(root: str) -> None:

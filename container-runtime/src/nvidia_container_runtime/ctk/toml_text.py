@@ -40,7 +40,9 @@ class Edit:
         else:
             self.add(path, value)
         if self.get(path) != value:
-            raise ValueError(f"cannot set {'.'.join(path)}: its table is written inline; write it as a [table] of its own")
+            raise ValueError(
+                f"cannot set {'.'.join(path)}: its table is written inline; write it as a [table] of its own"
+            )
 
     def add(self, path: Path, value: Any) -> None:
         """A new line at the end of its table, or a new table at the end of the file."""
