@@ -214,3 +214,60 @@ def test_nothing_is_logged_for_a_command_that_creates_nothing(host: Host) -> Non
         host.run("--log", str(host.root / "runtime.log"), "state", "x")
     assert not host.log.exists()
     assert not (host.root / "runtime.log").exists()
+
+
+# --- other interpreters
+
+PYENV = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+INTERPRETERS = sorted(PYENV.glob("3.*/bin/python3.[0-9]*[0-9]"))
+SUPPORTED = [path for path in INTERPRETERS if int(path.name.partition(".")[2]) >= 9]
+
+
+@pytest.mark.parametrize("python", SUPPORTED, ids=lambda path: path.name)
+def test_every_supported_interpreter_runs_it_packed_and_from_sources(host: Host, tmp_path: Path, python: Path) -> None:
+    from nvidia_container_runtime import install
+
+    target = tmp_path / "prefix"
+    install.main(["--prefix", str(target), "--python", str(python), "--state", str(target / "state")])
+    host.prefix = target
+    for pack in (True, False):
+        if not pack:  # as after the interpreter was replaced
+            for file in (target / "lib/nvidia-container-runtime").glob("*.pack"):
+                file.unlink()
+        after = host.created("NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=graphics")
+        assert after["hooks"]["prestart"][0]["args"][1] == "prestart"
+        done = host.run("--version")
+        assert done.returncode == 0, done.stderr
+        for words in (
+            ["config", "default"],
+            ["info"],
+            ["runtime", "configure", "--dry-run", "--config", str(tmp_path / "x")],
+        ):
+            done = host.run(*words, name="nvidia-ctk")
+            assert done.returncode == 0, done.stderr
+
+
+def test_when_the_interpreter_is_gone_another_takes_over(host: Host, tmp_path: Path) -> None:
+    from nvidia_container_runtime import install
+
+    gone = tmp_path / "python3.99"
+    gone.symlink_to(Path("/usr/bin/python3").resolve())
+    install.main(["--prefix", str(tmp_path / "prefix"), "--python", str(gone), "--state", str(tmp_path / "state")])
+    gone.unlink()
+    host.prefix = tmp_path / "prefix"
+    host.spec()
+    assert host.create().returncode == 0
+
+
+def test_without_the_front_every_command_works_too(host: Host, tmp_path: Path) -> None:
+    from nvidia_container_runtime import install
+
+    install.main(
+        ["--prefix", str(tmp_path / "prefix"), "--python", str(Path("/usr/bin/python3").resolve()), "--no-front"]
+    )
+    host.prefix = tmp_path / "prefix"
+    host.spec()
+    assert host.create().returncode == 0
+    environment = {"A": "1", **host.environment}
+    subprocess.run([host.prefix / "bin/nvidia-container-runtime", "state", "x"], env=environment, check=True)
+    assert host.record.argv[1:] == [b"state", b"x"]
