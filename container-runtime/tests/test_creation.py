@@ -194,6 +194,22 @@ def test_graphics_files_of_the_driver_root_are_mounted(host: Host) -> None:
     assert "/usr/lib64/libnvidia-egl-gbm.so.550.54.15" in mounts
 
 
+def test_a_hook_for_compatibility_libraries_is_added_where_that_is_configured(host: Host) -> None:
+    root = host.root / "driver"
+    (root / "usr/lib64").mkdir(parents=True)
+    text = (
+        f'[nvidia-container-cli]\nroot = "{root}"\n[nvidia-container-runtime.modes.legacy]\ncuda-compat-mode = "hook"\n'
+    )
+    host.configure(text)
+    assert "createContainer" not in host.created("NVIDIA_VISIBLE_DEVICES=all")["hooks"]
+    (root / "usr/lib64/libcuda.so.550.54.15").write_text("x")
+    hooks = host.created("NVIDIA_VISIBLE_DEVICES=all")["hooks"]
+    assert hooks["createContainer"][0]["args"][2:] == ["enable-cuda-compat", "--host-driver-version=550.54.15"]
+    assert "createContainer" not in host.created()["hooks"]
+    host.configure(text + "[features]\ndisable-cuda-compat-lib-hook = true\n")
+    assert "createContainer" not in host.created("NVIDIA_VISIBLE_DEVICES=all")["hooks"]
+
+
 # --- names, modes, log
 
 
@@ -293,3 +309,39 @@ def test_an_unknown_log_level_is_info_with_a_warning(host: Host) -> None:
     host.created()
     assert "Error getting log level: invalid log-level 'loud'" in host.log.read_text()
     assert "Using OCI specification file path" in host.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("flags", "logged"), [(["--debug"], True), (["--debug=true"], True), (["--debug=false"], False), ([], False)]
+)
+def test_debug_can_be_switched_off_by_its_value(host: Host, flags: list[str], logged: bool) -> None:
+    host.spec()
+    assert host.run(*flags, "create", "-b", str(host.bundle), "x").returncode == 0
+    assert ("level=debug" in host.log.read_text()) is logged
+
+
+def test_flags_of_a_command_inside_the_container_are_not_the_shims(host: Host) -> None:
+    """Upstream prints its version into the output of `exec box program --version`."""
+    done = host.run("exec", "box", "program", "--version", "--debug", "--log", str(host.root / "not-a-log"))
+    assert done.stdout == ""
+    assert not (host.root / "not-a-log").exists()
+    assert not host.log.exists()
+    assert host.record.argv[1:5] == [b"exec", b"box", b"program", b"--version"]
+
+
+def test_many_creations_at_once_are_all_right(host: Host, tmp_path: Path) -> None:
+    """They share the log and the memory of the last run."""
+    program = host.prefix / "bin/nvidia-container-runtime"
+    spec = host.spec("NVIDIA_VISIBLE_DEVICES=all")
+    bundles = [tmp_path / f"bundle-{number}" for number in range(12)]
+    for bundle in bundles:
+        bundle.mkdir()
+        (bundle / "config.json").write_text(json.dumps(spec))
+    running = [
+        subprocess.Popen([program, "create", "-b", bundle, bundle.name], env=host.environment) for bundle in bundles
+    ]
+    assert [one.wait(timeout=60) for one in running] == [0] * len(bundles)
+    assert all(
+        json.loads((bundle / "config.json").read_text())["hooks"]["prestart"] == [LEGACY_HOOK] for bundle in bundles
+    )
+    assert all(line.startswith("time=") and line.count(" level=") == 1 for line in host.log.read_text().splitlines())

@@ -359,6 +359,23 @@ def test_the_drivers_nodes_get_links_by_number(ctk: Any, driver: Path, tmp_path:
     assert os.readlink(tmp_path / "char/1:3").startswith(f"{driver}/dev/nvidia")
 
 
+def test_links_for_nodes_that_could_be_there_are_made_by_the_drivers_numbers(host: Host, tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount")
+    (tmp_path / "devices").write_text(
+        "Character devices:\n  1 mem\n195 nvidia-frontend\n511 nvidia-uvm\n\nBlock devices:\n  7 loop\n"
+    )
+    command = f"{host.prefix}/bin/nvidia-ctk system create-dev-char-symlinks --create-all --dev-char-path {tmp_path}/char --driver-root {tmp_path}"
+    script = f"mount --bind {tmp_path}/devices /proc/devices && exec {command}"
+    subprocess.run(["unshare", "-m", "sh", "-c", script], env={**host.environment, "PATH": SYSTEM_PATH}, check=True)
+    links = {one.name: os.readlink(one) for one in (tmp_path / "char").iterdir()}
+    assert {
+        "195:255": "/dev/nvidiactl",
+        "511:0": "/dev/nvidia-uvm",
+        "511:1": "/dev/nvidia-uvm-tools",
+    }.items() <= links.items()
+
+
 def test_info_says_what_the_runtime_sees(ctk: Any, driver: Path) -> None:
     told = good(ctk("info"))
     assert "driver: 550.54.15, CUDA 12.4: 0 A" in told

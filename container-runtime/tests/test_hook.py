@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -244,3 +245,31 @@ def test_a_configuration_named_on_the_command_line_must_be_there(hooked: Hooked)
         hooked.words("NVIDIA_VISIBLE_DEVICES=all", words=(f"-config={other}", "-debug", "prestart"))[0]
         == "--debug=/dev/stderr"
     )
+
+
+def test_a_driver_containers_configuration_comes_before_the_one_in_etc(hooked: Hooked) -> None:
+    """Where no variable names another. In a mount namespace of its own the host gets such a file."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount")
+    hooked.host.spec("NVIDIA_VISIBLE_DEVICES=0")
+    config = hooked.host.config_file.read_text().replace(
+        "[nvidia-container-cli]", '[nvidia-container-cli]\nldcache = "/from-driver"'
+    )
+    (hooked.host.root / "driver.toml").write_text(config)
+    folder = "/run/nvidia/driver/etc/nvidia-container-runtime"
+    script = (
+        f"mount -t tmpfs none /run && mkdir -p {folder} && cp {hooked.host.root}/driver.toml {folder}/config.toml"
+        f" && exec {hooked.host.prefix}/bin/nvidia-container-runtime-hook prestart"
+    )
+    environment = {key: value for key, value in hooked.environment.items() if key != "XDG_CONFIG_HOME"}
+    state = json.dumps({"pid": 1, "bundle": str(hooked.host.bundle)})
+    subprocess.run(["unshare", "-m", "sh", "-c", script], env=environment, input=state, text=True, check=True)
+    assert "--ldcache=/from-driver" in hooked.calls.read_text().splitlines()
+
+
+def test_capabilities_that_the_configuration_cannot_name_are_told(hooked: Hooked) -> None:
+    """Upstream fails here without a word."""
+    hooked.configure('supported-driver-capabilities = "compute,foo"\n')
+    done = hooked.run("NVIDIA_VISIBLE_DEVICES=all")
+    assert done.returncode == 1
+    assert "Invalid value for config option 'supported-driver-capabilities'; compute,foo" in done.stderr

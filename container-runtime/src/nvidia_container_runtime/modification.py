@@ -49,6 +49,7 @@ def modify_legacy(spec: "Spec", container: request.Container, devices: "list[str
     if devices:
         add_extras(spec, container, context)
         add_graphics(spec, container, devices, context)
+        add_compatibility(spec, context)
     legacy.add_hook(spec, context.hook, context.journal)
     return True
 
@@ -70,6 +71,23 @@ def add_graphics(spec: "Spec", container: request.Container, devices: "list[str]
     from . import edits, graphics
 
     edits.apply(spec, graphics.container_edits(devices, context.settings, context.journal, context.ctk))
+
+
+def add_compatibility(spec: "Spec", context: Context) -> None:
+    """Where the configuration has a hook decide whether the container's own CUDA libraries are the newer ones."""
+    settings = context.settings
+    if settings[RUNTIME + "modes.legacy.cuda-compat-mode"] != "hook" or settings.feature(
+        "disable-cuda-compat-lib-hook"
+    ):
+        return
+    from . import driver_files, edits
+
+    version = driver_files.version(settings.driver_root)
+    if not version:
+        context.journal.warning("No driver version found; the container's CUDA compatibility libraries are not used")
+        return
+    hook = edits.ctk_hook(context.ctk, "enable-cuda-compat", f"--host-driver-version={version}")
+    edits.apply(spec, {"hooks": [hook]})
 
 
 def modify_csv(spec: "Spec", container: request.Container, devices: "list[str]", context: Context) -> bool:
