@@ -36,6 +36,10 @@ int nvmlSystemGetCudaDriverVersion_v2(int *v) { *v = 12040; return 0; }
 int nvmlSystemGetCudaDriverVersion(int *v) { *v = 12040; return 0; }
 int nvmlDeviceGetCount_v2(unsigned *n) { *n = count; return 0; }
 int nvmlDeviceGetHandleByIndex_v2(unsigned i, struct thing **d) { if (i >= (unsigned)count) return 2; *d = &gpus[i]; return 0; }
+int nvmlDeviceGetHandleByUUID(const char *uuid, struct thing **d) {
+    for (int i = 0; i < count; i++) if (!strcmp(gpus[i].uuid, uuid)) { *d = &gpus[i]; return 0; }
+    return 6;
+}
 int nvmlDeviceGetName(struct thing *d, char *to, unsigned size) { return text(to, size, d->name); }
 int nvmlDeviceGetUUID(struct thing *d, char *to, unsigned size) { return text(to, size, d->uuid); }
 int nvmlDeviceGetMinorNumber(struct thing *d, unsigned *n) { *n = d->index; return 0; }

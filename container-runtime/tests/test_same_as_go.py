@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -188,6 +189,44 @@ def test_other_commands_reach_the_runtime_alike(pair: Host, words: tuple[str, ..
         record = pair.record
         seen.append((record.argv, sorted(one for one in record.environment if not one.startswith(b"PWD="))))
     assert seen[0] == seen[1]
+
+
+# --- the driver's own devices
+
+
+@pytest.mark.parametrize("wanted", ["all", "0", "1", "GPU-00000000-0000-0000-0000-000000000001", "none", "7"])
+def test_a_gpu_of_the_driver_comes_with_the_same_things(
+    pair: Host, stub_nvml: Path, tmp_path: Path, wanted: str
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root to make device nodes")
+    driver = tmp_path / "driver"
+    for name in ("dev", "usr/lib64", "usr/bin", "lib/firmware/nvidia/550.54.15"):
+        (driver / name).mkdir(parents=True)
+    for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset"):
+        os.mknod(driver / "dev" / name, 0o020666, os.makedev(1, 3))
+        (driver / "dev" / name).chmod(0o666)
+    for name in ("libnvidia-ml", "libcuda"):
+        shutil.copy(stub_nvml / "libnvidia-ml.so.1", driver / f"usr/lib64/{name}.so.550.54.15")
+        (driver / f"usr/lib64/{name}.so.1").symlink_to(f"{name}.so.550.54.15")
+    (driver / "usr/bin/nvidia-smi").write_text("#!/bin/sh\n")
+    (driver / "usr/bin/nvidia-smi").chmod(0o755)
+    (driver / "lib/firmware/nvidia/550.54.15/gsp_ga10x.bin").write_text("x")
+    pair.configure(f'[nvidia-container-cli]\nroot = "{driver}"\n', mode="jit-cdi")
+    environment = {**pair.environment, "LD_LIBRARY_PATH": str(stub_nvml), "STUB_GPUS": "A;B"}
+    seen = []
+    for program in (GO / "nvidia-container-runtime", pair.prefix / "bin/nvidia-container-runtime"):
+        pair.spec(f"NVIDIA_VISIBLE_DEVICES={wanted}")
+        words = [program, "create", "-b", str(pair.bundle), "x"]
+        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+        found = meaning(pair.read_spec())
+        found["hooks"] = [
+            hook["args"]
+            for hook in found["hooks"].get("createContainer", [])
+            if "update-application-profile" not in hook["args"]
+        ]
+        seen.append((done.returncode, found))
+    assert seen[1] == seen[0]
 
 
 # --- the hook

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-COMMON_NODES = ("/dev/nvidia-modeset", "/dev/nvidia-uvm-tools", "/dev/nvidia-uvm", "/dev/nvidiactl")
+COMMON_NODES = ("/dev/nvidia-modeset", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidiactl")
 SOCKETS = (
     "/run/nvidia-persistenced/socket",
     "/run/nvidia-fabricmanager/socket",
@@ -68,7 +68,10 @@ def common_edits(root: str, driver: str, ctk: str, journal: "Journal") -> "dict[
     found: dict[str, Any] = {
         "env": ([f"NVIDIA_CTK_LIBCUDA_DIR={paths.parent(cuda[0])}"] if cuda else []) + ["NVIDIA_VISIBLE_DEVICES=void"],
         "deviceNodes": [node for path in COMMON_NODES for node in [files.device_node(root, path)] if node],
-        "mounts": library_mounts + programs(root) + firmware(root, driver) + sockets(root),
+        "mounts": sorted(
+            library_mounts + programs(root) + firmware(root, driver) + sockets(root),
+            key=lambda mount: mount["containerPath"],
+        ),
     }
     links = sorted(library_name_links(library_mounts)) + files.library_links(
         [mount["containerPath"] for mount in library_mounts]

@@ -11,17 +11,19 @@ if TYPE_CHECKING:
 
     from .journal import Journal
 
+NO_DEVICE: "dict[str, Any]" = {"env": ["NVCT_EMPTY_DEVICE="]}
 MIG_MINORS = "/proc/driver/nvidia-caps/mig-minors"
 
 
 def container_edits(ids: "list[str]", settings: Settings, journal: "Journal", ctk: str) -> "dict[str, Any]":
     """The edits for these devices: all, none, indices, GPU:MIG indices, UUIDs."""
-    if ids == ["none"]:
-        return {"env": ["NVCT_EMPTY_DEVICE="]}
     try:
         with Driver() as driver:
-            gpus = driver.gpus()
-            parts = [device_edits(chosen, settings, ctk) for one in ids for chosen in select(one, gpus)]
+            if ids == ["none"]:
+                parts = [NO_DEVICE]
+            else:
+                gpus = driver.gpus()
+                parts = [device_edits(chosen, settings, ctk) for one in ids for chosen in select(one, gpus)]
             parts.append(driver_files.common_edits(settings.driver_root, driver.version, ctk, journal))
     except DriverFault as fault:
         raise RuntimeFault(
