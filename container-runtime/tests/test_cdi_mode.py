@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import marshal
 import os
 from typing import Any
 
@@ -233,3 +234,34 @@ def test_specs_made_when_needed_do_not_mix_with_others(cdi: Host) -> None:
     offer(cdi, spec({"0": env("A=0")}))
     cdi.spec("NVIDIA_VISIBLE_DEVICES=0,runtime.nvidia.com/gpu=0")
     assert "mixing CDI devices" in cdi.refused()
+
+
+def test_a_changed_spec_counts_at_once_and_a_broken_one_is_forgotten(cdi: Host) -> None:
+    """What a spec meant is remembered with its text; the file may change without its time or size changing."""
+    for value in ("1", "2", "2", "1"):
+        offer(cdi, spec({"0": env(f"GPU={value}")}))
+        os.utime(cdi.root / "low/a.json", (1, 1))
+        assert cdi.created("NVIDIA_VISIBLE_DEVICES=0")["process"]["env"][-1] == f"GPU={value}"
+    offer(cdi, "{")
+    cdi.spec("NVIDIA_VISIBLE_DEVICES=0")
+    assert "unresolvable" in cdi.refused()
+
+
+def test_no_memory_of_another_user_is_believed(cdi: Host) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root to give a file away")
+    offer(cdi, spec({"0": env("GPU=real")}))
+    cdi.created("NVIDIA_VISIBLE_DEVICES=0")
+    memory = cdi.prefix / "run/front-state.specs"
+    assert b"GPU=real" in memory.read_bytes()
+    forged = marshal.dumps(
+        {f"{cdi.root}/low/a.json": ((cdi.root / "low/a.json").read_bytes(), spec({"0": env("GPU=forged")}))}
+    )
+    memory.write_bytes(forged)
+    assert cdi.created("NVIDIA_VISIBLE_DEVICES=0")["process"]["env"][-1] == "GPU=forged", "it is not read at all"
+    for owner, mode in ((65534, 0o644), (0, 0o666)):
+        memory.write_bytes(forged)
+        os.chown(memory, owner, 0)
+        memory.chmod(mode)
+        assert cdi.created("NVIDIA_VISIBLE_DEVICES=0")["process"]["env"][-1] == "GPU=real"
+        memory.unlink()

@@ -1,7 +1,6 @@
 """cdi and jit-cdi mode: devices by their CDI names, from spec files or from the driver itself."""
 
 from . import edits, names, request
-from .cdi_registry import Registry
 from .errors import RuntimeFault
 from .settings import RUNTIME, Settings
 
@@ -10,6 +9,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .journal import Journal
+    from .memory import Specs
 
 JIT_KIND = "runtime.nvidia.com/gpu"
 
@@ -20,12 +20,14 @@ def qualified(devices: "list[str]", kind: str) -> "list[str]":
 
 
 def container_edits(
-    devices: "list[str]", container: request.Container, settings: Settings, journal: "Journal", ctk: str
+    devices: "list[str]", container: request.Container, settings: Settings, journal: "Journal", ctk: str, specs: "Specs"
 ) -> "dict[str, Any]":
     """What gives a container these devices; from the driver itself also what else the container asks for."""
     generated = [name for name in devices if names.split(name)[0] == JIT_KIND]
     if not generated:
-        return Registry(settings[RUNTIME + "modes.cdi.spec-dirs"], journal).edits(devices)
+        from .cdi_registry import Registry
+
+        return Registry(settings[RUNTIME + "modes.cdi.spec-dirs"], journal, specs).edits(devices)
     if len(generated) < len(devices):
         others = ", ".join(name for name in devices if name not in generated)
         raise RuntimeFault(f"mixing CDI devices of {JIT_KIND} with others is not supported: {others}")

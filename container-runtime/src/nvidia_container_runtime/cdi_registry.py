@@ -2,8 +2,9 @@
 
 import posix
 
-from . import cdi_spec, edits, paths
+from . import edits, paths
 from .errors import RuntimeFault, reason
+from .memory import Specs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,11 +17,13 @@ if TYPE_CHECKING:
 class Registry:
     """Qualified name -> (its spec, its device). A later folder wins; two of one folder make the name unusable."""
 
-    def __init__(self, folders: "Sequence[str]", journal: "Journal") -> None:
+    def __init__(self, folders: "Sequence[str]", journal: "Journal", specs: "Specs | None" = None) -> None:
         self.devices: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
         self.journal = journal
+        self.specs = specs or Specs()
         for folder in folders:
             self.read_folder(folder)
+        self.specs.keep()
 
     def read_folder(self, folder: str) -> None:
         found: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
@@ -47,10 +50,22 @@ class Registry:
     def read_spec(self, path: str) -> "dict[str, Any] | None":
         """A broken spec is no reason to refuse containers that do not need it."""
         try:
-            return cdi_spec.parse(paths.read_bytes(path).decode(), path.endswith(".json"))
-        except (cdi_spec.CdiFault, UnicodeDecodeError, OSError) as error:
+            content = paths.read_bytes(path)
+        except OSError as error:
             self.journal.warning(f"failed to load CDI spec {path}: {error}")
             return None
+        return self.specs.get(path, content) or self.parse(path, content)
+
+    def parse(self, path: str, content: bytes) -> "dict[str, Any] | None":
+        from . import cdi_spec
+
+        try:
+            spec = cdi_spec.parse(content.decode(), path.endswith(".json"))
+        except (cdi_spec.CdiFault, UnicodeDecodeError) as error:
+            self.journal.warning(f"failed to load CDI spec {path}: {error}")
+            return None
+        self.specs.note(path, content, spec)
+        return spec
 
     def edits(self, names: "Sequence[str]") -> "dict[str, Any]":
         """The edits of these devices in their order, with those of a spec before its first device."""

@@ -1,4 +1,4 @@
-"""What a full run leaves for the next ones: the values of the configuration, and which runtime they led to.
+"""What a full run leaves for the next ones: the configuration's values, the runtime they led to, the CDI specs.
 
 Written by root only, and believed only from root: with the text of the configuration in it, so that a changed or
 restored file is noticed. The shell front reads a part of the same memory, in a file of its own (front.py).
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 OTHERS_MAY_WRITE = 0o022
+SPECS_LIMIT = 1 << 20
 
 
 class Memory:
@@ -44,6 +45,38 @@ class Memory:
             write(self.place + ".memory", marshal.dumps(record))
         except OSError:
             return  # a read-only system: everything works, a little slower
+
+
+class Specs:
+    """CDI specs that were read and judged before, by their path and all of their text."""
+
+    def __init__(self, place: str = "") -> None:
+        self.file = place + ".specs" if place else ""
+        self.known: dict[str, tuple[bytes, Any]] = (recalled(self.file) if place else None) or {}
+        self.used: dict[str, tuple[bytes, Any]] = {}
+
+    def get(self, path: str, content: bytes) -> "dict[str, Any] | None":
+        """The spec that this very text was; None when it has to be read."""
+        entry = self.known.get(path)
+        if not entry or entry[0] != content:
+            return None
+        self.used[path] = entry
+        return entry[1]
+
+    def note(self, path: str, content: bytes, spec: "dict[str, Any]") -> None:
+        self.used[path] = (content, spec)
+
+    def keep(self) -> None:
+        """Remember what this run used, and nothing older."""
+        if not self.file or posix.geteuid() != 0 or self.used == self.known:
+            return
+        content = marshal.dumps(self.used)
+        if len(content) > SPECS_LIMIT:
+            return
+        try:
+            write(self.file, content)
+        except OSError:
+            return
 
 
 def recalled(file: str) -> "Any":

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .journal import Journal
+    from .memory import Specs
 
     Spec = dict[str, Any]
 
@@ -16,10 +17,11 @@ if TYPE_CHECKING:
 class Context:
     """What a modifier works with beside the spec."""
 
-    def __init__(self, settings: Settings, journal: "Journal", path: str) -> None:
+    def __init__(self, settings: Settings, journal: "Journal", path: str, specs: "Specs") -> None:
         self.settings = settings
         self.journal = journal
         self.path = path  # $PATH
+        self.specs = specs
 
     @property
     def ctk(self) -> str:
@@ -118,7 +120,7 @@ def inject(spec: "Spec", container: request.Container, devices: "list[str]", kin
     from . import cdi_mode, edits
 
     names = cdi_mode.qualified(devices, kind)
-    found = cdi_mode.container_edits(names, container, context.settings, context.journal, context.ctk)
+    found = cdi_mode.container_edits(names, container, context.settings, context.journal, context.ctk, context.specs)
     places.remove_old_hooks(spec)
     edits.apply(spec, found)
     return True

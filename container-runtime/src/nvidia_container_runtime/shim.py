@@ -42,7 +42,7 @@ def main(name: str, words: "list[bytes]", memory: "Memory") -> int:
         search = call.variable("PATH")
         program, missed = locate(config, search)
         if call.line.command == "create":
-            create(call, config, journal)
+            create(call, config, journal, memory)
         memory.keep(config, values, search, program, missed)
         journal.debug(f"Forwarding command to runtime {program}")
         if call.line.version:
@@ -88,9 +88,10 @@ def locate(config: "Settings", path: str) -> "tuple[str, list[str]]":
         ) from None
 
 
-def create(call: Invocation, config: "Settings", journal: Journal) -> None:
+def create(call: Invocation, config: "Settings", journal: Journal, memory: "Memory") -> None:
     """Change config.json where the container asks for something; leave it byte for byte where it does not."""
     from . import modification
+    from .memory import Specs
 
     if call.line.missing_bundle:
         raise RuntimeFault(
@@ -100,7 +101,7 @@ def create(call: Invocation, config: "Settings", journal: Journal) -> None:
     journal.info(f"Using OCI specification file path: {path}")
     try:
         spec = bundle.load(path)
-        if modification.modify(spec, modification.Context(config, journal, call.variable("PATH"))):
+        if modification.modify(spec, modification.Context(config, journal, call.variable("PATH"), Specs(memory.place))):
             bundle.save(path, spec)
             journal.debug("Applied required modification to OCI specification")
     except RuntimeFault as fault:
