@@ -224,6 +224,27 @@ def test_cri_o_gets_a_runtime_of_type_oci(ctk: Any, tmp_path: Path) -> None:
     assert "# crio" in file.read_text()
 
 
+def test_cri_os_drop_in_holds_the_runtime_alone(ctk: Any, tmp_path: Path) -> None:
+    drop_in = tmp_path / "crio.conf.d/99-nvidia.toml"
+    words = [
+        "runtime",
+        "configure",
+        "--runtime",
+        "crio",
+        "--config",
+        tmp_path / "crio.conf",
+        "--drop-in-config",
+        drop_in,
+    ]
+    good(ctk(*words, "--nvidia-runtime-path", "/opt/ncr"))
+    assert tomllib.loads(drop_in.read_text()) == {
+        "crio": {"runtime": {"runtimes": {"nvidia": {"runtime_type": "oci", "runtime_path": "/opt/ncr"}}}}
+    }
+    assert not (tmp_path / "crio.conf").exists()
+    good(ctk(*words, "--remove"))
+    assert not drop_in.exists()
+
+
 def test_podmans_hook_file(ctk: Any, tmp_path: Path) -> None:
     good(
         ctk(

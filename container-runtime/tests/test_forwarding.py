@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from conftest import Host
+from conftest import Host, need
 
 NAMES = ["nvidia-container-runtime", "nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"]
 COMMANDS = [
@@ -189,6 +190,22 @@ def test_the_front_really_answers_from_memory(host: Host) -> None:
     assert host.run("state", "x").returncode == 0
     assert not (host.root / "record").exists()
     memory.unlink()
+
+
+@pytest.mark.parametrize("shell", ["dash", "bash", "busybox sh", "bash --posix"])
+def test_the_front_is_the_same_in_every_shell(host: Host, shell: str) -> None:
+    need(shell, shutil.which(shell.split(maxsplit=1)[0]))
+    front = str(host.prefix / "bin/nvidia-container-runtime")
+    host.run("state", "x")
+    memory = host.prefix / "run/front-state"
+    memory.write_text("_nvcr_runtime=/bin/echo\n" + "".join(memory.read_text().splitlines(keepends=True)[1:]))
+    words = [*shell.split(), front, "delete", "a b", "*"]
+    answered = subprocess.run(words, env=host.environment, capture_output=True, text=True, check=True, cwd="/")
+    assert answered.stdout == "delete a b *\n"
+    memory.unlink()
+    host.spec()
+    subprocess.run([*shell.split(), front, "create", "-b", str(host.bundle), "x"], env=host.environment, check=True)
+    assert host.record.argv[1:] == [b"create", b"-b", os.fsencode(host.bundle), b"x"]
 
 
 def test_odd_text_in_the_configuration_never_reaches_the_shell(host: Host) -> None:
