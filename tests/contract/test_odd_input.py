@@ -42,7 +42,7 @@ def test_a_folder_name_full_of_traps_is_just_a_folder(
     monkeypatch.chdir(folder)
     with Client(settings=Settings({**place.environ(), "TAO_SDK_STATE_DIR": str(folder / "state")})) as client:
         outputs, specs = {"results_dir": {"type": "folder"}}, {"odd": ODD, "results_dir": ""}
-        copy = "cp {config_path} \"$TAO_RESULTS_DIR/results_dir/\""
+        copy = 'cp {config_path} "$TAO_RESULTS_DIR/results_dir/"'
         spec = JobSpec(command=copy, specs=specs, outputs=outputs, config_format="json", gpu_count=0)
         job = client.submit(spec, place.platform).job
         assert client.wait(job.id, timeout=60).status == "Complete", client.get_job_logs(job.id)
