@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import stat
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import click
 import pytest
-from tao_command import Ran, Tao
+from tao_command import COMMAND, Ran, Tao
 
 from tao_sdk.cli import exit_codes
 from tao_sdk.cli.failure import Detached, tell
@@ -190,3 +191,13 @@ def test_a_warning_of_the_watcher_is_a_line_and_its_traceback_a_private_file(
     tell_warnings(printed=False)
     logger.warning("not in the middle of a screen")
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(("args", "code"), [("ls --json", 0), ("status none", 3), ("run --gpus 0 -- exit 3", 1)])
+def test_a_stream_that_the_caller_has_closed_changes_no_exit_code(tao: Tao, closed: str, args: str, code: int) -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND, *args.split()],
+        cwd=tao.home, env=tao.env, capture_output=True, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, b"Traceback" in done.stdout + done.stderr) == (code, False)
