@@ -201,3 +201,10 @@ def test_a_stream_that_the_caller_has_closed_changes_no_exit_code(tao: Tao, clos
         cwd=tao.home, env=tao.env, capture_output=True, timeout=60,
     )  # fmt: skip
     assert (done.returncode, b"Traceback" in done.stdout + done.stderr) == (code, False)
+
+
+def test_an_interrupt_that_python_made_another_error_of_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    error = RuntimeError("Error calling __set_name__")
+    error.__cause__ = KeyboardInterrupt()
+    assert tell(error, ["logs"]) == exit_codes.DETACHED
+    assert "tao ls" in capsys.readouterr().err

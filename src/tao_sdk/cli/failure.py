@@ -31,7 +31,7 @@ class Detached(Exception):
 
 def tell(error: BaseException, argv: list[str]) -> int:
     """Say what went wrong on stderr; the exit code."""
-    if isinstance(error, KeyboardInterrupt):
+    if is_interrupt(error):
         error = Detached("Interrupted.", "tao ls")
     if isinstance(error, Detached):
         print(f"\n{error.what} Come back: {error.back}", file=sys.stderr)
@@ -40,6 +40,11 @@ def tell(error: BaseException, argv: list[str]) -> int:
     redact = Redactor.of(secrets_around(argv))
     print(redact(as_json(told) if wants_json(argv) else as_lines(told)), file=sys.stderr)
     return code
+
+
+def is_interrupt(error: BaseException | None) -> bool:
+    """Ctrl-C, also where Python has made another error of it (while a class was being made, for one)."""
+    return error is not None and (isinstance(error, KeyboardInterrupt) or is_interrupt(error.__cause__))
 
 
 def as_told(error: BaseException, argv: list[str]) -> tuple[TaoError, int]:
