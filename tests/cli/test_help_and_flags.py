@@ -125,14 +125,18 @@ def test_a_flag_that_makes_no_sense_is_told(typed: Callable[..., Ran], flags: li
 
 
 def complete(tao: Tao, *words: str) -> list[str]:
-    """What bash offers after these words."""
+    """What bash offers after these words, with `tao` in the path as a program: the script starts it through env."""
+    programs = tao.home / "programs"
+    programs.mkdir(exist_ok=True)
+    (programs / "tao").write_text(f'#!/bin/sh\nexec {" ".join(COMMAND)} "$@"\n')
+    (programs / "tao").chmod(0o755)
     script = f"""
-    tao() {{ {" ".join(COMMAND)} "$@"; }}; export -f tao
-    source <({" ".join(COMMAND)} completion bash | sed 's/ *\\$1)/ tao)/')
+    source <(tao completion bash)
     COMP_WORDS=(tao {" ".join(repr(word) for word in words)}); COMP_CWORD={len(words)}
     _tao_completion tao; printf '%s\\n' "${{COMPREPLY[@]}}"
     """
-    done = subprocess.run(["bash", "-c", script], cwd=tao.home, env=tao.env, capture_output=True, text=True, timeout=60)
+    env = {**tao.env, "PATH": f"{programs}:{tao.env['PATH']}"}
+    done = subprocess.run(["bash", "-c", script], cwd=tao.home, env=env, capture_output=True, text=True, timeout=60)
     return done.stdout.split()
 
 
