@@ -173,7 +173,7 @@ TYPED: Mapping[str, Typed] = {
     "specs": Typed("FILE", False, mapping_in),
     "args": Typed("NAME=VALUE", True, arguments),
     "inputs": Typed("NAME=PATH", True, partial(pairs, "--inputs")),
-    "outputs": Typed("PATH", True, outputs),
+    "outputs": Typed("PATH|KEY=TYPE", True, outputs),
     "files": Typed("[IN-THE-JOB=]PATH", True, files),
     "mounts": Typed("SRC:DST[:ro]", True, list),
     "hooks": Typed("NAME=COMMAND", True, partial(pairs, "--hooks")),

@@ -72,7 +72,7 @@ def print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 )
 @click.pass_context
 def tao(ctx: click.Context, state_file: str | None) -> None:
-    """Run GPU training containers the same way on a local process, Docker, Kubernetes, SLURM, Brev and Lepton.
+    """Run training jobs, and lose no job, log or result. In this version jobs run on this machine (platform local).
 
     \b
       tao run job.yaml                       run it and watch

@@ -154,10 +154,12 @@ def run(
 ) -> int:
     """Run a job file, or the command after --, and watch it until it has ended. Flags win over the job file.
 
+    A flag that takes a list, or NAME=VALUE, may be given several times.
+
     \b
       tao run job.yaml
-      tao run job.yaml --platform slurm --gpus 8 --time-limit 4h
-      tao run --image nvcr.io/nvidia/pytorch:24.01-py3 -- python -c 'print(1)'
+      tao run job.yaml --gpus 2 --time-limit 4h
+      tao run --name try-1 --files train.py -- python train.py
 
     Ctrl-C leaves the job running, and says how to come back.
     """
