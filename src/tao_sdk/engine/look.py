@@ -16,7 +16,7 @@ from tao_sdk.engine import diagnose, hooks, progress
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.retry import RetryPolicy, wait_before
 from tao_sdk.engine.submit import settle
-from tao_sdk.model.errors import Refused, Unreachable
+from tao_sdk.model.errors import JobNotFound, Refused, Unreachable
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Ref
@@ -59,9 +59,19 @@ def _by_endpoint(engine: Engine, jobs: Sequence[Job]) -> dict[tuple[str, str], l
 
 
 def _look_at_endpoint(engine: Engine, backend: Backend, group: list[tuple[Job, AttemptRow]]) -> list[Looked]:
-    settled = [(job, ref) for job, row in group if (ref := _settled(engine, job, row))]
-    seen = backend.observe([ref for _, ref in settled])
-    return [judge(engine, backend, job, ref, seen[ref]) for job, ref in settled]
+    places = [(job, _settled(engine, job, row)) for job, row in group]
+    seen = backend.observe([ref for _, ref in places if ref])
+    return [
+        judge(engine, backend, job, ref, seen[ref]) if ref else Looked(_as_stored(engine, job)) for job, ref in places
+    ]
+
+
+def _as_stored(engine: Engine, job: Job) -> Job:
+    """The job as it now is; as it was given when its submit was refused meanwhile, which leaves no row."""
+    try:
+        return engine.store.get(job.id)
+    except JobNotFound:
+        return job
 
 
 def _settled(engine: Engine, job: Job, row: AttemptRow) -> Ref | None:
@@ -73,10 +83,14 @@ def _settled(engine: Engine, job: Job, row: AttemptRow) -> Ref | None:
     except Unreachable as error:
         _write(engine, job, seen := Observation(Phase.UNREACHABLE, "", reason=error.what), advance(job.standing, seen))
     except Refused as error:
-        _write(
-            engine, job, seen := Observation(Phase.FAILED, error.what, reason=str(error)), advance(job.standing, seen)
-        )
+        refused(engine, job, error)
     return None
+
+
+def refused(engine: Engine, job: Job, error: Refused) -> Job:
+    """Write down the end of a job whose newest attempt the backend refused."""
+    seen = Observation(Phase.FAILED, error.what, reason=str(error))
+    return _write(engine, job, seen, advance(job.standing, seen))
 
 
 def judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observation) -> Looked:
@@ -131,9 +145,9 @@ def _worth_writing(job: Job, seen: Observation) -> bool:
 
 
 def _after(job: Job, seen: Observation, standing: Standing) -> Job:
-    started = job.started
-    if started is None and standing.status not in (Status.PENDING, Status.UNKNOWN):
-        started = seen.started_at or seen.seen_at
+    started = job.started or seen.started_at
+    if started is None and seen.phase in (Phase.RUNNING, Phase.PAUSED, Phase.SUCCEEDED):
+        started = seen.seen_at
     return replace(
         job,
         status=standing.status,

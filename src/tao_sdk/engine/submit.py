@@ -11,11 +11,14 @@ from dataclasses import dataclass, replace
 
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.prepare import Planned, Request, prepare
+from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import Refused, Unreachable
 from tao_sdk.model.fields import plain, settings_of
 from tao_sdk.model.finding import Finding, Severity, refuse_errors
 from tao_sdk.model.job import AttemptRow, Job
-from tao_sdk.model.plan import Plan
+from tao_sdk.model.plan import Plan, Ref
+from tao_sdk.model.status import Status
+from tao_sdk.store import NewEvent
 
 SUBMIT_LEASE_SECONDS = 120.0
 
@@ -70,40 +73,69 @@ def hand_over(engine: Engine, job: Job, plan: Plan, secrets: Mapping[str, str]) 
     """Call the backend and confirm. A refusal takes the row of a first attempt back."""
     backend = engine.backend(plan.attempt.platform, plan.attempt.endpoint)
     try:
-        ref = backend.submit(plan, secrets)
+        return confirm(engine, job.id, backend.submit(plan, secrets))
     except Refused:
         if plan.attempt.number == 1:
             engine.store.discard(job.id)
-            engine.keyring.forget(job.id)
         raise
     except Unreachable as doubt:
         return note(engine, job, f"not known whether it started ({doubt.what}); looking will tell")
     finally:
         engine.give_back(lease_of(job.id))
+
+
+def confirm(engine: Engine, job_id: str, ref: Ref) -> Job:
+    """Keep where the newest attempt lives, and what its backend tells of it."""
     engine.store.confirm(ref)
-    details = {**job.backend_details, **ref.details}
-    return change(engine, job.id, lambda now: replace(now, backend_details=details, message=ref.step or "submitted"))
+    words = ref.step or "submitted"
+    return change(
+        engine,
+        job_id,
+        lambda now: replace(now, backend_details={**now.backend_details, **ref.details}, message=words),
+    )
 
 
 def settle(engine: Engine, job: Job) -> bool:
-    """Finish a submit that was never confirmed: adopt what runs, else start it. True once it is confirmed.
+    """Finish a submit that was never confirmed: adopt what runs, else start it, unless it is to be canceled: then that
+    is its end. True once it is confirmed.
 
-    Raises Unreachable while the backend cannot be asked. The lease keeps this away from a submit under way.
+    Raises Unreachable while the backend cannot be asked, Refused. The lease keeps this away from a submit under way.
     """
-    row = engine.store.attempt(job.id)
-    if row.ref is not None and row.ref.ready:
+    ref = engine.ref_of(job)
+    if ref is not None and ref.ready:
         return True
     if not engine.take_lease(lease_of(job.id), SUBMIT_LEASE_SECONDS):
         return False
     try:
-        backend = engine.backend(row.attempt.platform, row.attempt.endpoint)
-        ref = backend.find(row.attempt)
-        if ref is None or not ref.ready:
-            ref = backend.submit(Plan.from_json(row.plan, row.attempt), engine.keyring.load(job.id))
-        engine.store.confirm(ref)
-        return ref.ready
+        found = _find_or_start(engine, engine.store.get(job.id))
+        if found is not None:
+            confirm(engine, job.id, found)
+        return found is not None and found.ready
     finally:
         engine.give_back(lease_of(job.id))
+
+
+def _find_or_start(engine: Engine, job: Job) -> Ref | None:
+    """`job` is as it is now that the lease is held: before, someone else may have ended it, or asked for its end."""
+    if job.status.terminal:
+        return None
+    row = engine.store.attempt(job.id)
+    backend = engine.backend(row.attempt.platform, row.attempt.endpoint)
+    ref = backend.find(row.attempt)
+    if ref is None and job.cancel_asked:
+        _never_started(engine, job)
+    elif not job.cancel_asked and (ref is None or not ref.ready):
+        return backend.submit(Plan.from_json(row.plan, row.attempt), engine.keyring.load(job.id))
+    return ref
+
+
+def _never_started(engine: Engine, job: Job) -> None:
+    """The backend has nothing of it, and we hold the lease, so nobody starts it behind our back."""
+    ended = NewEvent(job.id, "status", Status.CANCELED, "never started")
+    while not job.status.terminal:
+        gone = replace(job, status=Status.CANCELED, message="canceled before it started", ended=utc_now())
+        job = engine.store.update(gone, [ended]) or engine.store.get(job.id)
+    engine.keyring.forget(job.id)
 
 
 def lease_of(job_id: str) -> str:
@@ -111,14 +143,15 @@ def lease_of(job_id: str) -> str:
 
 
 def change(engine: Engine, job_id: str, how: Callable[[Job], Job]) -> Job:
-    """Apply `how` to the job as it is now, again when someone else changed it in between."""
+    """Apply `how` to the job as it is now, again when someone else changed it in between. An end keeps its words."""
     while True:
         now = engine.store.get(job_id)
-        changed = engine.store.update(how(now))
+        wanted = how(now)
+        if now.status.terminal:
+            wanted = replace(wanted, status=now.status, message=now.message, cancel_asked=now.cancel_asked)
+        changed = engine.store.update(wanted)
         if changed is not None:
             return changed
-        if now.status.terminal:
-            return engine.store.get(job_id)
 
 
 def note(engine: Engine, job: Job, message: str) -> Job:
