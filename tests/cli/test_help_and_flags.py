@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tao_command import Ended, Ran, Tao
+from tao_command import COMMAND, Ended, Ran, Tao
 
 from tao_sdk.backends.registry import backend_class
 from tao_sdk.cli.flags import SPEC, given
