@@ -67,6 +67,9 @@ class LocalBackend:
     def plan(self, spec: JobSpec, options: LocalOptions, facts: LocalFacts, attempt: Attempt) -> Plan:
         return render.plan(spec, options, facts, attempt)
 
+    def plan_again(self, last: Plan, spec: JobSpec, options: LocalOptions, attempt: Attempt) -> Plan:  # noqa: ARG002
+        return render.plan_again(last, attempt, str(self.state_dir))
+
     def check(self, plan: Plan, facts: LocalFacts) -> list[Finding]:
         return render.check(plan, facts)
 
