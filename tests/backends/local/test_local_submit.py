@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import random
@@ -19,6 +20,7 @@ from machine import Machine, all_processes, until
 
 from tao_sdk.backends.local.folder import take
 from tao_sdk.backends.local.request import Request
+from tao_sdk.client.job_file import FILES_LIMIT
 from tao_sdk.model.errors import Refused, UsageError
 from tao_sdk.model.observation import Phase
 from tao_sdk.model.plan import Plan, Ref
@@ -270,3 +272,8 @@ def test_a_supervisor_that_cannot_start_is_told_and_nothing_runs(machine: Machin
         machine.start(plan)
     assert machine.backend.find(plan.attempt) is None
     assert list(machine.folder_of(plan).parent.iterdir()) == [machine.state / "local" / ".aside"]
+
+
+def test_as_many_files_as_may_travel_fit_also_when_nothing_makes_them_smaller(machine: Machine) -> None:
+    as_text = len(base64.b64encode(bytes(3 * 1024))) / (3 * 1024) * FILES_LIMIT
+    assert as_text + (1 << 20) < machine.backend.capabilities.max_payload

@@ -19,7 +19,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tao_sdk.backends.contract import Capabilities, LogChunk, LogRequest
+from tao_sdk.backends.contract import Capabilities, LogChunk, LogRequest, MiB
 from tao_sdk.backends.local import logs, parse, render, sight
 from tao_sdk.backends.local import survey as look
 from tao_sdk.backends.local.facts import LocalFacts
@@ -44,6 +44,7 @@ SOURCE = Path(__file__).parents[3]  # where the package lies
 START_SECONDS = 30.0  # a supervisor is ready within 0.1
 STALE_SECONDS = 600.0  # what an interrupted submit or release left aside is removed after this
 MARGIN = timedelta(seconds=5)  # beyond the grace, for the end to be seen
+PAYLOAD = 96 * MiB  # 64 MiB of files, as text, and what goes with them: the command is a file here
 LOOK = 0.02  # seconds between looks while waiting for an end
 
 
@@ -51,7 +52,7 @@ class LocalBackend:
     """Jobs as supervised process groups of this machine. Their folders are below `<state_dir>/local`."""
 
     platform = "local"
-    capabilities = Capabilities(shared_filesystem=True, needs_image=False, poll_seconds=1.0)
+    capabilities = Capabilities(shared_filesystem=True, needs_image=False, poll_seconds=1.0, max_payload=PAYLOAD)
     Options = LocalOptions
 
     def __init__(self, settings: Settings, state_dir: Path) -> None:
