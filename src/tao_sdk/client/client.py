@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tao_sdk.backends.contract import Files, LogRequest
 from tao_sdk.backends.registry import backend_class, platforms
@@ -29,6 +29,9 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 from tao_sdk.store import Store, open_engine_store
+
+if TYPE_CHECKING:
+    from typing_extensions import Self  # typing has it from Python 3.11 on
 
 SHORTEST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.1, 5.0
 
@@ -66,7 +69,8 @@ class Client:
     def store(self) -> Store:
         return self.engine.store
 
-    def __enter__(self) -> Client:
+        """What is remembered, without a look at any backend."""
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -103,9 +107,11 @@ class Client:
     def options_class(self, platform: str) -> type[Any]:
         return backend_class(platform).Options
 
+        """The dataclass of the platform's own options."""
     def platforms(self) -> list[str]:
         return platforms()
 
+        """The names of the platforms that can be used here."""
     # Looking
 
     def get_job(self, job: str, *, look: bool = True) -> Job:
@@ -116,22 +122,24 @@ class Client:
     def get_job_status(self, job_id: str) -> JobStatus:
         job = self.get_job(job_id)
         return JobStatus(job.id, job.status, job.message, to_iso(job.seen_at) or "")
+        """The job's status, message, and when that was seen. Asks its backend first. Raises JobNotFound."""
 
     def list_jobs(
         self,
         *,
-        statuses: Collection[Status] = (),
+        statuses: Collection[Status | str] = (),
         platform: str | None = None,
         labels: Mapping[str, str] | None = None,
         parent: str | None = None,
         limit: int | None = None,
         look: bool = True,
     ) -> list[Job]:
-        """Newest first. The live ones are looked at first, in one query per endpoint."""
+        """Newest first; `statuses` such as ["Running"]. The live ones are looked at first, in one query per endpoint."""
+        wanted = [_status(one) for one in ([statuses] if isinstance(statuses, str) else statuses)]
         where = platform or self.platform or None
         if look:
             self._look(self.store.live(where))
-        return self.store.list(statuses=statuses, platform=where, labels=labels or {}, parent=parent, limit=limit)
+        return self.store.list(statuses=wanted, platform=where, labels=labels or {}, parent=parent, limit=limit)
 
     def events(self, job: str | None = None, since: int = 0, follow: bool = False) -> Iterator[Event]:
         """What happened after sequence number `since`, in order; with follow, without end or until the job has ended."""
@@ -255,7 +263,7 @@ class Client:
         return diagnose.diagnose(self.engine, self.get_job(job_id))
 
     def get_failure_analysis(self, job_id: str) -> dict[str, Any] | None:
-        """The diagnosis of a failed job in the documents' form: err_class, suggestion, job_failure_by_node_event, ..."""
+        """The diagnosis of a failed job as a dictionary: err_class, suggestion, job_failure_by_node_event, ...; else None."""
         job = self.get_job(job_id)
         found = diagnose.diagnose(self.engine, job) if job.status is Status.ERROR else None
         return found.to_json() if found else None
@@ -276,11 +284,13 @@ class Client:
         self, job_id: str, into: Path, *, on_file: Callable[[str, int], None] | None = None
     ) -> list[Path]:
         """Copy the results below `into`. Each file appears under its name only once it is whole."""
+        """What a job would trip over on this platform, each with the command that mends it."""
         return results.fetch(self.engine, self.get_job(job_id), into, on_file)
 
     def files(self, platform: str) -> Files:
         return self.engine.backend(platform).files()
 
+        """Where the job's results are, as the backend sees it."""
     def check_path(self, remote_path: str, platform: str | None = None) -> bool:
         """True when it is there, as the backend sees it. Raises Unreachable when that could not be seen."""
         try:
@@ -294,6 +304,7 @@ class Client:
         found = self.files(platform or self.platform or "local").list(results.backend_path(remote_path))
         return sorted(stat.path.rstrip("/").rpartition("/")[2] for stat in found)
 
+        """`stat`, `list` and `read` of paths, as the platform sees them."""
 
 def _gave_up(jobs: Sequence[Job], timeout: float | None) -> WaitTimeout:
     live = ", ".join(f"{job.id} ({job.status})" for job in jobs if not job.status.terminal)
@@ -304,3 +315,11 @@ def _gave_up(jobs: Sequence[Job], timeout: float | None) -> WaitTimeout:
 
 def _released(job: Job) -> Job:
     return replace(job, backend_details={**job.backend_details, "released": True})
+def _status(name: Status | str) -> Status:
+    try:
+        return Status(name)
+    except ValueError:
+        known = ", ".join(status.value for status in Status)
+        raise UsageError(f"{name!r} is no status.", "", f"Known are: {known}") from None
+
+
