@@ -67,9 +67,9 @@ class Client:
 
     @property
     def store(self) -> Store:
+        """What is remembered, without a look at any backend."""
         return self.engine.store
 
-        """What is remembered, without a look at any backend."""
     def __enter__(self) -> Self:
         return self
 
@@ -105,13 +105,13 @@ class Client:
         return prepare.prepare(self.engine, prepare.Request(spec, platform, dict(options or {})))
 
     def options_class(self, platform: str) -> type[Any]:
+        """The dataclass of the platform's own options."""
         return backend_class(platform).Options
 
-        """The dataclass of the platform's own options."""
     def platforms(self) -> list[str]:
+        """The names of the platforms that can be used here."""
         return platforms()
 
-        """The names of the platforms that can be used here."""
     # Looking
 
     def get_job(self, job: str, *, look: bool = True) -> Job:
@@ -120,9 +120,9 @@ class Client:
         return self._look([found])[0] if look else found
 
     def get_job_status(self, job_id: str) -> JobStatus:
+        """The job's status, message, and when that was seen. Asks its backend first. Raises JobNotFound."""
         job = self.get_job(job_id)
         return JobStatus(job.id, job.status, job.message, to_iso(job.seen_at) or "")
-        """The job's status, message, and when that was seen. Asks its backend first. Raises JobNotFound."""
 
     def list_jobs(
         self,
@@ -269,11 +269,13 @@ class Client:
         return found.to_json() if found else None
 
     def doctor(self, platform: str) -> list[Finding]:
+        """What a job would trip over on this platform, each with the command that mends it."""
         return self.engine.backend(platform).doctor()
 
     # Files and results
 
     def get_job_results_dir(self, job_id: str) -> str:
+        """Where the job's results are, as the backend sees it."""
         return self.get_job(job_id, look=False).results_dir
 
     def results(self, job_id: str) -> results.Results:
@@ -284,13 +286,12 @@ class Client:
         self, job_id: str, into: Path, *, on_file: Callable[[str, int], None] | None = None
     ) -> list[Path]:
         """Copy the results below `into`. Each file appears under its name only once it is whole."""
-        """What a job would trip over on this platform, each with the command that mends it."""
         return results.fetch(self.engine, self.get_job(job_id), into, on_file)
 
     def files(self, platform: str) -> Files:
+        """`stat`, `list` and `read` of paths, as the platform sees them."""
         return self.engine.backend(platform).files()
 
-        """Where the job's results are, as the backend sees it."""
     def check_path(self, remote_path: str, platform: str | None = None) -> bool:
         """True when it is there, as the backend sees it. Raises Unreachable when that could not be seen."""
         try:
@@ -304,7 +305,14 @@ class Client:
         found = self.files(platform or self.platform or "local").list(results.backend_path(remote_path))
         return sorted(stat.path.rstrip("/").rpartition("/")[2] for stat in found)
 
-        """`stat`, `list` and `read` of paths, as the platform sees them."""
+
+def _status(name: Status | str) -> Status:
+    try:
+        return Status(name)
+    except ValueError:
+        known = ", ".join(status.value for status in Status)
+        raise UsageError(f"{name!r} is no status.", "", f"Known are: {known}") from None
+
 
 def _gave_up(jobs: Sequence[Job], timeout: float | None) -> WaitTimeout:
     live = ", ".join(f"{job.id} ({job.status})" for job in jobs if not job.status.terminal)
@@ -315,11 +323,3 @@ def _gave_up(jobs: Sequence[Job], timeout: float | None) -> WaitTimeout:
 
 def _released(job: Job) -> Job:
     return replace(job, backend_details={**job.backend_details, "released": True})
-def _status(name: Status | str) -> Status:
-    try:
-        return Status(name)
-    except ValueError:
-        known = ", ".join(status.value for status in Status)
-        raise UsageError(f"{name!r} is no status.", "", f"Known are: {known}") from None
-
-
