@@ -60,6 +60,8 @@ class Client:
         self.engine = Engine(self.settings, stored.store, stored.keyring, stored.log_copies)
         self._callbacks = hooks.Callbacks(epoch_milestone_interval)
         self._watching: threading.Thread | None = None
+        self._more_to_watch = False
+        self._watch_lock = threading.Lock()
         self._stop = threading.Event()
         self._watch = watch
         if watch and self.store.live():
@@ -81,8 +83,8 @@ class Client:
     def close(self) -> None:
         """Stop watching and close the store. Jobs go on."""
         self._stop.set()
-        if self._watching is not None:
-            self._watching.join()
+        if (watching := self._watching) is not None:
+            watching.join()
         self.store.close()
 
     # Submitting
@@ -217,9 +219,9 @@ class Client:
 
     def cancel_job(self, job_id: str, grace: float = 10.0) -> bool:
         """True when the job is over, by this or before it; False when that could not be seen in time."""
-        over = cancel.cancel(self.engine, self.store.resolve(job_id), timedelta(seconds=grace))
-        if job_id in self._callbacks.of_job:
-            self._callbacks.fire(self.engine, self.store.get(job_id))
+        over = cancel.cancel(self.engine, (found := self.store.resolve(job_id)), timedelta(seconds=grace))
+        if found in self._callbacks.of_job:
+            self._callbacks.fire(self.engine, self.store.get(found))
         return over
 
     def remove(self, job_id: str) -> None:
@@ -252,9 +254,22 @@ class Client:
         Watcher(self.engine, self._callbacks, stop or self._stop, self.poll_interval).run()
 
     def _start_watching(self) -> None:
-        if self._watching is None or not self._watching.is_alive():
-            self._watching = threading.Thread(target=self.watch, name="tao-watch", daemon=True)
-            self._watching.start()
+        with self._watch_lock:
+            self._more_to_watch = True
+            if self._watching is None or not self._watching.is_alive():
+                self._watching = threading.Thread(target=self._watch_on, name="tao-watch", daemon=True)
+                self._watching.start()
+
+    def _watch_on(self) -> None:
+        """Watch for as long as jobs come: one that is submitted while the watcher is about to leave is watched too."""
+        while self._is_more_to_watch():
+            self.watch()
+
+    def _is_more_to_watch(self) -> bool:
+        with self._watch_lock:
+            more, self._more_to_watch = self._more_to_watch and not self._stop.is_set(), False
+            self._watching = self._watching if more else None
+            return more
 
     # Explaining
 
