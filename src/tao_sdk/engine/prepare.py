@@ -50,12 +50,12 @@ def prepare(engine: Engine, request: Request) -> Planned:
     """All that can be known before anything is sent. Raises SpecError, CredentialError, Unreachable."""
     backend = engine.backend(request.platform)
     spec, secrets = with_environment(checked(request.spec), engine.settings)
+    packed = replace(spec, command=pack(spec))  # first: it refuses a spec without an end
     refuse_open_secrets(spec, Redactor.of(secrets.values()))
     options = read_options(backend, request.options)
     job_id = mint_id(spec.name or spec.image.rpartition("/")[2].partition(":")[0] or "job")
     attempt = Attempt(job_id, 1, backend.platform, backend.endpoint, engine.store.store_id)
     facts = backend.survey(spec, options)
-    packed = replace(spec, command=pack(spec))
     refuse_too_large(packed, backend)
     plan = backend.plan(packed, options, facts, attempt)
     findings = [*backend.check(plan, facts), *general_findings(spec, backend)]
