@@ -96,7 +96,7 @@ def _unseen(engine: Engine, job: Job, error: TaoError) -> Job:
     return _write(engine, job, seen, advance(job.standing, seen))
 
 
-def refused(engine: Engine, job: Job, error: Refused) -> Job:
+def refused(engine: Engine, job: Job, error: TaoError) -> Job:
     """Write down the end of a job whose newest attempt the backend refused."""
     seen = Observation(Phase.FAILED, error.what, reason=str(error))
     return _write(engine, job, seen, advance(job.standing, seen))
