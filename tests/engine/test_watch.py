@@ -34,6 +34,7 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "HOME": str(tmp_path),
         "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
+        "HOOK_TOKEN": "correct-horse",
     }
     with Client(settings=Settings(environ)) as client:
         yield client
@@ -307,3 +308,16 @@ def test_a_store_that_cannot_be_read_for_a_while_does_not_end_the_watch(
     monkeypatch.setattr(client.store, "live", sometimes)
     watch(client)
     assert client.get_job(job, look=False).status is Status.COMPLETE
+
+
+def test_what_a_hook_prints_is_kept_from_the_watchers_terminal_and_told_when_it_fails(
+    client: Client, capfd: pytest.CaptureFixture[str]
+) -> None:
+    job = run(client, "true", hooks={"on_complete": "seq 100000; echo $HOOK_TOKEN: no such channel >&2; exit 3"})
+    watch(client)
+    failures = [event.raw for event in client.events(job) if event.kind == "hook-failed"]
+    assert failures
+    assert failures[0].startswith("exit code 3: ")
+    assert failures[0].endswith("***: no such channel")
+    assert len(failures[0]) < 600
+    assert capfd.readouterr() == ("", "")
