@@ -321,3 +321,14 @@ def test_what_a_hook_prints_is_kept_from_the_watchers_terminal_and_told_when_it_
     assert failures[0].endswith("***: no such channel")
     assert len(failures[0]) < 600
     assert capfd.readouterr() == ("", "")
+
+
+def test_an_endpoint_that_another_process_watches_is_left_to_it(client: Client) -> None:
+    job = run(client, "true")
+    endpoint = client.store.attempt(job).attempt.endpoint
+    assert client.store.acquire(lease_of(("local", endpoint)), "elsewhere|boot|1|1|token", 600)
+    stop = threading.Event()
+    threading.Timer(1.5, stop.set).start()
+    client.watch(stop)
+    assert client.get_job(job, look=False).status is Status.PENDING
+    assert client.get_job(job).status is Status.COMPLETE
