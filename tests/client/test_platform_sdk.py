@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -140,3 +142,11 @@ def test_what_the_sdk_sets_wins_over_the_callers_environment(sdk: LocalSDK) -> N
 def test_a_missing_marked_secret_is_a_credential_error(sdk: LocalSDK) -> None:
     with pytest.raises(CredentialError, match="MY_PASSPHRASE"):
         sdk.create_job("", "true", gpu_count=0, secrets=["MY_PASSPHRASE"])
+
+
+def test_gc_removes_a_secret_that_a_killed_client_left(sdk: LocalSDK) -> None:
+    sdk.store.keyring.save("gone-0000000000", {"API_KEY": "left behind"})
+    left = next((sdk.store.path.parent).rglob("*gone-0000000000*"))
+    os.utime(left, (0, 0))
+    sdk.gc(older_than=timedelta(days=9))
+    assert not left.exists()

@@ -233,7 +233,10 @@ class Client:
         self.store.remove(job.id)
 
     def gc(self, *, older_than: timedelta, dry_run: bool = False) -> list[str]:
-        """Remove what ended jobs left at the backends, after keeping their logs. Rows and results stay."""
+        """Remove what ended jobs left at the backends, after keeping their logs, and what crashes left in the store.
+
+        Rows and results stay.
+        """
         old = [
             job for job in self.store.list() if job.status.terminal and job.ended and utc_now() - job.ended > older_than
         ]
@@ -241,6 +244,8 @@ class Client:
         for job in () if dry_run else left:
             self._release(job)
             submit.change(self.engine, job.id, _released)
+        if not dry_run:
+            self.store.sweep()
         return [job.id for job in left]
 
     def _release(self, job: Job) -> None:
