@@ -12,7 +12,7 @@ from typing import Any, cast
 from tao_sdk.backends.contract import Backend
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model.credentials import NEVER_IN_THE_JOB, job_credentials
-from tao_sdk.model.errors import CredentialError, SpecError
+from tao_sdk.model.errors import CredentialError, SpecError, TaoError
 from tao_sdk.model.fields import read_settings, settings_of
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.plan import Attempt, Plan
@@ -49,6 +49,15 @@ def prepare(engine: Engine, request: Request) -> Planned:
     """All that can be known before anything is sent. Raises SpecError, CredentialError, Unreachable."""
     backend = engine.backend(request.platform)
     spec, secrets = with_environment(checked(request.spec), engine.settings)
+    try:
+        return plan_with(engine, backend, replace(request, spec=spec), secrets)
+    except TaoError as error:
+        raise error.redacted(Redactor.of(secrets.values())) from None
+
+
+def plan_with(engine: Engine, backend: Backend, request: Request, secrets: Mapping[str, str]) -> Planned:
+    """`prepare`, once the secrets are known and set apart."""
+    spec = request.spec
     packed = replace(spec, command=pack(spec))  # first: it refuses a spec without an end
     refuse_open_secrets(spec, request.options, Redactor.of(secrets.values()))
     options = read_options(backend, request.options)

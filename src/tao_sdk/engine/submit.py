@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.prepare import Planned, Request, prepare
@@ -21,6 +22,7 @@ from tao_sdk.model.status import Status
 from tao_sdk.store import NewEvent
 
 SUBMIT_LEASE_SECONDS = 120.0
+GRACE = timedelta(seconds=10)
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,11 @@ def hand_over(engine: Engine, job: Job, plan: Plan, secrets: Mapping[str, str]) 
     """Call the backend and confirm. A refusal takes the row of a first attempt back."""
     backend = engine.backend(plan.attempt.platform, plan.attempt.endpoint)
     try:
-        return confirm(engine, job.id, backend.submit(plan, secrets))
+        ref = backend.submit(plan, secrets)
+        job = confirm(engine, job.id, ref)
+        if job.cancel_asked:  # by someone who could not end what was not there yet
+            backend.cancel(ref, GRACE)
+        return job
     except Refused:
         if plan.attempt.number == 1:
             engine.store.discard(job.id)

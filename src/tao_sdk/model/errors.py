@@ -5,6 +5,8 @@ Here: the classes shared by all parts. Not here: a backend's own errors, which s
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 
 class TaoError(Exception):
     """The base of every error this package raises on purpose.
@@ -22,6 +24,12 @@ class TaoError(Exception):
 
     def __str__(self) -> str:
         return " ".join(part for part in (self.what, self.why, self.next) if part)
+
+    def redacted(self, redact: Callable[[str], str]) -> TaoError:
+        """The same error, its texts passed through `redact`: a value that it quotes may hold a secret."""
+        self.what, self.why, self.next = redact(self.what), redact(self.why), redact(self.next)
+        self.args = (self.what, self.why, self.next)
+        return self
 
     def to_json(self) -> dict[str, str]:
         """The error object of `--json`: code, message, cause, next."""
