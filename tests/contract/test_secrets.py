@@ -96,11 +96,11 @@ def test_a_known_secret_in_an_option_is_refused_without_showing_it(place: Place)
 
 
 def test_an_error_that_quotes_a_value_does_not_show_the_secret_in_it(place: Place) -> None:
-    with Client(settings=Settings({**place.environ(), "NGC_KEY": VALUE})) as client:
-        spec = JobSpec(command="true {config_path}", specs={f"model.{VALUE}": 1}, gpu_count=0)
+    with Client(settings=Settings({**place.environ(), "NGC_KEY": "plain-secret-value"})) as client:
+        spec = JobSpec(command="true {config_path}", specs={"model.plain-secret-value": 1}, gpu_count=0)
         with pytest.raises(TaoError) as refused:
             client.submit(spec, place.platform)
-    assert VALUE not in str(refused.value) + repr(refused.value) + str(refused.value.to_json())
+    assert "plain-secret-value" not in str(refused.value) + repr(refused.value) + str(refused.value.to_json())
 
 
 def test_the_callers_own_secrets_do_not_enter_the_job(place: Place, tmp_path: Path) -> None:
