@@ -39,13 +39,20 @@ class Places:
         if not cursor:
             return cls()
         places = {int(number): Place(stamp.encode(), n, u) for number, (stamp, n, u) in json.loads(cursor).items()}
-        return cls(places, {number: place.count for number, place in places.items() if place.count})
+        return cls(places, {number: place.count for number, place in places.items() if place.stamp != EARLIEST})
 
     def cursor(self) -> str:
         return json.dumps({n: (p.stamp.decode(), p.count, p.unfinished) for n, p in self.streams.items()})
 
     def resumed(self) -> Places:
         return Places.of(self.cursor())
+
+    def pass_over(self) -> None:
+        """A stream of which nothing was seen in the log's end has nothing unread before it."""
+        last = max(place.stamp for place in self.streams.values())
+        for place in self.streams.values():
+            if place.stamp == EARLIEST:
+                place.stamp = last
 
     def since(self) -> str:
         """From when on to ask, so that nothing is missed: seconds since the epoch, or "" for everything."""

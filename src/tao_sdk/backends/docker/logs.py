@@ -13,6 +13,8 @@ from tao_sdk.transports.dockerd import Daemon, DaemonError
 
 PAUSE = 0.05  # seconds between an answer's end and the next, while the container lives
 
+FEWEST = 200  # frames of a tail: enough to see both streams where both are used
+
 
 def read(daemon: Daemon, container: str, request: LogRequest, has_ended: Callable[[], bool]) -> Iterator[LogChunk]:
     """The bytes that are wanted. A reader that was cut off goes on where it was."""
@@ -55,7 +57,7 @@ def blocks(daemon: Daemon, container: str, frames: Frames, follow: bool) -> Iter
 
 def tail(daemon: Daemon, container: str, stream: str, lines: int) -> tuple[Places, bytes]:
     """(how far the log was read, its last lines). The daemon counts frames, and a long line has many."""
-    wanted = max(lines, 1)
+    wanted = max(lines, FEWEST)
     while True:
         frames = Frames(Places(), stream)
         texts: list[bytes] = []
@@ -66,6 +68,8 @@ def tail(daemon: Daemon, container: str, stream: str, lines: int) -> tuple[Place
         if data is None and frames.count < wanted:
             data = b"".join(texts)
         if data is not None:
+            if frames.count >= wanted:
+                frames.places.pass_over()
             return frames.places, data
         wanted *= 4
 
