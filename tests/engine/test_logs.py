@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tao_sdk.client import Client
-from tao_sdk.engine.logs import drain
+from tao_sdk.engine.drain import drain
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 

@@ -6,8 +6,8 @@ import time
 from dataclasses import replace
 from datetime import timedelta
 
+from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
-from tao_sdk.engine.logs import drain
 from tao_sdk.engine.look import look
 from tao_sdk.engine.submit import change, lease_of
 from tao_sdk.model.clock import utc_now
@@ -36,6 +36,8 @@ def cancel(engine: Engine, job_id: str, grace: timedelta) -> bool:
     if not backend.capabilities.keeps_logs:
         drain(engine, job, engine.store.attempt(job.id))
     over = backend.cancel(ref, grace)
+    if over and not ref.ready:
+        return _never_started(engine, job)
     return seen_over(engine, job_id) if over else False
 
 
@@ -48,7 +50,7 @@ def ask(engine: Engine, job: Job) -> Job:
 def _place(engine: Engine, job: Job) -> Ref | None:
     """Where the newest attempt lives, asking the backend when its submit was never confirmed."""
     row = engine.store.attempt(job.id)
-    if row.ref is not None:
+    if row.ref is not None and row.ref.ready:
         return row.ref
     wait_until = time.monotonic() + SETTLE_SECONDS
     while not engine.take_lease(lease_of(job.id), LEASE_SECONDS) and time.monotonic() < wait_until:

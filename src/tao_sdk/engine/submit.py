@@ -147,6 +147,8 @@ def settle(engine: Engine, job: Job) -> bool:
         if ref is None or not ref.ready:
             ref = backend.submit(Plan.from_json(row.plan, row.attempt), engine.keyring.load(job.id))
         engine.store.confirm(ref)
+        if not ref.ready and ref.step != job.message:
+            note(engine, job, ref.step)
         return ref.ready
     finally:
         engine.give_back(lease_of(job.id))

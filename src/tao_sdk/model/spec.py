@@ -61,8 +61,8 @@ class JobSpec:
         f.TEXTS, (), "Names in the environment whose values are secret.", flags=("--secret",)
     )
     mounts: Any = setting(f.ANYTHING, None, "Host paths in the job: src:dst[:ro], or mappings.")
-    keep_results: bool = setting(
-        f.YES_OR_NO, False, "Keep results in ./runs where the job names no place for them; `tao run` does."
+    keep_results: bool | None = setting(
+        f.YES_OR_NO, None, "Keep results in ./runs where the job names no place for them. Default: `tao run` does."
     )
     labels: Mapping[str, str] = setting(f.MAP_OF_TEXT, {}, "Labels to find the job by.", flags=("--label",))
     retries: int | None = setting(f.integer(0), None, "How often an infrastructure failure is tried again.")

@@ -186,3 +186,29 @@ def archive(files: Sequence[tuple[str, bytes, int]], owner: tuple[int, int], fol
             entry.uid, entry.gid = owner
             tar.addfile(entry, io.BytesIO(content))
     return out.getvalue()
+
+
+def registry_of(image: str) -> str:
+    """The registry that an image's name leads to."""
+    import docker.auth
+
+    return docker.auth.resolve_repository_name(image)[0]
+
+
+def stored_login(registry: str, config: str) -> Mapping[str, str]:
+    """What `docker login` has kept for a registry, itself or by a credential helper; empty when it has nothing."""
+    import docker.auth
+    from docker.errors import DockerException
+
+    try:
+        return docker.auth.load_config(config).resolve_authconfig(registry) or {}  # pyright: ignore
+    except DockerException:
+        return {}
+
+
+def login_header(login: Mapping[str, str]) -> Mapping[str, str]:
+    import base64
+
+    if not login:
+        return {}
+    return {"X-Registry-Auth": base64.urlsafe_b64encode(json.dumps(dict(login)).encode()).decode()}

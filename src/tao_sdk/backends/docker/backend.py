@@ -67,8 +67,8 @@ class DockerBackend:
         self.address = find_address(settings)
         self.endpoint = f"{self.address.url} on {this_machine()}" if is_local(self.address) else self.address.url
         self.daemon = Daemon(self.address)
-        self.images = Images(self.daemon, settings)
         self.home = state_dir / "docker"
+        self.images = Images(self.daemon, settings, self.home / "pulls")
         self.turns = Turns(self.home)
 
     def survey(self, spec: JobSpec, options: DockerOptions) -> DockerFacts:

@@ -59,7 +59,6 @@ def plan(spec: JobSpec, options: DockerOptions, facts: DockerFacts, attempt: Att
         "pull": options.pull or facts.pull,
         "folders": kept_folders(facts, mounts),
         "make_network": network_name(options, facts) == DEFAULT_NETWORK,
-        "auto_remove": facts.auto_remove,
         "sources": [each.source for each in mounts if not each.volume],
     }
     return Plan(
@@ -68,6 +67,7 @@ def plan(spec: JobSpec, options: DockerOptions, facts: DockerFacts, attempt: Att
         secrets=tuple(sorted({value.name for value in inside.values() if isinstance(value, SecretRef)})),
         results_dir=results,
         notes=tuple(notes(spec, facts, root)),
+        release_when_over=facts.auto_remove,
         backend_details={
             "backend_type": "local-docker",
             "num_gpu": spec.gpu_count,
