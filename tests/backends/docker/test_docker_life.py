@@ -98,13 +98,16 @@ def test_a_container_removed_by_hand_after_its_work_was_whole_is_complete(client
 def test_a_job_and_its_log_survive_a_restart_of_the_daemon(client: Client, here: Daemon) -> None:
     job = submit(client, "for i in $(seq 1 60); do echo line $i; sleep 0.1; done")
     until(client, job, "line 3\n")
+    assert client.get_job(job.id).status is Status.RUNNING
     read: list[bytes] = []
-    reader = threading.Thread(target=lambda: read.extend(client.follow_logs(job.id)))
+    reader = threading.Thread(target=lambda: read.extend(client.follow_logs(job.id)), daemon=True)
     reader.start()
     here.stop()
-    seen = client.get_job(job.id)
+    try:
+        seen = client.get_job(job.id)
+    finally:
+        here.start()
     assert (seen.status, seen.message.startswith("not seen since")) == (Status.RUNNING, True)
-    here.start()
     assert ended(client, job).status is Status.COMPLETE
     reader.join(30)
     assert b"".join(read) == b"".join(b"line %d\n" % i for i in range(1, 61))
@@ -153,7 +156,7 @@ def test_the_streams_can_be_read_apart(client: Client) -> None:
 
 
 def test_a_progress_bar_without_a_newline_is_read_once_while_the_other_stream_goes_on(client: Client) -> None:
-    bar = "for i in $(seq 1 40); do printf '%01000d\\r' $i >&2; echo line $i; sleep 0.02; done; echo >&2"
+    bar = "for i in $(seq 1 40); do printf '%01000d\\r' $i >&2; echo line $i; sleep 0.02; done; echo >&2; echo end >&2"
     job = submit(client, bar)
     read, cursor = b"", ""
     backend = client.engine.backend_of(job)
@@ -166,7 +169,7 @@ def test_a_progress_bar_without_a_newline_is_read_once_while_the_other_stream_go
         over, before = client.get_job(job.id).status.terminal, cursor
         for chunk in backend.logs(ref, LogRequest(cursor=cursor)):
             read, cursor = read + chunk.data, chunk.cursor
-    err = b"".join(b"%01000d\r" % i for i in range(1, 41)) + b"\n"
+    err = b"".join(b"%01000d\r" % i for i in range(1, 41)) + b"\nend\n"
     assert len(read) == len(err) + sum(len(f"line {i}\n") for i in range(1, 41))
     assert client.get_job_logs(job.id, stream="stderr").encode() == err
 

@@ -9,6 +9,7 @@ import math
 import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -26,7 +27,7 @@ from tao_sdk.backends.local import sight
 from tao_sdk.backends.local.backend import this_machine
 from tao_sdk.backends.local.files import LocalFiles
 from tao_sdk.model.diagnosis import Diagnosis, Evidence
-from tao_sdk.model.errors import Refused, Unreachable
+from tao_sdk.model.errors import CredentialError, Refused, Unreachable
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.observation import Observation, Outcome, Phase
 from tao_sdk.model.plan import Attempt, Plan, Ref
@@ -70,9 +71,13 @@ class DockerBackend:
         self.home = state_dir / "docker"
         self.images = Images(self.daemon, settings, self.home / "pulls")
         self.turns = Turns(self.home)
+        self.network_turns = Turns(self.home / "networks")
 
     def survey(self, spec: JobSpec, options: DockerOptions) -> DockerFacts:
-        return look.survey(self.daemon, self.settings, spec, options)
+        facts = look.survey(self.daemon, self.settings, spec, options)
+        if spec.image and facts.image is None and (options.pull or facts.pull) != "never":
+            self.images.login(spec.image)  # raises now, before anything is stored, when a key is needed and missing
+        return facts
 
     def plan(self, spec: JobSpec, options: DockerOptions, facts: DockerFacts, attempt: Attempt) -> Plan:
         return render.plan(spec, options, facts, attempt)
@@ -91,6 +96,8 @@ class DockerBackend:
                 return self.started(plan, secrets)
             except DaemonError as error:
                 raise rules.refused(error.what) from error
+            except CredentialError as error:
+                raise Refused(error.what, error.why, error.next) from error
 
     def find_ready(self, attempt: Attempt) -> bool:
         found = self.find(attempt)
@@ -135,17 +142,28 @@ class DockerBackend:
         return container
 
     def network(self, name: str) -> str:
-        """The id of a network that we make when it is not there. Of several of the same name, the oldest."""
-        for _ in range(2):
+        """The id of a network that we make when it is not there.
+
+        Clients that make it at once get several of that name, and a daemon starts nothing in such a one: all but the
+        oldest are removed again, by whoever sees them.
+        """
+        with self.network_turns.taken(name):
+            return self.only_network(name)
+
+    def only_network(self, name: str) -> str:
+        for _ in range(50):
             same = [each for each in self.daemon.get("/networks") if each["Name"] == name]
-            if same:
-                return min(same, key=lambda each: (each["Created"], each["Id"]))["Id"]
-            wanted = {"Name": name, "CheckDuplicate": True, "Driver": "bridge", "Labels": {"tao-toolkit": "true"}}
-            try:
-                self.daemon.ask("POST", "/networks/create", wanted)
-            except DaemonError as error:
-                if error.status != 409:
-                    raise
+            oldest, *others = [each["Id"] for each in sorted(same, key=lambda each: (each["Created"], each["Id"]))] or [
+                ""
+            ]
+            if oldest and not others:
+                return oldest
+            with suppress(DaemonError):
+                if not oldest:
+                    self.daemon.ask("POST", "/networks/create", network_request(name))
+                for each in others:
+                    self.daemon.ask("DELETE", f"/networks/{each}")
+            time.sleep(0.05 if others else 0)
         return name
 
     def start(self, container: Container, plan: Plan, secrets: Mapping[str, str]) -> None:
@@ -342,6 +360,10 @@ class DockerBackend:
     def must_be_here(self, ref: Ref) -> None:
         if ref.endpoint != self.endpoint:
             raise Unreachable(f"The job lives on {ref.endpoint}, this is {self.endpoint}.", "", "Ask from there.")
+
+
+def network_request(name: str) -> dict[str, Any]:
+    return {"Name": name, "CheckDuplicate": True, "Driver": "bridge", "Labels": {"tao-toolkit": "true"}}
 
 
 def delivered(plan: Plan, secrets: Mapping[str, str]) -> list[tuple[str, bytes, int]]:

@@ -3,7 +3,8 @@
 A frame is 8 bytes (stream, size), a timestamp of 31 bytes with its space, and text. The daemon can be asked for frames
 from a time on, no finer; times repeat. Within one stream they never go backwards, so a stream's place is its last time
 and how many frames of that time were read. Across the streams they do go backwards: a long line keeps the time at which
-it began for all its parts.
+it began for all its parts. (Docker 20.10's `local` driver forgets the newline after a line of several parts; a new time
+without one says that it was there.)
 """
 
 from __future__ import annotations
@@ -95,6 +96,8 @@ class Frames:
             if stamp == place.stamp:
                 place.count += 1
             else:
+                if place.unfinished and number in wanted:
+                    found.append(b"\n")
                 place.stamp, place.count = stamp, 1
             place.unfinished = text[-1:] != b"\n"
             if number in wanted:
