@@ -141,7 +141,7 @@ def labels(spec: JobSpec, attempt: Attempt, gpus: list[int], results: str) -> di
         "tao-sdk-job-id": attempt.job_id,
         "tao-sdk-attempt": str(attempt.number),
         "tao-sdk-store": attempt.store_id,
-        "tao-sdk-results": results,
+        "tao-sdk-results": results if results.startswith("/") else "",
         "tao-sdk-gpus": ",".join(map(str, gpus)),
         "tao-sdk-time-limit": f"{spec.time_limit.total_seconds():g}" if spec.time_limit else "",
     }
