@@ -17,7 +17,9 @@ OLD_DRIVER = (
 )
 NO_IMAGE = r"manifest .*(?:not found|unknown)|repository does not exist|No such image|name unknown|pull access denied"
 DENIED = r"unauthorized|authentication required|no basic auth credentials|denied: "
-NO_REGISTRY = r"(?:dial|read) tcp|no such host|i/o timeout|connection re(?:fused|set)|x509|TLS handshake|HTTP response to HTTPS"
+NO_REGISTRY = (
+    r"(?:dial|read) tcp|no such host|i/o timeout|connection re(?:fused|set)|x509|TLS handshake|HTTP response to HTTPS"
+)
 NO_PROGRAM = r"OCI runtime create failed|executable file not found|exec: .*no such file|permission denied: unknown"
 SMALL_SHM = r"Bus error|insufficient shared memory|/dev/shm.*No space|No space left on device.*/dev/shm|SIGBUS"
 NO_SUCH_FILE = in_log(
