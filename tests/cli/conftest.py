@@ -1,90 +1,16 @@
-"""The real command in a process of its own, with a home, a store and a folder of its own."""
+"""A home, a store and a folder of its own for each test; and one with ended jobs for those that only look."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+import logging
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tao_command import TRAINING, Ended, Ran, Tao
 
-TRAINING = "for i in 1 2 3; do echo epoch $i/3 loss 0.$((9 - i)) accuracy 0.$((6 + i)); done"
-COMMAND = [sys.executable, "-m", "tao_sdk.cli.main"]
-
-
-@dataclass(frozen=True)
-class Ran:
-    """How the command ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-    @property
-    def json_lines(self) -> list[Any]:
-        return [json.loads(line) for line in self.out.splitlines()]
-
-    @property
-    def error(self) -> dict[str, str]:
-        return json.loads(self.err)["error"]
-
-
-class Tao:
-    """`tao` as somebody would type it."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        kept = {
-            name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "PYTHONPATH", "VIRTUAL_ENV")
-        }
-        self.env = {**kept, "HOME": str(home), "TAO_SDK_STATE_DIR": str(home / "state"), "COLUMNS": "100"}
-
-    def __call__(self, *args: str, timeout: float = 60, **env: str) -> Ran:
-        done = subprocess.run(
-            [*COMMAND, *args],
-            cwd=self.home,
-            env={**self.env, **env},
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout,
-        )
-        return Ran(done.returncode, done.stdout, done.stderr)
-
-    def bytes(self, *args: str) -> bytes:
-        """What it prints, byte for byte."""
-        return subprocess.run([*COMMAND, *args], cwd=self.home, env=self.env, stdout=subprocess.PIPE, timeout=60).stdout
-
-    def start(self, *args: str, **env: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [*COMMAND, *args],
-            cwd=self.home,
-            env={**self.env, **env},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def write(self, name: str, text: str) -> Path:
-        path = self.home / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-        return path
-
-    def run_detached(self, command: str, *flags: str) -> str:
-        """The id of a job that runs `command`."""
-        ran = self("run", "--json", "--detach", "--gpus", "0", *flags, "--", command)
-        assert ran.code == 0, ran.err
-        return ran.json["id"]
+from tao_sdk.cli.main import run
 
 
 @pytest.fixture
@@ -99,20 +25,29 @@ def tao(tmp_path: Path) -> Iterator[Tao]:
             command("cancel", job["id"], "--grace", "0.1s")
 
 
-@dataclass(frozen=True)
-class Ended:
-    """A store with three jobs that have ended, for tests that only look."""
+@pytest.fixture
+def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    """The command's entry in this process: quicker, for what starts no job."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("TAO_SDK_STATE_DIR", str(tmp_path / "state"))
+    logger = logging.getLogger("tao_sdk")
+    monkeypatch.setattr(logger, "handlers", list(logger.handlers))
+    monkeypatch.setattr(logger, "propagate", True)
 
-    tao: Tao
-    complete: str
-    failed: str
-    canceled: str
+    def tao(*args: str) -> Ran:
+        code = run(list(args))
+        printed = capsys.readouterr()
+        return Ran(code, printed.out, printed.err)
+
+    return tao
 
 
 @pytest.fixture(scope="session")
 def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     tao = Tao(tmp_path_factory.mktemp("ended"))
-    keep = 'mkdir -p "$TAO_RESULTS_DIR/train"; for i in 1 2 3; do echo $i > "$TAO_RESULTS_DIR/train/model_epoch_00$i.pth"; done'
+    keep = 'mkdir "$TAO_RESULTS_DIR/train"; for i in 1 2 3; do echo $i > "$TAO_RESULTS_DIR/train/model_epoch_00$i.pth"; done'
     complete = tao.run_detached(f"{keep}; {TRAINING}", "--name", "good", "--label", "team=vision")
     failed = tao.run_detached("echo before; echo 'CUDA out of memory' >&2; exit 3", "--name", "bad")
     canceled = tao.run_detached("sleep 60", "--name", "stopped")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 
-from conftest import Ended, Tao  # pyright: ignore
+from tao_command import Ended, Tao
 
 
 def test_logs_are_the_jobs_bytes_and_tail_is_their_end(tao: Tao) -> None:
@@ -93,9 +93,7 @@ def test_a_service_stops_watching_when_it_is_told_to(tao: Tao) -> None:
 
 
 def test_a_live_job_is_not_removed_and_an_ended_one_leaves_its_results(tao: Tao) -> None:
-    job = tao.run_detached(
-        'mkdir -p "$TAO_RESULTS_DIR"; echo kept > "$TAO_RESULTS_DIR/kept.txt"; echo written; sleep 60'
-    )
+    job = tao.run_detached('echo kept > "$TAO_RESULTS_DIR/kept.txt"; echo written; sleep 60')
     while not tao("logs", job).out:
         time.sleep(0.1)
     ran = tao("rm", job)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import logging
 import stat
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 import pytest
-from conftest import Tao  # pyright: ignore
+from tao_command import COMMAND, Ran, Tao
 
 from tao_sdk.cli import exit_codes
 from tao_sdk.cli.failure import Detached, tell
+from tao_sdk.cli.log_lines import tell_warnings
 from tao_sdk.model import errors
 from tao_sdk.model.status import Status
 
@@ -85,6 +89,7 @@ def test_a_secret_of_the_environment_is_in_no_error(capsys: pytest.CaptureFixtur
     tell(errors.Unreachable("The server said: bad token tok-0123456789"), [])
     tell(errors.Unreachable("bad tok-9876543210"), ["run", "--env", "OTHER_TOKEN=tok-9876543210"])
     tell(errors.Unreachable("bad tok-5555555555"), ["run", "--env=OTHER_TOKEN=tok-5555555555"])
+    tell(errors.Unreachable("bad tok-7777777777"), ["run", "--secret", "LOGIN", "--env", "LOGIN=tok-7777777777"])
     assert "tok-" not in capsys.readouterr().err
 
 
@@ -130,18 +135,18 @@ def test_an_error_is_told_also_where_its_traceback_cannot_be_kept(
         ("ls", "--label", "novalue"),
     ],
 )
-def test_wrong_usage_ends_with_2_and_few_lines(tao: Tao, args: tuple[str, ...]) -> None:
-    ran = tao(*args)
+def test_wrong_usage_ends_with_2_and_few_lines(typed: Callable[..., Ran], args: tuple[str, ...]) -> None:
+    ran = typed(*args)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("error: ")
     assert len(ran.err.splitlines()) <= 3
-    shown = tao(*args, "--json")
+    shown = typed(*args, "--json")
     assert set(shown.error) == {"code", "message", "cause", "next"}
 
 
-def test_a_verb_that_was_mistyped_is_told_with_what_was_meant(tao: Tao) -> None:
-    assert "Did you mean status?" in tao("statsu").err
-    assert "tao run job.yaml" in tao("job.yaml").err
+def test_a_verb_that_was_mistyped_is_told_with_what_was_meant(typed: Callable[..., Ran]) -> None:
+    assert "Did you mean status?" in typed("statsu").err
+    assert "tao run job.yaml" in typed("job.yaml").err
 
 
 def test_a_state_folder_that_is_not_absolute_is_told(tao: Tao) -> None:
@@ -154,7 +159,7 @@ def test_a_state_folder_that_is_not_absolute_is_told(tao: Tao) -> None:
 def test_a_terminal_without_our_letters_gets_others(tao: Tao, encoding: str) -> None:
     ran = tao("run", "--gpus", "0", "--", "echo é✓", PYTHONIOENCODING=encoding, PYTHONUTF8="0")
     assert ran.code == 0, ran.err
-    assert "Complete in" in ran.out
+    assert "+ Complete in" in ran.out
 
 
 def test_state_file_is_taken_before_and_after_the_verb(tao: Tao) -> None:
@@ -164,3 +169,42 @@ def test_state_file_is_taken_before_and_after_the_verb(tao: Tao) -> None:
     assert tao("ls", "--json").json == []
     assert Path(one).exists()
     assert tao("--state-file", one, "wait", job).code == 0
+
+
+def test_a_warning_of_the_watcher_is_a_line_and_its_traceback_a_private_file(
+    state: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logger = logging.getLogger("tao_sdk")
+    monkeypatch.setattr(logger, "handlers", list(logger.handlers))
+    monkeypatch.setattr(logger, "propagate", True)
+    tell_warnings(printed=True)
+    logger.warning("watching goes on after: %s", "no answer")
+    try:
+        raise ZeroDivisionError("with tok-0123456789")
+    except ZeroDivisionError:
+        logger.exception("watching goes on after an unexpected error")
+    first, second = capsys.readouterr().err.splitlines()
+    [kept] = (state / "crashes").iterdir()
+    assert first == "warning: watching goes on after: no answer"
+    assert second.startswith("warning: watching goes on after an unexpected error")
+    assert str(kept) in second
+    tell_warnings(printed=False)
+    logger.warning("not in the middle of a screen")
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(("args", "code"), [("ls --json", 0), ("status none", 3), ("run --gpus 0 -- exit 3", 1)])
+def test_a_stream_that_the_caller_has_closed_changes_no_exit_code(tao: Tao, closed: str, args: str, code: int) -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND, *args.split()],
+        cwd=tao.home, env=tao.env, capture_output=True, timeout=60,
+    )  # fmt: skip
+    assert (done.returncode, b"Traceback" in done.stdout + done.stderr) == (code, False)
+
+
+def test_an_interrupt_that_python_made_another_error_of_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    error = RuntimeError("Error calling __set_name__")
+    error.__cause__ = KeyboardInterrupt()
+    assert tell(error, ["logs"]) == exit_codes.DETACHED
+    assert "tao ls" in capsys.readouterr().err

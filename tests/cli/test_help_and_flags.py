@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import COMMAND, Ended, Tao  # pyright: ignore
+from tao_command import COMMAND, Ended, Ran, Tao
 
 from tao_sdk.backends.registry import backend_class
 from tao_sdk.cli.flags import SPEC, given
@@ -44,8 +45,8 @@ def test_help_loads_no_verb_and_no_client() -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_has_help_and_json(tao: Tao, verb: str) -> None:
-    ran = tao(verb, "--help")
+def test_every_verb_has_help_and_json(typed: Callable[..., Ran], verb: str) -> None:
+    ran = typed(verb, "--help")
     assert (ran.code, ran.err) == (0, "")
     assert "--json" in ran.out
 
@@ -54,8 +55,8 @@ def test_without_a_verb_help_is_shown(tao: Tao) -> None:
     assert tao().out == tao("--help").out
 
 
-def test_the_version_is_told(tao: Tao) -> None:
-    assert tao("--version").out.startswith("tao 8.")
+def test_the_version_is_told(typed: Callable[..., Ran]) -> None:
+    assert typed("--version").out.startswith("tao 8.")
 
 
 def test_every_field_of_a_job_and_every_option_of_its_platform_is_a_flag_of_run(tao: Tao) -> None:
@@ -117,21 +118,25 @@ def test_the_same_file_can_be_typed_with_another_name_in_the_job(tao: Tao) -> No
         (["stray", "words"], "Got unexpected extra argument"),
     ],
 )
-def test_a_flag_that_makes_no_sense_is_told(tao: Tao, flags: list[str], told: str) -> None:
-    ran = tao("run", *flags, "--", "true")
+def test_a_flag_that_makes_no_sense_is_told(typed: Callable[..., Ran], flags: list[str], told: str) -> None:
+    ran = typed("run", *flags, "--", "true")
     assert (ran.code, ran.out) == (2, "")
     assert told in ran.err
 
 
 def complete(tao: Tao, *words: str) -> list[str]:
-    """What bash offers after these words."""
+    """What bash offers after these words, with `tao` in the path as a program: the script starts it through env."""
+    programs = tao.home / "programs"
+    programs.mkdir(exist_ok=True)
+    (programs / "tao").write_text(f'#!/bin/sh\nexec {" ".join(COMMAND)} "$@"\n')
+    (programs / "tao").chmod(0o755)
     script = f"""
-    tao() {{ {" ".join(COMMAND)} "$@"; }}; export -f tao
-    source <({" ".join(COMMAND)} completion bash | sed 's/ *\\$1)/ tao)/')
+    source <(tao completion bash)
     COMP_WORDS=(tao {" ".join(repr(word) for word in words)}); COMP_CWORD={len(words)}
     _tao_completion tao; printf '%s\\n' "${{COMPREPLY[@]}}"
     """
-    done = subprocess.run(["bash", "-c", script], cwd=tao.home, env=tao.env, capture_output=True, text=True, timeout=60)
+    env = {**tao.env, "PATH": f"{programs}:{tao.env['PATH']}"}
+    done = subprocess.run(["bash", "-c", script], cwd=tao.home, env=env, capture_output=True, text=True, timeout=60)
     return done.stdout.split()
 
 
@@ -143,5 +148,5 @@ def test_bash_completes_verbs_flags_and_job_ids(ended: Ended) -> None:
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_there_is_a_completion_script_for_each_shell(tao: Tao, shell: str) -> None:
-    assert "_TAO_COMPLETE" in tao("completion", shell).out
+def test_there_is_a_completion_script_for_each_shell(typed: Callable[..., Ran], shell: str) -> None:
+    assert "_TAO_COMPLETE" in typed("completion", shell).out

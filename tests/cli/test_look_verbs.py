@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from conftest import COMMAND, Ended, Tao  # pyright: ignore
+from tao_command import COMMAND, Ended, Tao
 
 
 def test_ls_lists_the_newest_first(ended: Ended) -> None:
@@ -92,6 +92,13 @@ def test_results_name_the_best_and_the_newest_checkpoint_and_fetch_copies_them(e
     assert (into / "curve.svg").is_file()
 
 
+def test_results_that_cannot_be_copied_there_are_an_error_that_says_so(ended: Ended, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    ran = ended.tao("results", "--json", ended.complete, "--fetch", str(tmp_path / "taken"))
+    assert (ran.code, ran.error["code"]) == (2, "results.not_written")
+    assert str(tmp_path / "taken") in ran.error["message"]
+
+
 def test_files_tells_what_a_path_is_and_ends_with_3_where_there_is_nothing(ended: Ended) -> None:
     folder = ended.tao("status", "--json", ended.complete).json["results_dir"]
     names = [file["path"].rpartition("/")[2] for file in ended.tao("files", "--json", f"{folder}/train").json["files"]]
@@ -106,6 +113,16 @@ def test_a_closed_pipe_is_quiet(ended: Ended) -> None:
         ["bash", "-c", command], cwd=ended.tao.home, env=ended.tao.env, capture_output=True, text=True
     )
     assert done.stderr == ""
+
+
+def test_a_full_disk_under_the_output_is_told_in_the_systems_words(ended: Ended) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*COMMAND, "ls"], cwd=ended.tao.home, env=ended.tao.env, stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 70
+    assert done.stderr.startswith("error: The system refused: No space left on device.\n")
+    assert len(done.stderr.splitlines()) == 2
 
 
 def test_looking_loads_neither_yaml_nor_rich(ended: Ended) -> None:

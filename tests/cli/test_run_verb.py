@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import time
 
-from conftest import TRAINING, Tao  # pyright: ignore
+from tao_command import TRAINING, Tao
 
 
 def test_a_job_file_runs_to_its_end_and_says_how_it_went(tao: Tao) -> None:
-    tao.write("digits.yaml", f'command: mkdir -p "$TAO_RESULTS_DIR" && {TRAINING}\ngpu_count: 0\n')
+    tao.write("digits.yaml", f'command: echo kept > "$TAO_RESULTS_DIR/kept"; {TRAINING}\ngpu_count: 0\n')
     ran = tao("run", "digits.yaml")
     assert ran.code == 0, ran.err
     lines = ran.out.splitlines()
@@ -131,6 +132,19 @@ def test_a_mistake_in_the_job_file_is_told_with_its_line(tao: Tao) -> None:
 def test_a_mistake_that_is_seen_only_later_is_told_with_its_line_too(tao: Tao) -> None:
     tao.write("job.yaml", "command: x\nenv_vars: {A-B: c}\n")
     assert "job.yaml:2:11: env_vars" in tao("plan", "job.yaml").err
+
+
+def test_a_mistake_that_only_packing_the_job_can_see_is_told_with_its_line(tao: Tao) -> None:
+    tao.write("job.yaml", "command: x -e {config_path}\nspecs: {a: 1}\ninputs: {b.c: {type: file}}\n")
+    assert "job.yaml:3:9: inputs names b.c" in tao("run", "job.yaml").err
+
+
+def test_what_is_worth_knowing_is_told_beside_the_job(tao: Tao) -> None:
+    flags = ("run", "--detach", "--gpus", "0", "--memory", "1g")
+    assert "memory" in tao(*flags, "--", "true").err
+    beside = tao(*flags, "--json", "--", "true").err.splitlines()
+    assert [set(json.loads(line)) <= {"note", "finding"} for line in beside] == [True] * len(beside)
+    assert beside
 
 
 def test_nothing_to_run_and_a_script_in_place_of_a_job_file_are_told(tao: Tao) -> None:

@@ -45,8 +45,8 @@ def scene(*chunks: bytes, job: Job = DIGITS) -> Scene:
     return made
 
 
-def lines(made: Scene, width: int = 80, seconds: float = 1.0) -> list[str]:
-    return [screen.text_of(line) for line in screen.drawn(made, width, seconds)]
+def lines(made: Scene, width: int = 80, at: float = 0.0) -> list[str]:
+    return [screen.text_of(line) for line in screen.drawn(made, width, at)]
 
 
 def test_the_header_tells_each_stage_with_its_size() -> None:
@@ -73,6 +73,11 @@ def test_a_narrow_screen_loses_the_bar_first_then_metrics_and_keeps_the_time_lef
     assert lines(made, 57)[-1] == "epoch 14/20  loss 0.071  accuracy 0.979   70 %  ETA 0:06"
     assert lines(made, 42)[-1] == "epoch 14/20  loss 0.071   70 %  ETA 0:06"
     assert lines(made, 29)[-1] == "epoch 14/20   70 %  ETA 0:06"
+
+
+def test_the_time_left_is_counted_down_between_two_epochs() -> None:
+    made = scene(STARTED, *EPOCHS[:14])
+    assert [lines(made, at=14.0 + second)[-1][-4:] for second in (0, 1, 5, 60)] == ["0:06", "0:05", "0:01", "0:00"]
 
 
 def test_a_narrow_header_keeps_the_stage_that_is_under_way() -> None:

@@ -278,8 +278,8 @@ def test_specs_may_stand_in_a_yaml_or_json_file_beside_the_job_file(read: Read, 
 
 
 def test_a_mistake_in_a_spec_file_is_told_with_that_files_line(read: Read, tmp_path: Path) -> None:
-    (tmp_path / "spec.json").write_text('{\n "a": 1,\n}')
-    with pytest.raises(DocumentError, match=r"spec\.json:3:1: this is not JSON"):
+    (tmp_path / "spec.json").write_text('{\n "a": 1\n "b": 2\n}')
+    with pytest.raises(DocumentError, match=r"spec\.json:3:2: this is not JSON"):
         read("command: x\nspecs: spec.json")
     (tmp_path / "spec.yaml").write_text("a: 1\na: 2")
     with pytest.raises(DocumentError, match=r"spec\.yaml:2:1: a is given a second time"):

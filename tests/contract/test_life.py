@@ -180,6 +180,24 @@ def test_an_infrastructure_failure_is_tried_again_by_a_watcher_and_both_logs_are
         assert client.get_job_logs(job.id) == "attempt 1\nattempt 2\n"
 
 
+def test_a_further_attempt_has_the_folder_environment_and_results_of_the_first_whoever_watches(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, again = tmp_path / "surroundings", f"[ $TAO_ATTEMPT = 2 ] || {{ {place.fails_by_infrastructure}; }}"
+    monkeypatch.setenv("ONLY_WHERE_IT_WAS_SUBMITTED", "yes")
+    with place.client() as client:
+        shown = f"echo $PWD $TAO_RESULTS_DIR $ONLY_WHERE_IT_WAS_SUBMITTED >> {seen}; {again}"
+        job = submit(client, place, shown, retries=2)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.delenv("ONLY_WHERE_IT_WAS_SUBMITTED")
+    with place.client(watch=True) as watcher:
+        watcher.wait(job.id, timeout=60)
+    first, second = seen.read_text().splitlines()
+    assert second == first
+    assert first.split()[1:] == [job.results_dir, "yes"]
+
+
 def test_reading_a_status_never_starts_another_attempt(client: Client, place: Place) -> None:
     job = submit(client, place, place.fails_by_infrastructure, retries=2)
     for _ in range(100):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tao_sdk.client import Client
+from tao_sdk.engine.diagnose import explain
 from tao_sdk.engine.drain import drain
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
@@ -26,3 +29,40 @@ def test_a_drain_that_was_cut_short_repeats_no_byte(tmp_path: Path, monkeypatch:
         assert client.engine.log_copies.read(row.attempt, 0, size) == b"".join(
             f"{n}\n".encode() for n in range(1, 1001)
         )
+
+
+@pytest.fixture
+def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+    monkeypatch.chdir(tmp_path)
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TAO_SDK_STATE_DIR": str(tmp_path / "state")}
+    with Client(settings=Settings(environ)) as client:
+        yield client
+
+
+@pytest.mark.parametrize("lines", [0, 1, 2, 5, 6, 100])
+@pytest.mark.parametrize("ending", [b"", b"\n"])
+def test_the_tail_of_a_kept_log_is_right_across_the_pieces_it_is_kept_in(
+    client: Client, lines: int, ending: bytes
+) -> None:
+    job = client.submit(JobSpec(command="true", gpu_count=0), "local").job
+    client.wait(job.id, timeout=30)
+    client.engine.log_copies.segment_size = 7
+    log = b"one\ntwo words\n\nfour\nfive" + ending
+    row = client.store.attempt(job.id)
+    client.engine.log_copies.append(row.attempt, log)
+    client.engine.backend_of(job).release(client.engine.ref_of(job) or pytest.fail("it has a place"))
+    last = log.splitlines(keepends=True)[-lines:] if lines else []
+    assert b"".join(client.follow_logs(job.id, tail=lines, follow=False)) == b"".join(last)
+
+
+def test_a_diagnosis_shows_the_start_and_the_end_of_a_line_as_long_as_the_log(client: Client) -> None:
+    command = "printf 'begin '; head -c 30000000 /dev/zero | tr '\\0' x; printf ' end'; exit 3"
+    job = client.submit(JobSpec(command=command, gpu_count=0), "local").job
+    client.wait(job.id, timeout=30)
+    tracemalloc.start()
+    found = explain(client.engine, client.get_job(job.id))
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.evidence.endswith("x end")
+    assert len(found.evidence) < 2000
+    assert most < 8_000_000

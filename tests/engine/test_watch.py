@@ -128,6 +128,20 @@ def test_a_callback_that_hangs_or_raises_holds_up_no_other_job(client: Client) -
     assert fired.wait(10)
 
 
+def test_a_callback_that_has_begun_is_finished_before_the_client_closes(client: Client) -> None:
+    begun, finished = threading.Event(), threading.Event()
+
+    def slow(job: object) -> None:
+        begun.set()
+        time.sleep(0.5)
+        finished.set()
+
+    with Client(settings=client.settings) as second:
+        run(second, "true", hooks={"on_complete": slow})
+        assert begun.wait(20)
+    assert finished.is_set()
+
+
 def test_a_milestone_is_not_missed_between_two_looks(client: Client) -> None:
     seen: list[int] = []
     job = run(

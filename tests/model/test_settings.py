@@ -46,3 +46,9 @@ def test_the_state_folder_follows_the_documented_order(tmp_path: Path) -> None:
 def test_a_relative_state_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not absolute"):
         _ = settings(tmp_path, TAO_SDK_STATE_DIR="state").state_dir
+
+
+def test_a_relative_folder_in_an_xdg_variable_is_ignored_as_its_specification_says(tmp_path: Path) -> None:
+    relative = settings(tmp_path, XDG_STATE_HOME="state", XDG_CONFIG_HOME="config")
+    assert relative.state_dir == tmp_path / ".local/state/tao"
+    assert relative.config_dir == tmp_path / ".config/tao"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tao_sdk.model.errors import SpecError
-from tao_sdk.model.secrets import Redactor, Secret, SecretRef, split_secrets
+from tao_sdk.model.secrets import Redactor, Secret, SecretRef, is_secret_name, split_secrets
 from tao_sdk.model.spec import JobSpec, dns_label, mint_id, read_spec, stored_spec
 from tao_sdk.model.units import format_duration, parse_duration, parse_size
 
@@ -26,11 +26,19 @@ from tao_sdk.model.units import format_duration, parse_duration, parse_size
         ({"command": "true", "time_limit": 0}, "time_limit is 0"),
         ({"command": "true", "memory": "lots"}, "memory is 'lots'; it must be a size such as 512m"),
         ({"command": "true", "mode": "yaml"}, "mode is 'yaml'; it must be one of config, args, passthrough."),
-        ({"command": "true", "labels": ["a"]}, "labels is ['a']; it must be a mapping of names to texts."),
+        ({"command": "true", "labels": ["a"]}, "labels is a list; it must be a mapping of names to texts."),
         ({"command": "true", "env_vars": {"A B": "1"}}, "env_vars has the name 'A B'"),
         ({"command": "true", "env_vars": {"A": "\0"}}, "contains a NUL byte"),
+        ({"command": "echo \udcff"}, "command contains bytes that are not UTF-8"),
+        ({"command": "true", "name": "\udcff"}, "name contains bytes that are not UTF-8"),
+        ({"command": "true", "labels": {"\udcff": "x"}}, "labels contains bytes that are not UTF-8"),
         ({"command": "true", "specs": {}, "args": {}}, "both specs and args are given"),
         ({"command": "true", "hooks": {"on_compleet": "x"}}, "Did you mean on_complete?"),
+        ({"command": "true", "hooks": {"on_error": {"a": "b"}}}, "hooks.on_error is {'a': 'b'}; it must be a command"),
+        ({"command": "true", "hooks": {"on_error": []}}, "hooks.on_error is []"),
+        ({"command": "true", "hooks": {"on_error": ["echo", 1]}}, "hooks.on_error is ['echo', 1]"),
+        ({"command": "true", "hooks": {"on_error": "a\0b"}}, "hooks.on_error is"),
+        ({"command": "true", "hooks": {"on_error": " "}}, "hooks.on_error is ' '"),
         ({"command": "true", "cpus": float("inf")}, "cpus is inf"),
     ],
 )
@@ -71,6 +79,17 @@ def test_durations_and_sizes_as_people_write_them() -> None:
 
 def test_no_form_of_a_secret_shows_its_value() -> None:
     assert "hunter22" not in repr(Secret("hunter22")) + str(Secret("hunter22")) + f"{Secret('hunter22')}"
+
+
+def test_a_name_is_secret_by_its_words_but_for_the_few_that_are_known_not_to_be() -> None:
+    assert all(map(is_secret_name, ("NGC_KEY", "hf_token", "DB_PASSWORD", "AWS_SECRET_ACCESS_KEY")))
+    assert not any(map(is_secret_name, ("SSH_KEY_PATH", "TOKENIZERS_PARALLELISM", "PATH", "S3_BUCKET_NAME")))
+
+
+def test_a_variable_that_holds_a_secret_among_others_is_secret_too() -> None:
+    plain, values = split_secrets({"URL": "https://me:hunter22@host", "GIT_TOKEN": "hunter22", "N": "1"})
+    assert plain == {"URL": SecretRef("URL"), "GIT_TOKEN": SecretRef("GIT_TOKEN"), "N": "1"}
+    assert values == {"URL": "https://me:hunter22@host", "GIT_TOKEN": "hunter22"}
 
 
 def test_the_longest_secret_is_replaced_first() -> None:

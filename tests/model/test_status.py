@@ -50,6 +50,9 @@ def test_an_end_after_a_cancel_is_canceled_unless_the_command_had_succeeded() ->
     assert advance(asked, seen(Phase.FAILED, exit_code=143)).status is Status.CANCELED
     assert advance(asked, seen(Phase.SUCCEEDED, exit_code=0)).status is Status.COMPLETE
     assert advance(asked, seen(Phase.RUNNING)).status is Status.RUNNING
+    once = advance(asked, seen(Phase.ABSENT))
+    assert advance(once, seen(Phase.ABSENT), Outcome(True, 143)).status is Status.CANCELED
+    assert advance(once, seen(Phase.ABSENT), Outcome(True, 0)).status is Status.COMPLETE
 
 
 @given(

@@ -320,3 +320,10 @@ def test_a_closed_store_says_so(path: Path) -> None:
 def test_a_job_is_shown_as_json_from_the_store(store: Store) -> None:
     job = add(store, "digits-a1", labels={"team": "vision"}, progress={"epoch": 1}, backend_details={"pid": 1})
     assert json.loads(json.dumps(store.get(job.id).to_json())) == job.to_json()
+
+
+@pytest.mark.parametrize("words", ["", "%", "_", "no such job", "\udcff", "\0"])
+def test_what_cannot_be_the_name_of_a_job_is_not_found(store: Store, words: str) -> None:
+    add(store, "digits-a1")
+    with pytest.raises(JobNotFound):
+        store.get(words)

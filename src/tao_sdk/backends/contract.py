@@ -91,6 +91,13 @@ class Backend(Protocol):
         """Everything that submit will do. Pure: no I/O, clock, randomness or environment."""
         ...
 
+    def plan_again(self, last: Plan, spec: JobSpec, options: Any, attempt: Attempt) -> Plan:
+        """The plan of a further attempt: with the results and the surroundings of `last`, whoever asks for it from where.
+
+        The place may be looked at again, it may be different by now.
+        """
+        ...
+
     def check(self, plan: Plan, facts: Any) -> list[Finding]:
         """Would it run? Pure. A full machine is a warning, a missing path an error."""
         ...

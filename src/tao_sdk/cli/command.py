@@ -40,6 +40,9 @@ def command(
             out = Output(as_json)
             if "client" not in inspect.signature(verb).parameters:
                 return verb(out=out, **given)
+            from tao_sdk.cli.log_lines import tell_warnings
+
+            tell_warnings(printed=name == "watch" and not as_json)
             with open_client(state_file, watch=watches and not given.get("detach")) as client:
                 return verb(client=client, out=out, **given)
 

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 
 import click
@@ -30,7 +31,7 @@ class Detached(Exception):
 
 def tell(error: BaseException, argv: list[str]) -> int:
     """Say what went wrong on stderr; the exit code."""
-    if isinstance(error, KeyboardInterrupt):
+    if is_interrupt(error):
         error = Detached("Interrupted.", "tao ls")
     if isinstance(error, Detached):
         print(f"\n{error.what} Come back: {error.back}", file=sys.stderr)
@@ -39,6 +40,11 @@ def tell(error: BaseException, argv: list[str]) -> int:
     redact = Redactor.of(secrets_around(argv))
     print(redact(as_json(told) if wants_json(argv) else as_lines(told)), file=sys.stderr)
     return code
+
+
+def is_interrupt(error: BaseException | None) -> bool:
+    """Ctrl-C, also where Python has made another error of it (while a class was being made, for one)."""
+    return error is not None and (isinstance(error, KeyboardInterrupt) or is_interrupt(error.__cause__))
 
 
 def as_told(error: BaseException, argv: list[str]) -> tuple[TaoError, int]:
@@ -71,21 +77,24 @@ def wants_json(argv: list[str]) -> bool:
 
 
 class Bug(TaoError):
-    """An error that nobody foresaw: this program's fault, not the caller's."""
+    """An error that nobody foresaw: this program's fault, or a system that refuses what it should not."""
 
     code = "bug"
 
 
 def bug(error: BaseException, argv: list[str]) -> Bug:
     """Keep the traceback in a private file and name the file. The text of the error may hold anything, so it is not printed."""
-    what = f"tao met an error of its own ({type(error).__name__})."
+    what, do = f"tao met an error of its own ({type(error).__name__}).", "Please report it with this file:"
+    if isinstance(error, OSError) and error.strerror:
+        about = f" ({error.filename})" if error.filename else ""
+        what, do = f"The system refused: {error.strerror}{about}.", "What was being done is in"
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     command = " ".join(shlex.quote(word) for word in argv)
     try:
         path = keep(Redactor.of(secrets_around(argv))(f"tao {command}\n\n{text}"))
     except OSError as unwritable:
-        return Bug(what, f"Its traceback could not be kept: {unwritable.strerror}.")
-    return Bug(what, "", f"Please report it with this file: {path}")
+        return Bug(what, f"The details could not be kept: {unwritable.strerror}.")
+    return Bug(what, "", f"{do} {path}")
 
 
 def keep(text: str) -> Path:
@@ -102,9 +111,11 @@ def secrets_around(argv: list[str]) -> Iterator[str]:
     settings = Settings.load()
     for source in (settings.environ, env_file(settings)):
         yield from (value for name, value in source.items() if is_secret_name(name))
+    marked = {name for flag, name in pairwise(argv) if flag in ("--secret", "--secrets")}
     for word in argv:
         parts = word.split("=")
-        yield from ("=".join(parts[index + 1 :]) for index, name in enumerate(parts[:-1]) if is_secret_name(name))
+        secret = [index for index, name in enumerate(parts[:-1]) if is_secret_name(name) or name in marked]
+        yield from ("=".join(parts[index + 1 :]) for index in secret)
 
 
 def env_file(settings: Settings) -> Mapping[str, str]:

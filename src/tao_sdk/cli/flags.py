@@ -6,7 +6,6 @@ Here: how a field becomes a flag, and what was typed becomes a plain value. What
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ import click
 
 from tao_sdk.model.errors import UsageError
 from tao_sdk.model.fields import FieldError, Kind, read_settings, settings_of
+from tao_sdk.model.settings import Settings
 
 Fields = Mapping[str, "dataclasses.Field[Any]"]
 
@@ -114,13 +114,15 @@ def pairs(flag: str, typed: Iterable[str]) -> dict[str, str]:
 
 
 def environment(name: str) -> str:
-    if name not in os.environ:
+    """What `--env NAME` alone means: the caller's value, an empty one too."""
+    environ = Settings.load().environ
+    if name not in environ:
         raise UsageError(
             f"--env {name} takes its value from the environment, where {name} is not set.",
             "",
             f"Set it, or write --env {name}=VALUE.",
         )
-    return os.environ[name]
+    return environ[name]
 
 
 class Typed(NamedTuple):
@@ -171,7 +173,7 @@ TYPED: Mapping[str, Typed] = {
     "specs": Typed("FILE", False, mapping_in),
     "args": Typed("NAME=VALUE", True, arguments),
     "inputs": Typed("NAME=PATH", True, partial(pairs, "--inputs")),
-    "outputs": Typed("PATH", True, outputs),
+    "outputs": Typed("PATH|KEY=TYPE", True, outputs),
     "files": Typed("[IN-THE-JOB=]PATH", True, files),
     "mounts": Typed("SRC:DST[:ro]", True, list),
     "hooks": Typed("NAME=COMMAND", True, partial(pairs, "--hooks")),

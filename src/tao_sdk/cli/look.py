@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tao_sdk.cli import exit_codes, show
-from tao_sdk.cli.command import command, job_argument, jobs_argument, one_or_list, platform_option
+from tao_sdk.cli.command import JobId, command, job_argument, jobs_argument, one_or_list, platform_option
 from tao_sdk.cli.failure import Detached
 from tao_sdk.cli.flags import pairs
 from tao_sdk.model.clock import utc_now
@@ -84,7 +84,7 @@ def status(client: Client, out: Output, jobs: tuple[str, ...]) -> int:
 
 
 @command("events")
-@click.argument("job", required=False)
+@click.argument("job", required=False, type=JobId())
 @click.option("--since", type=click.IntRange(0), default=0, metavar="N", help="Only events after number N.")
 @click.option("--follow", "-f", is_flag=True, help="Go on with what happens from now on; of a job, until it has ended.")
 def events(client: Client, out: Output, job: str | None, since: int, follow: bool) -> None:

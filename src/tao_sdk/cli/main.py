@@ -72,7 +72,7 @@ def print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 )
 @click.pass_context
 def tao(ctx: click.Context, state_file: str | None) -> None:
-    """Run GPU training containers the same way on a local process, Docker, Kubernetes, SLURM, Brev and Lepton.
+    """Run training jobs, and lose no job, log or result. In this version jobs run on this machine (platform local).
 
     \b
       tao run job.yaml                       run it and watch
@@ -86,11 +86,13 @@ def tao(ctx: click.Context, state_file: str | None) -> None:
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """What the script `tao` and `python -m tao_sdk.cli.main` run."""
+    stand_in_for_closed_streams()
     code = run(list(sys.argv[1:] if argv is None else argv))
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        code = nobody_reads()
+    except OSError:
+        gone = nobody_reads()
+        code = code or gone
     raise SystemExit(code)
 
 
@@ -117,6 +119,13 @@ def invoke(argv: list[str]) -> int:
     with tao.make_context("tao", argv or ["--help"]) as context:
         result: Any = tao.invoke(context)
     return result if isinstance(result, int) else exit_codes.DONE
+
+
+def stand_in_for_closed_streams() -> None:
+    """Where the caller has closed a stream (`>&-`), the next file that is opened would get its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
 def speak_any_language() -> None:

@@ -34,8 +34,8 @@ class Output:
 
     @property
     def screen(self) -> bool:
-        """Whether lines can be drawn over."""
-        return self.terminal and os.environ.get("TERM") != "dumb"
+        """Whether lines can be drawn over, with bars and curves in them."""
+        return self.terminal and os.environ.get("TERM") != "dumb" and "utf" in sys.stdout.encoding.lower()
 
     @property
     def width(self) -> int | None:
@@ -45,7 +45,7 @@ class Output:
     def line(self, text: str = "") -> None:
         """A line for people; nothing with --json."""
         if not self.json:
-            print(text, flush=True)
+            print(spelled(text, sys.stdout.encoding), flush=True)
 
     def lines(self, lines: Iterable[str]) -> None:
         for line in lines:
@@ -57,6 +57,13 @@ class Output:
             return
         shown = textwrap.fill(text, shutil.get_terminal_size((80, 24)).columns) if sys.stderr.isatty() else text
         print(click.style(shown, dim=True) if has_color(sys.stderr) else shown, file=sys.stderr, flush=True)
+
+    def aside(self, text: str, value: Any) -> None:
+        """What is worth knowing and no result: a line on stderr, with --json an object there."""
+        if self.json:
+            print(json.dumps(value), file=sys.stderr, flush=True)
+        else:
+            self.note(text)
 
     def object(self, value: Any) -> None:
         """The one JSON value of a command; nothing without --json."""
@@ -87,6 +94,14 @@ class Output:
     def _with_colors(self, line: str) -> str:
         words = [word for word in line.split() if word in COLORS]
         return line.replace(words[0], self.status(words[0]), 1) if words and self.color else line
+
+
+# What stands for our signs where the terminal's encoding has no letters for them.
+SPELLED = str.maketrans({"▸": ">", "✓": "+", "✗": "x", "■": "#", "·": "-", "…": "~"})
+
+
+def spelled(text: str, encoding: str) -> str:
+    return text if "utf" in encoding.lower() else text.translate(SPELLED)
 
 
 def has_color(stream: TextIO) -> bool:

@@ -42,6 +42,7 @@ def results(client: Client, out: Output, job: str, fetch: Path | None) -> None:
 
 
 def fetched(client: Client, out: Output, job_id: str, left: Results, into: Path) -> list[Path]:
+    from tao_sdk.client.results import writing
     from tao_sdk.model.curve import curve_svg
 
     def told(name: str, size: int) -> None:
@@ -49,8 +50,9 @@ def fetched(client: Client, out: Output, job_id: str, left: Results, into: Path)
 
     copied = client.fetch_results(job_id, into, on_file=told)
     if len(left.progress.history) > 1:
-        into.mkdir(parents=True, exist_ok=True)
-        (into / "curve.svg").write_text(curve_svg(left.progress), encoding="utf-8")
+        with writing(into):
+            into.mkdir(parents=True, exist_ok=True)
+            (into / "curve.svg").write_text(curve_svg(left.progress), encoding="utf-8")
     return copied
 
 

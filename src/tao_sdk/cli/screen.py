@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tao_sdk.cli import show
 from tao_sdk.model.job import Job
@@ -40,6 +40,8 @@ class Scene:
     warnings: list[str] = field(default_factory=list[str])
     tail: deque[str] = field(default_factory=lambda: deque[str](maxlen=TAIL))
     attempt: int = 1
+    began: float = 0.0  # by the same steady clock as `at` below
+    told: float = 0.0  # when the time left was last told
     _events: EventFilter = field(default_factory=EventFilter)
     _reader: ProgressReader = field(default_factory=ProgressReader)
     _open_line: bytes = b""
@@ -54,7 +56,9 @@ class Scene:
         for event in events:
             self._tell(event)
         self._keep_tail(own)
-        return self._reader.feed(own, at)
+        epochs = self._reader.feed(own, at)
+        self.told = at if epochs and at is not None else self.told
+        return epochs
 
     def end(self, at: float | None = None) -> list[Progress]:
         """No more of the log will come."""
@@ -62,11 +66,17 @@ class Scene:
         self._keep_tail(own)
         return self._reader.feed(own, at)
 
-    def look(self, job: Job) -> None:
-        """Take what is known of the job now. A new attempt starts from its first stage."""
+    @property
+    def hears_epochs(self) -> bool:
+        """Whether the log tells how far the training is; else the job's status file may."""
+        return self._reader.progress.epoch > 0
+
+    def look(self, job: Job) -> list[Progress]:
+        """Take what is known of the job now, and what it adds to the log. A new attempt starts from its first stage."""
         if job.attempt != self.job.attempt:
             self.stages, self.stage, self.attempt = {}, "", job.attempt
-        self.job = job
+        before, self.job = self.progress, job
+        return [self.progress] if not self.hears_epochs and self.progress.epoch > before.epoch else []
 
     def _tell(self, event: Event) -> None:
         if event.name == "stage":
@@ -195,18 +205,26 @@ def length(line: Line) -> int:
     return len(text_of(line))
 
 
-def drawn(scene: Scene, width: int, seconds: float) -> list[Line]:
+def drawn(scene: Scene, width: int, at: float) -> list[Line]:
     """The whole screen: where the job is, how far it is, and until it tells that, what it prints."""
     lines = [
         fit(header(scene, width), width),
         *(fit([("  ! ", "yellow"), (text, "")], width) for text in scene.warnings[-2:]),
     ]
     if scene.progress.epoch:
-        return [*lines, fit(progress_line(scene.progress, width), width)]
+        return [*lines, fit(progress_line(counted_down(scene.progress, at - scene.told), width), width)]
     if scene.job.status.terminal:
         return lines
     printed = [fit([("  ", ""), (line, "dim")], width) for line in scene.tail]
+    seconds = max(at - scene.began, 0)
     return [*lines, *printed, fit([(f"{spinner(seconds)} {format_clock(seconds)}", "dim")], width)]
+
+
+def counted_down(progress: Progress, seconds: float) -> Progress:
+    """The progress, with the time left less the `seconds` since it was told."""
+    if progress.eta_seconds is None:
+        return progress
+    return replace(progress, eta_seconds=max(progress.eta_seconds - max(seconds, 0), 0))
 
 
 def spinner(seconds: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 import shlex
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +27,7 @@ from tao_sdk.model.spec import JobSpec, read_spec
 
 if TYPE_CHECKING:
     from tao_sdk.client.client import Client
-    from tao_sdk.engine.submit import Planned
+    from tao_sdk.engine.prepare import Planned
     from tao_sdk.model.job import Job
 
 DEFAULT_PLATFORM = "local"
@@ -48,13 +49,16 @@ class Submitting(click.Command):
         record = options_class(ctx.meta.get("tao.platform", DEFAULT_PLATFORM))
         return [*own, *flags(JobSpec, SPEC), *(flags(record, OPTION, OWN_FLAGS) if record else [])]
 
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [*super().collect_usage_pieces(ctx), "[-- COMMAND ...]"]
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         groups: dict[str, list[tuple[str, str]]] = {"Options": [], "What to run": [], "How to run it": []}
         groups[(how := f"How to run it on {ctx.meta['tao.platform']}")] = groups.pop("How to run it")
         for param in self.get_params(ctx):
             name = param.name or ""
             group = "What to run" if name.startswith(SPEC) else how if name.startswith(OPTION) else "Options"
-            if record := param.get_help_record(ctx):
+            if isinstance(param, click.Option) and (record := param.get_help_record(ctx)):
                 groups[group].append(record)
         for title, records in groups.items():
             if records:
@@ -152,10 +156,12 @@ def run(
 ) -> int:
     """Run a job file, or the command after --, and watch it until it has ended. Flags win over the job file.
 
+    A flag that takes a list, or NAME=VALUE, may be given several times.
+
     \b
       tao run job.yaml
-      tao run job.yaml --platform slurm --gpus 8 --time-limit 4h
-      tao run --image nvcr.io/nvidia/pytorch:24.01-py3 -- python -c 'print(1)'
+      tao run job.yaml --gpus 2 --time-limit 4h
+      tao run --name try-1 --files train.py -- python train.py
 
     Ctrl-C leaves the job running, and says how to come back.
     """
@@ -166,9 +172,9 @@ def run(
     except SpecError as error:
         raise wanted.located(error) from None
     for finding in submission.findings:
-        out.note(show.finding(finding))
+        out.aside(show.finding(finding), {"finding": finding.to_json()})
     for note in submission.notes:
-        out.note(f"note: {note}")
+        out.aside(f"note: {note}", {"note": note})
     return detached(out, submission.job) if detach else watched(client, out, submission.job)
 
 
@@ -182,6 +188,7 @@ def detached(out: Output, job: Job) -> int:
 def watched(client: Client, out: Output, job: Job) -> int:
     from tao_sdk.cli.watching import ended_with_events, ended_with_screen
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be told to end is to detach, too
     try:
         ended = (ended_with_events if out.json else ended_with_screen)(client, out, job)
     except KeyboardInterrupt:

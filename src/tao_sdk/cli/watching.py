@@ -6,6 +6,7 @@ On a terminal the scene is drawn in place, several times a second; elsewhere, wh
 from __future__ import annotations
 
 import queue
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 TICK_SECONDS = 0.1
 LOOK_SECONDS = 0.5  # at the store; the watcher asks the backend, as often as is polite there
+SLOWEST_SECONDS = 5.0
+LAST_WORDS_SECONDS = 10.0  # how long the log of an ended job is waited for
 UNBOUNDED = 10_000  # columns, where lines may be as long as they like
 CURVE = "curve.svg"
 
@@ -43,35 +46,40 @@ class LogFeed:
     def __init__(self, client: Client, job_id: str) -> None:
         self._pieces: queue.Queue[bytes | None] = queue.Queue(maxsize=64)
         self.over = False
+        self._heard = time.monotonic()
         threading.Thread(target=self._read, args=(client, job_id), name="tao-log", daemon=True).start()
 
     def _read(self, client: Client, job_id: str) -> None:
         try:
             for chunk in client.follow_logs(job_id, events=True):
                 self._pieces.put(chunk)
-        except TaoError:
-            pass  # the end of the job is told by its status; its log can be asked for again
+        except (TaoError, sqlite3.ProgrammingError):
+            pass  # the job's status tells its end; a closed store is somebody's Ctrl-C
         finally:
             self._pieces.put(None)
 
+    def silent_for(self, seconds: float) -> bool:
+        return time.monotonic() - self._heard > seconds
+
     def take(self) -> Iterator[bytes]:
         """What has come since the last call; waits a tick for it."""
-        wait: float | None = TICK_SECONDS
-        for _ in range(64):
+        if self.over:
+            time.sleep(TICK_SECONDS)
+        while not self.over:
             try:
-                piece = self._pieces.get(timeout=wait) if wait else self._pieces.get_nowait()
+                piece = self._pieces.get(timeout=TICK_SECONDS)
             except queue.Empty:
                 return
-            if piece is None:
-                self.over = True
+            self.over, self._heard = piece is None, time.monotonic()
+            if piece is not None:
+                yield piece
+            if self._pieces.empty():
                 return
-            wait = None
-            yield piece
 
 
 def ended_with_screen(client: Client, out: Output, job: Job) -> Job:
     """Draw the job until it has ended, then how it ended; the job as it then is."""
-    scene = Scene(job)
+    scene = Scene(job, began=time.monotonic())
     drawing = live_screen(out) if out.screen else plain_lines(out)
     with drawing as draw:
         follow(client, scene, draw)
@@ -80,19 +88,36 @@ def ended_with_screen(client: Client, out: Output, job: Job) -> Job:
 
 
 def follow(client: Client, scene: Scene, draw: Draw) -> None:
-    """Feed the scene until the job has ended and its log has been read."""
-    feed, looked = LogFeed(client, scene.job.id), 0.0
+    """Feed the scene until the job has ended and its log has been read, or says nothing more."""
+    feed, looks = LogFeed(client, scene.job.id), Looks()
     draw(scene, [])
-    while not (feed.over and scene.job.status.terminal):
+    while not (scene.job.status.terminal and (feed.over or feed.silent_for(LAST_WORDS_SECONDS))):
         epochs = [epoch for chunk in feed.take() for epoch in scene.see(chunk, time.monotonic())]
-        if feed.over:
-            scene.look(client.get_job(scene.job.id))
-            time.sleep(TICK_SECONDS)
-        elif time.monotonic() - looked > LOOK_SECONDS:
-            scene.look(client.get_job(scene.job.id, look=False))
-            looked = time.monotonic()
+        if looks.due(asking=feed.over):
+            epochs += scene.look(known(client, scene, asking=feed.over))
         draw(scene, epochs)
     draw(scene, scene.end(time.monotonic()))
+
+
+def known(client: Client, scene: Scene, asking: bool) -> Job:
+    """The job as it is now; with its status file read where its log tells no epochs."""
+    job = client.get_job(scene.job.id, look=asking)
+    return job if scene.hears_epochs or job.started is None else client.refresh_progress(job)
+
+
+class Looks:
+    """When to look again. At the store often; at the backend itself, where no log tells of the end, ever less often."""
+
+    def __init__(self) -> None:
+        self.next, self.wait = 0.0, TICK_SECONDS
+
+    def due(self, asking: bool) -> bool:
+        now = time.monotonic()
+        if now < self.next and not (asking and self.wait == TICK_SECONDS):
+            return False
+        self.wait = min(self.wait * 1.5, SLOWEST_SECONDS) if asking else TICK_SECONDS
+        self.next = now + (self.wait if asking else LOOK_SECONDS)
+        return True
 
 
 @contextmanager
@@ -114,11 +139,10 @@ def live_screen(out: Output) -> AbstractContextManager[Draw]:
 
     @contextmanager
     def drawing() -> Generator[Draw]:
-        began = time.monotonic()
         with Live(console=console, auto_refresh=False, transient=False) as live:
 
             def draw(scene: Scene, _: list[Progress]) -> None:
-                lines = screen.drawn(scene, console.width, time.monotonic() - began)
+                lines = screen.drawn(scene, console.width, time.monotonic())
                 live.update(Group(*map(rich_text, lines)), refresh=True)
 
             yield draw

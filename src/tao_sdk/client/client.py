@@ -15,7 +15,7 @@ from typing import Any
 from tao_sdk.backends.contract import Files, LogRequest
 from tao_sdk.backends.registry import backend_class, platforms
 from tao_sdk.client import results
-from tao_sdk.engine import cancel, diagnose, hooks, progress, submit
+from tao_sdk.engine import cancel, diagnose, hooks, prepare, progress, submit
 from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.logs import LogView, read
@@ -38,7 +38,10 @@ class Client:
     """The jobs of one store, whatever they run on. Cheap to make; safe to use from several threads.
 
     With `watch`, a thread carries the live jobs to their end (retries, hooks) for as long as the client is open.
+    `platform` is the one that is meant where none is named; "" means all of them for jobs, and local for paths.
     """
+
+    platform = ""
 
     def __init__(
         self,
@@ -46,8 +49,10 @@ class Client:
         *,
         settings: Settings | None = None,
         watch: bool = False,
+        poll_interval: float | None = None,
         epoch_milestone_interval: int = hooks.MILESTONE,
     ) -> None:
+        self.poll_interval = poll_interval
         self.settings = settings or Settings.load()
         stored = open_engine_store(state_file, self.settings.state_dir)
         self.engine = Engine(self.settings, stored.store, stored.keyring, stored.log_copies)
@@ -84,7 +89,7 @@ class Client:
     ) -> submit.Submission:
         """Hand a job over. Raises SpecError, Refused, CredentialError, Unreachable: then nothing was started."""
         callables, stored = hooks.split(spec.hooks)
-        request = submit.Request(replace(spec, hooks=stored), platform, dict(options or {}), parent)
+        request = prepare.Request(replace(spec, hooks=stored), platform, dict(options or {}), parent)
         submission = submit.submit(self.engine, request)
         if callables:
             self._callbacks.of_job[submission.job.id] = callables
@@ -92,9 +97,9 @@ class Client:
             self._start_watching()
         return submission
 
-    def plan(self, spec: JobSpec, platform: str, options: Mapping[str, Any] | None = None) -> submit.Planned:
+    def plan(self, spec: JobSpec, platform: str, options: Mapping[str, Any] | None = None) -> prepare.Planned:
         """What `submit` would send, and what the checks say to it. Nothing is sent and nothing is stored."""
-        return submit.prepare(self.engine, submit.Request(spec, platform, dict(options or {})))
+        return prepare.prepare(self.engine, prepare.Request(spec, platform, dict(options or {})))
 
     def options_class(self, platform: str) -> type[Any]:
         return backend_class(platform).Options
@@ -124,9 +129,10 @@ class Client:
         look: bool = True,
     ) -> list[Job]:
         """Newest first. The live ones are looked at first, in one query per endpoint."""
+        where = platform or self.platform or None
         if look:
-            self._look(self.store.live(platform))
-        return self.store.list(statuses=statuses, platform=platform, labels=labels or {}, parent=parent, limit=limit)
+            self._look(self.store.live(where))
+        return self.store.list(statuses=statuses, platform=where, labels=labels or {}, parent=parent, limit=limit)
 
     def events(self, job: str | None = None, since: int = 0, follow: bool = False) -> Iterator[Event]:
         """What happened after sequence number `since`, in order; with follow, without end or until the job has ended."""
@@ -236,7 +242,7 @@ class Client:
 
     def watch(self, stop: threading.Event | None = None) -> None:
         """Carry the live jobs to their end, in this thread; returns when none is live, or `stop` is set."""
-        Watcher(self.engine, self._callbacks, stop or self._stop).run()
+        Watcher(self.engine, self._callbacks, stop or self._stop, self.poll_interval).run()
 
     def _start_watching(self) -> None:
         if self._watching is None or not self._watching.is_alive():
@@ -279,14 +285,14 @@ class Client:
     def check_path(self, remote_path: str, platform: str | None = None) -> bool:
         """True when it is there, as the backend sees it. Raises Unreachable when that could not be seen."""
         try:
-            self.files(platform or "local").stat(results.backend_path(remote_path))
+            self.files(platform or self.platform or "local").stat(results.backend_path(remote_path))
         except PathNotFound:
             return False
         return True
 
     def list_path(self, remote_path: str, platform: str | None = None) -> list[str]:
         """The names in a folder, sorted. Raises PathNotFound, Unreachable."""
-        found = self.files(platform or "local").list(results.backend_path(remote_path))
+        found = self.files(platform or self.platform or "local").list(results.backend_path(remote_path))
         return sorted(stat.path.rstrip("/").rpartition("/")[2] for stat in found)
 
 

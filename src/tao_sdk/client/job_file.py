@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -47,7 +48,8 @@ class JobFile:
 
     def located(self, error: SpecError) -> SpecError:
         """The error with the place of the field that it names, where this file has it."""
-        place = self.places.get(error.field) if isinstance(error, FieldError) else None
+        named = error.field if isinstance(error, FieldError) else re.split(r"\W", error.what, maxsplit=1)[0]
+        place = self.places.get(named)
         return DocumentError(place, error.what, error.why, error.next) if place else error
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +11,13 @@ from tao_sdk.model.fields import settings_of, unknown_field
 from tao_sdk.model.job import Job
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec, read_spec
-from tao_sdk.model.status import Status
 
 
 class PlatformSDK(Client):
     """Runs jobs on one platform. An instance that holds live jobs watches them, so failures are retried and hooks fire.
 
-    `poll_interval` is accepted for the documents' sake; each backend declares how often looking at it is polite.
+    `poll_interval` is how often (seconds) the watcher looks at least; not given, as often as each backend says is polite.
     """
-
-    platform = ""
 
     def __init__(
         self,
@@ -31,8 +28,13 @@ class PlatformSDK(Client):
         settings: Settings | None = None,
         watch: bool = True,
     ) -> None:
-        self.poll_interval = poll_interval
-        super().__init__(state_file, settings=settings, watch=watch, epoch_milestone_interval=epoch_milestone_interval)
+        super().__init__(
+            state_file,
+            settings=settings,
+            watch=watch,
+            poll_interval=poll_interval,
+            epoch_milestone_interval=epoch_milestone_interval,
+        )
 
     def create_job(
         self,
@@ -59,28 +61,6 @@ class PlatformSDK(Client):
         options = {name: value for name, value in more.items() if name in option_fields}
         spec = read_spec({**named, **data, **values})
         return self.submit(spec, self.platform, options, parent=more.get("parent_job_id")).job
-
-    def list_jobs(
-        self,
-        *,
-        statuses: Collection[Status] = (),
-        platform: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        parent: str | None = None,
-        limit: int | None = None,
-        look: bool = True,
-    ) -> list[Job]:
-        """This platform's jobs, newest first; those of another when it is named."""
-        where = platform or self.platform
-        return super().list_jobs(
-            statuses=statuses, platform=where, labels=labels, parent=parent, limit=limit, look=look
-        )
-
-    def check_path(self, remote_path: str, platform: str | None = None) -> bool:
-        return super().check_path(remote_path, platform or self.platform)
-
-    def list_path(self, remote_path: str, platform: str | None = None) -> list[str]:
-        return super().list_path(remote_path, platform or self.platform)
 
     def get_job_replicas(self, job_id: str) -> list[dict[str, Any]]:
         """One entry per place that the job runs in, as far as the backend tells them apart."""

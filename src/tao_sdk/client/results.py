@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,12 @@ from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Progress
 
 MANIFEST = ".tao/manifest.json"
+
+
+class NotWritten(TaoError):
+    """The copies cannot be written where they were wanted. What was copied before is whole, and stays."""
+
+    code = "results.not_written"
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,8 @@ def fetch(engine: Engine, job: Job, into: Path, on_file: Callable[[str, int], No
         if relative.startswith(".."):
             raise TaoError(f"{stat.path} lies outside the results.", "", "")
         if not _is_whole(target, stat):
-            _copy(files, stat, target)
+            with writing(into):
+                _copy(files, stat, target)
         if on_file:
             on_file(relative, stat.size)
         copied.append(target)
@@ -88,6 +96,18 @@ def _is_whole(target: Path, stat: FileStat) -> bool:
     except OSError:
         return False
     return there.st_size == stat.size and int(there.st_mtime) == int(stat.mtime)
+
+
+@contextmanager
+def writing(into: Path) -> Generator[None]:
+    """Raises NotWritten where the folder `into` takes nothing more."""
+    try:
+        yield
+    except PathNotFound:
+        raise
+    except OSError as error:
+        why = f"{error.filename or into}: {error.strerror}."
+        raise NotWritten(f"The results could not be copied into {into}.", why, "Mend that, and fetch again.") from error
 
 
 def _copy(files: Files, stat: FileStat, target: Path) -> None:

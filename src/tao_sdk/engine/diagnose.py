@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -19,6 +20,7 @@ from tao_sdk.runner.events import EventFilter
 
 TAIL_BYTES = 64 * 1024
 TAIL_LINES = 1000
+LONGEST_LINE = 1000  # characters of one line that are shown
 
 
 WAITS_FOR_WATCHER = "waits for a watcher"
@@ -72,15 +74,24 @@ def read_tail(engine: Engine, backend: Backend, ref: Ref) -> tuple[str, tuple[di
         seen += [{"event": event.name, **event.facts} for event in found]
         del data[:-TAIL_BYTES]
     data += events.close()
-    return bytes(data[-TAIL_BYTES:]).decode("utf-8", "replace"), tuple(seen)
+    lines = bytes(data[-TAIL_BYTES:]).decode("utf-8", "replace").splitlines()
+    return "\n".join(map(shortened, lines)), tuple(seen)
 
 
-def _tail_chunks(engine: Engine, backend: Backend, ref: Ref) -> list[bytes]:
+def shortened(line: str) -> str:
+    """A line as people can read it: of a very long one its start and its end."""
+    half = LONGEST_LINE // 2
+    return line if len(line) <= LONGEST_LINE else f"{line[:half]} … {line[-half:]}"
+
+
+def _tail_chunks(engine: Engine, backend: Backend, ref: Ref) -> Iterator[bytes]:
+    """One after the other: a line may be as long as the log."""
     try:
-        return [chunk.data for chunk in backend.logs(ref, LogRequest(tail=TAIL_LINES))]
+        for chunk in backend.logs(ref, LogRequest(tail=TAIL_LINES)):
+            yield chunk.data
     except (PathNotFound, Unreachable):
         size = engine.log_copies.size(ref.attempt)
-        return [engine.log_copies.read(ref.attempt, max(0, size - TAIL_BYTES), TAIL_BYTES)]
+        yield engine.log_copies.read(ref.attempt, max(0, size - TAIL_BYTES), TAIL_BYTES)
 
 
 def _waited(job: Job, now: datetime) -> float:

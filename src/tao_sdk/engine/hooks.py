@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import urllib.request
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -112,6 +111,8 @@ def _send(target: Any, message: Mapping[str, Any], environ: Mapping[str, str]) -
     """A webhook gets the message as JSON by POST; a command gets it on stdin, and its id in TAO_EVENT_ID."""
     body = json.dumps(message).encode()
     if isinstance(target, str) and target.startswith(("http://", "https://")):
+        import urllib.request
+
         request = urllib.request.Request(target, body, {"Content-Type": "application/json"})
         urllib.request.urlopen(request, timeout=DELIVERY_SECONDS).close()
         return

@@ -127,15 +127,26 @@ def _copy(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator[LogC
 
 
 def _tail_offset(engine: Engine, row: AttemptRow, size: int, lines: int) -> int:
-    """Where the last `lines` lines begin, reading backwards."""
-    offset, found = size, -1 if size and engine.log_copies.read(row.attempt, size - 1, 1) == b"\n" else 0
-    while offset > 0 and found < lines:
-        start = max(0, offset - MiB)
-        block = engine.log_copies.read(row.attempt, start, offset - start)
-        for index in range(len(block) - 1, -1, -1):
-            if block[index] == 0x0A:
-                found += 1
-                if found == lines:
-                    return start + index + 1
-        offset = start
-    return 0
+    """Where the last `lines` lines begin, reading backwards. A last line without its newline counts."""
+    end, wanted = size, lines + (_copied(engine, row, max(size - 1, 0), size) == b"\n")
+    while wanted and end:
+        start = max(0, end - MiB)
+        block = _copied(engine, row, start, end)
+        at = len(block)
+        for _ in range(min(wanted, block.count(b"\n"))):
+            at = block.rindex(b"\n", 0, at)
+            wanted -= 1
+        if not wanted:
+            return start + at + 1
+        end = start
+    return 0 if wanted else size
+
+
+def _copied(engine: Engine, row: AttemptRow, start: int, end: int) -> bytes:
+    """The bytes from `start` to `end` of the copy, which gives them piece by piece."""
+    data = b""
+    while start + len(data) < end and (
+        piece := engine.log_copies.read(row.attempt, start + len(data), end - start - len(data))
+    ):
+        data += piece
+    return data

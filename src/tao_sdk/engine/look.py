@@ -17,7 +17,7 @@ from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.retry import RetryPolicy, wait_before
 from tao_sdk.engine.submit import settle
-from tao_sdk.model.errors import Refused, Unreachable
+from tao_sdk.model.errors import JobNotFound, Refused, TaoError, Unreachable
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Ref
@@ -40,13 +40,8 @@ def look(engine: Engine, jobs: Iterable[Job]) -> list[Looked]:
     jobs = list(jobs)
     looked = {job.id: Looked(job) for job in jobs}
     for (platform, endpoint), group in _by_endpoint(engine, jobs).items():
-        try:
-            backend = engine.backend(platform, endpoint)
-        except Unreachable as error:
-            seen = Observation(Phase.UNREACHABLE, "", reason=error.what)
-            looked.update({job.id: Looked(_write(engine, job, seen, advance(job.standing, seen))) for job, _ in group})
-        else:
-            looked.update({one.job.id: one for one in _look_at_endpoint(engine, backend, group)})
+        found = _look_at_endpoint(engine, platform, endpoint, group)
+        looked.update({one.job.id: one for one in found})
     return [looked[job.id] for job in jobs]
 
 
@@ -59,10 +54,29 @@ def _by_endpoint(engine: Engine, jobs: Sequence[Job]) -> dict[tuple[str, str], l
     return groups
 
 
-def _look_at_endpoint(engine: Engine, backend: Backend, group: list[tuple[Job, AttemptRow]]) -> list[Looked]:
-    settled = [(job, ref) for job, row in group if (ref := _settled(engine, job, row))]
-    seen = backend.observe([ref for _, ref in settled])
-    return [judge(engine, backend, job, ref, seen[ref]) for job, ref in settled]
+def _look_at_endpoint(
+    engine: Engine, platform: str, endpoint: str, group: list[tuple[Job, AttemptRow]]
+) -> list[Looked]:
+    try:
+        backend = engine.backend(platform, endpoint)
+    except TaoError as error:  # another endpoint, a library or a credential that is not here: its jobs cannot be seen
+        return [Looked(_unseen(engine, job, error)) for job, _ in group]
+    places = [(job, _settled(engine, job, row)) for job, row in group]
+    try:
+        seen = backend.observe([ref for _, ref in places if ref])
+    except Unreachable as error:
+        return [Looked(_unseen(engine, job, error)) for job, _ in group]
+    return [
+        judge(engine, backend, job, ref, seen[ref]) if ref else Looked(_as_stored(engine, job)) for job, ref in places
+    ]
+
+
+def _as_stored(engine: Engine, job: Job) -> Job:
+    """The job as it now is; as it was given when its submit was refused meanwhile, which leaves no row."""
+    try:
+        return engine.store.get(job.id)
+    except JobNotFound:
+        return job
 
 
 def _settled(engine: Engine, job: Job, row: AttemptRow) -> Ref | None:
@@ -72,16 +86,32 @@ def _settled(engine: Engine, job: Job, row: AttemptRow) -> Ref | None:
     try:
         return engine.store.attempt(job.id).ref if settle(engine, job) else None
     except Unreachable as error:
-        _write(engine, job, seen := Observation(Phase.UNREACHABLE, "", reason=error.what), advance(job.standing, seen))
+        _unseen(engine, job, error)
     except Refused as error:
-        _write(
-            engine, job, seen := Observation(Phase.FAILED, error.what, reason=str(error)), advance(job.standing, seen)
-        )
+        refused(engine, job, error)
     return None
+
+
+def _unseen(engine: Engine, job: Job, error: TaoError) -> Job:
+    seen = Observation(Phase.UNREACHABLE, "", reason=error.what)
+    return _write(engine, job, seen, advance(job.standing, seen))
+
+
+def refused(engine: Engine, job: Job, error: Refused) -> Job:
+    """Write down the end of a job whose newest attempt the backend refused."""
+    seen = Observation(Phase.FAILED, error.what, reason=str(error))
+    return _write(engine, job, seen, advance(job.standing, seen))
 
 
 def judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observation) -> Looked:
     """What follows from one observation of a job's newest attempt, written down."""
+    try:
+        return _judge(engine, backend, job, ref, seen)
+    except Unreachable as error:  # the record of its end, or the evidence, could not be read
+        return Looked(_unseen(engine, job, error))
+
+
+def _judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observation) -> Looked:
     outcome = None
     if seen.phase is Phase.ABSENT and job.absent_looks + 1 >= LOOKS_BEFORE_GONE:
         outcome = backend.outcome(ref)
@@ -93,7 +123,10 @@ def judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observatio
         return Looked(_write(engine, job, seen, standing), (seen.ended_at or seen.seen_at) + pause)
     if standing.status.terminal:
         most = math.inf if hooks.wants_epochs(job) else progress.MOST_AT_ONCE
-        job = progress.scan(engine, job, most)  # before the end is told, so that its epochs are told first
+        scanned = progress.scan(engine, job, most)  # before the end is told, so that its epochs are told first
+        if (scanned.standing, scanned.attempt) != (job.standing, job.attempt):
+            return Looked(scanned)
+        job = scanned
     after = _write(engine, job, seen, standing)
     if after.status.terminal and engine.plan_of(after).release_when_over:
         _let_go(engine, backend, after)
@@ -146,9 +179,9 @@ def _worth_writing(job: Job, seen: Observation) -> bool:
 
 
 def _after(job: Job, seen: Observation, standing: Standing) -> Job:
-    started = job.started
-    if started is None and standing.status not in (Status.PENDING, Status.UNKNOWN):
-        started = seen.started_at or seen.seen_at
+    started = job.started or seen.started_at
+    if started is None and seen.phase in (Phase.RUNNING, Phase.PAUSED, Phase.SUCCEEDED):
+        started = seen.seen_at
     return replace(
         job,
         status=standing.status,

@@ -1,4 +1,7 @@
-"""Progress: how far a job's training is, read from what is new in its log; a milestone is never skipped."""
+"""Progress: how far a job's training is, read from what is new in its log; a milestone is never skipped.
+
+Where the log tells no epoch, the status.json among the results does (engine/status_file.py).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from tao_sdk.backends.contract import Backend, LogChunk, LogRequest, MiB
-from tao_sdk.engine import hooks
+from tao_sdk.engine import hooks, status_file
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.model.job import Job
@@ -32,14 +35,20 @@ def scan(engine: Engine, job: Job, most: float = MOST_AT_ONCE) -> Job:
     before = Progress.from_json(kept)
     reading = Reading(ProgressReader(before), str(kept.get("cursor", "")), bytes.fromhex(str(kept.get("rest", ""))))
     reading.read(engine.backend_of(job), ref, most)
-    if not reading.size:
+    place, told = status_file.Place.from_json(kept.get("status_file") or {}), list(reading.found)
+    if place.path or not reading.epoch:
+        data, place = status_file.read_on(engine.backend_of(job).files(ref.endpoint), job.results_dir, place)
+        told += ProgressReader(told[-1] if told else before).feed(data)
+    after = told[-1] if told else before
+    state = {
+        **after.to_json(), "attempt": job.attempt, "cursor": reading.cursor, "rest": reading.rest.hex(),
+        "status_file": place.to_json(),
+    }  # fmt: skip
+    if state == dict(job.progress):
         return job
-    after = reading.found[-1] if reading.found else before
-    place = {"attempt": job.attempt, "cursor": reading.cursor, "rest": reading.rest.hex()}
-    told = [one for one in reading.found if one.epoch]
-    events = [NewEvent(job.id, "progress", data={"epoch": one.epoch, **one.metrics}) for one in told]
+    events = [NewEvent(job.id, "progress", data={"epoch": one.epoch, **one.metrics}) for one in told if one.epoch]
     due = hooks.milestones_due(job, milestones(before.epoch, after.epoch, hooks.MILESTONE))
-    written = engine.store.update(replace(job, progress={**after.to_json(), **place}), [*events, *due])
+    written = engine.store.update(replace(job, progress=state), [*events, *due])
     return written or engine.store.get(job.id)
 
 
@@ -50,6 +59,10 @@ class Reading:
         self.found: list[Progress] = reader.feed(rest)
         self.cursor, self.rest, self.size = cursor, rest, 0
         self._reader, self._filter = reader, EventFilter()
+
+    @property
+    def epoch(self) -> int:
+        return self._reader.progress.epoch
 
     def read(self, backend: Backend, ref: Ref, most: float) -> None:
         try:

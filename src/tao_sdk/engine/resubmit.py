@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
-from tao_sdk.engine.submit import change, hand_over, lease_of, read_options
+from tao_sdk.engine.prepare import read_options
+from tao_sdk.engine.submit import change, hand_over, lease_of
 from tao_sdk.model.errors import Refused
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.plan import Plan
@@ -41,10 +42,10 @@ def resubmit(engine: Engine, job: Job) -> Job:
 
 
 def next_plan(engine: Engine, job: Job, last: AttemptRow) -> Plan:
-    """The same job for the next attempt, planned anew: the place may look different by now."""
+    """The same job for the next attempt."""
     backend = engine.backend_of(job)
     packed = str(job.spec["packed"])
     spec = replace(stored_spec({k: v for k, v in job.spec.items() if k != "packed"}), command=packed)
     options = read_options(backend, job.options)
     attempt = replace(last.attempt, number=last.attempt.number + 1)
-    return backend.plan(spec, options, backend.survey(spec, options), attempt)
+    return backend.plan_again(Plan.from_json(last.plan, last.attempt), spec, options, attempt)

@@ -74,9 +74,9 @@ PROGRAM, INFRA, USER = ErrClass.PROGRAM, ErrClass.INFRA, ErrClass.USER
 
 RULES: Sequence[Rule] = (
     Rule("time_limit", backend_says(r"time.?limit"), "The job reached its time limit ({seen}).", USER,
-         "Give it more (--time-limit 8h), or let it resume from its newest checkpoint: submit it again."),
+         "Give it more (--time-limit 8h), and to go on where it was, name its newest checkpoint (tao results) in the spec."),
     Rule("machine_restarted", backend_says(r"machine was restarted"), "{seen}.", INFRA,
-         "Submit it again; it resumes from its newest complete checkpoint.", retryable=True),
+         "Submit it again, with --retries: a further attempt resumes from the newest complete checkpoint.", retryable=True),
     Rule("supervisor_lost", backend_says(r"supervisor was killed"), "{seen}.", INFRA,
          "Look at the log's end; submit it again if it is not whole.", retryable=True),
     Rule("input_missing", runner_failed("input."), "{seen}", USER,
@@ -111,7 +111,7 @@ RULES: Sequence[Rule] = (
     Rule("runner_failed", runner_failed(""), "{seen}", USER, "Follow what it says, and submit again."),
     Rule("removed_outside", backend_says(r"removed outside"),
          "Someone removed the job's processes or files outside the SDK.", INFRA,
-         "Submit it again; it resumes from its newest complete checkpoint.", retryable=True),
+         "Submit it again, with --retries: a further attempt resumes from the newest complete checkpoint.", retryable=True),
     Rule("signal", killed_by_signal, "The command was ended by {seen}.", PROGRAM,
          "A crash in native code (SIGSEGV, SIGABRT) or someone's kill; see the log's end."),
 )  # fmt: skip

@@ -6,48 +6,21 @@ our id is minted and stored before the backend is called, so no second copy is e
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
-from tao_sdk.backends.contract import Backend
 from tao_sdk.engine.engine import Engine
-from tao_sdk.model.credentials import NEVER_IN_THE_JOB, job_credentials
-from tao_sdk.model.errors import CredentialError, Refused, SpecError, Unreachable
-from tao_sdk.model.fields import plain, read_settings, settings_of
+from tao_sdk.engine.prepare import Planned, Request, prepare
+from tao_sdk.model.clock import utc_now
+from tao_sdk.model.errors import Refused, Unreachable
+from tao_sdk.model.fields import plain, settings_of
 from tao_sdk.model.finding import Finding, Severity, refuse_errors
 from tao_sdk.model.job import AttemptRow, Job
-from tao_sdk.model.plan import Attempt, Plan
-from tao_sdk.model.secrets import Redactor, Secret, split_secrets
-from tao_sdk.model.settings import Settings
-from tao_sdk.model.spec import EnvValue, JobSpec, checked, mint_id
-from tao_sdk.model.units import format_size
-from tao_sdk.payload.entrypoint import build_entrypoint
+from tao_sdk.model.plan import Plan, Ref
+from tao_sdk.model.status import Status
+from tao_sdk.store import NewEvent
 
 SUBMIT_LEASE_SECONDS = 120.0
-
-
-@dataclass(frozen=True)
-class Request:
-    """What the caller asks for."""
-
-    spec: JobSpec
-    platform: str
-    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    parent: str | None = None
-
-
-@dataclass(frozen=True)
-class Planned:
-    """What would be sent, and what the checks say to it. `secrets` are the values, which the plan only names."""
-
-    plan: Plan
-    findings: tuple[Finding, ...]
-    spec: JobSpec
-    command: str = field(repr=False)  # the packed command, which a further attempt runs again
-    options: Any
-    secrets: Mapping[str, str] = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -57,22 +30,6 @@ class Submission:
     job: Job
     findings: tuple[Finding, ...] = ()
     notes: tuple[str, ...] = ()
-
-
-def prepare(engine: Engine, request: Request) -> Planned:
-    """All that can be known before anything is sent. Raises SpecError, CredentialError, Unreachable."""
-    backend = engine.backend(request.platform)
-    spec, secrets = with_environment(checked(request.spec), engine.settings)
-    refuse_open_secrets(spec, Redactor.of(secrets.values()))
-    options = read_options(backend, request.options)
-    job_id = mint_id(spec.name or spec.image.rpartition("/")[2].partition(":")[0] or "job")
-    attempt = Attempt(job_id, 1, backend.platform, backend.endpoint, engine.store.store_id)
-    facts = backend.survey(spec, options)
-    packed = replace(spec, command=pack(spec))
-    refuse_too_large(packed, backend)
-    plan = backend.plan(packed, options, facts, attempt)
-    findings = [*backend.check(plan, facts), *general_findings(spec, backend)]
-    return Planned(plan, tuple(findings), spec, packed.command, options, secrets)
 
 
 def submit(engine: Engine, request: Request) -> Submission:
@@ -116,42 +73,69 @@ def hand_over(engine: Engine, job: Job, plan: Plan, secrets: Mapping[str, str]) 
     """Call the backend and confirm. A refusal takes the row of a first attempt back."""
     backend = engine.backend(plan.attempt.platform, plan.attempt.endpoint)
     try:
-        ref = backend.submit(plan, secrets)
+        return confirm(engine, job.id, backend.submit(plan, secrets))
     except Refused:
         if plan.attempt.number == 1:
             engine.store.discard(job.id)
-            engine.keyring.forget(job.id)
         raise
     except Unreachable as doubt:
         return note(engine, job, f"not known whether it started ({doubt.what}); looking will tell")
     finally:
         engine.give_back(lease_of(job.id))
+
+
+def confirm(engine: Engine, job_id: str, ref: Ref) -> Job:
+    """Keep where the newest attempt lives, and what its backend tells of it."""
     engine.store.confirm(ref)
-    details = {**job.backend_details, **ref.details}
-    return change(engine, job.id, lambda now: replace(now, backend_details=details, message=ref.step or "submitted"))
+    words = ref.step or "submitted"
+    return change(
+        engine,
+        job_id,
+        lambda now: replace(now, backend_details={**now.backend_details, **ref.details}, message=words),
+    )
 
 
 def settle(engine: Engine, job: Job) -> bool:
-    """Finish a submit that was never confirmed: adopt what runs, else start it. True once it is confirmed.
+    """Finish a submit that was never confirmed: adopt what runs, else start it, unless it is to be canceled: then that
+    is its end. True once it is confirmed.
 
-    Raises Unreachable while the backend cannot be asked. The lease keeps this away from a submit under way.
+    Raises Unreachable while the backend cannot be asked, Refused. The lease keeps this away from a submit under way.
     """
-    row = engine.store.attempt(job.id)
-    if row.ref is not None and row.ref.ready:
+    ref = engine.ref_of(job)
+    if ref is not None and ref.ready:
         return True
     if not engine.take_lease(lease_of(job.id), SUBMIT_LEASE_SECONDS):
         return False
     try:
-        backend = engine.backend(row.attempt.platform, row.attempt.endpoint)
-        ref = backend.find(row.attempt)
-        if ref is None or not ref.ready:
-            ref = backend.submit(Plan.from_json(row.plan, row.attempt), engine.keyring.load(job.id))
-        engine.store.confirm(ref)
-        if not ref.ready and ref.step != job.message:
-            note(engine, job, ref.step)
-        return ref.ready
+        found = _find_or_start(engine, engine.store.get(job.id))
+        if found is not None:
+            confirm(engine, job.id, found)
+        return found is not None and found.ready
     finally:
         engine.give_back(lease_of(job.id))
+
+
+def _find_or_start(engine: Engine, job: Job) -> Ref | None:
+    """`job` is as it is now that the lease is held: before, someone else may have ended it, or asked for its end."""
+    if job.status.terminal:
+        return None
+    row = engine.store.attempt(job.id)
+    backend = engine.backend(row.attempt.platform, row.attempt.endpoint)
+    ref = backend.find(row.attempt)
+    if ref is None and job.cancel_asked:
+        _never_started(engine, job)
+    elif not job.cancel_asked and (ref is None or not ref.ready):
+        return backend.submit(Plan.from_json(row.plan, row.attempt), engine.keyring.load(job.id))
+    return ref
+
+
+def _never_started(engine: Engine, job: Job) -> None:
+    """The backend has nothing of it, and we hold the lease, so nobody starts it behind our back."""
+    ended = NewEvent(job.id, "status", Status.CANCELED, "never started")
+    while not job.status.terminal:
+        gone = replace(job, status=Status.CANCELED, message="canceled before it started", ended=utc_now())
+        job = engine.store.update(gone, [ended]) or engine.store.get(job.id)
+    engine.keyring.forget(job.id)
 
 
 def lease_of(job_id: str) -> str:
@@ -159,102 +143,16 @@ def lease_of(job_id: str) -> str:
 
 
 def change(engine: Engine, job_id: str, how: Callable[[Job], Job]) -> Job:
-    """Apply `how` to the job as it is now, again when someone else changed it in between."""
+    """Apply `how` to the job as it is now, again when someone else changed it in between. An end keeps its words."""
     while True:
         now = engine.store.get(job_id)
-        changed = engine.store.update(how(now))
+        wanted = how(now)
+        if now.status.terminal:
+            wanted = replace(wanted, status=now.status, message=now.message, cancel_asked=now.cancel_asked)
+        changed = engine.store.update(wanted)
         if changed is not None:
             return changed
-        if now.status.terminal:
-            return engine.store.get(job_id)
 
 
 def note(engine: Engine, job: Job, message: str) -> Job:
     return change(engine, job.id, lambda now: replace(now, message=message))
-
-
-def with_environment(spec: JobSpec, settings: Settings) -> tuple[JobSpec, dict[str, str]]:
-    """(the spec with credentials added and every secret replaced by its reference, the secrets' values)."""
-    marked: dict[str, EnvValue] = {}
-    for name in spec.secrets:
-        if name not in spec.env_vars:
-            value = settings.get(name)
-            if value is None:
-                raise CredentialError(
-                    f"{name} is listed under secrets and is not set.",
-                    "The job would start without it.",
-                    f"Export {name}, or give it in env_vars.",
-                )
-            marked[name] = Secret(value)
-    everything = {**job_credentials(settings.get), **marked, **spec.env_vars}
-    wanted = {
-        name: value for name, value in everything.items() if name not in NEVER_IN_THE_JOB and name != "TAO_JOB_ID"
-    }
-    env_vars, secrets = split_secrets(wanted, spec.secrets)
-    return replace(spec, env_vars=env_vars), secrets
-
-
-def refuse_open_secrets(spec: JobSpec, redact: Redactor) -> None:
-    """A secret's value in any field but env_vars would be stored, shown and sent in the open."""
-    for name in settings_of(spec):
-        if name != "env_vars" and redact.finds_in(_searchable(getattr(spec, name))):
-            raise SpecError(
-                f"{name} contains the value of a secret.",
-                "It would be stored and shown in the open.",
-                "Name the environment variable instead, e.g. $NGC_KEY: it is set in the job.",
-            )
-
-
-def _searchable(value: Any) -> str:
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if isinstance(value, Mapping):
-        return "\n".join(f"{key}\n{_searchable(item)}" for key, item in dict[Any, Any](value).items())  # pyright: ignore[reportUnknownArgumentType]
-    return value if isinstance(value, str) else json.dumps(plain(value), default=str, ensure_ascii=False)
-
-
-def read_options(backend: Backend, given: Mapping[str, Any]) -> Any:
-    return read_settings(backend.Options, given, f"{backend.platform}: ")
-
-
-def pack(spec: JobSpec) -> str:
-    """The shell text that the backend runs: the command as it is, or wrapped where data or a configuration goes with it."""
-    wraps = (spec.specs, spec.args, spec.inputs, spec.outputs, spec.files or None, spec.mode)
-    if all(part is None for part in wraps):
-        return spec.command
-    return build_entrypoint(
-        command=spec.command,
-        specs=spec.specs,
-        args=spec.args,
-        inputs=spec.inputs,
-        outputs=spec.outputs,
-        config_format=spec.config_format,
-        upload_excludes=spec.upload_excludes or None,
-        mode=spec.mode,
-        files=spec.files,
-    )["command"]
-
-
-def refuse_too_large(spec: JobSpec, backend: Backend) -> None:
-    size = len(spec.command.encode())
-    if size > backend.capabilities.max_payload:
-        raise SpecError(
-            f"The job is {format_size(size)} with its files and spec; {backend.platform} takes "
-            f"{format_size(backend.capabilities.max_payload)}.",
-            "Files travel inside the command.",
-            "Put large files where the job can read them, and name them under inputs.",
-        )
-
-
-def general_findings(spec: JobSpec, backend: Backend) -> list[Finding]:
-    """What is true on every backend, from its declared capabilities."""
-    findings: list[Finding] = []
-    if backend.capabilities.needs_image and not spec.image:
-        findings.append(
-            Finding(Severity.ERROR, "spec.image", f"{backend.platform} needs an image.", "", "Name one: image: ...")
-        )
-    if (spec.num_nodes or 1) > 1 and not backend.capabilities.multi_node:
-        what = f"{backend.platform} runs a job on one node, not {spec.num_nodes}."
-        fix = "Leave num_nodes out, or choose slurm or kubernetes."
-        findings.append(Finding(Severity.ERROR, "spec.num_nodes", what, "", fix))
-    return findings

@@ -26,6 +26,7 @@ log = logging.getLogger("tao_sdk.watch")
 SLOWEST_SECONDS = 60.0
 LEASE_SECONDS = 60.0
 TURN_SECONDS = 0.2
+LAST_WORK_SECONDS = 5.0
 Endpoint = tuple[str, str]
 
 
@@ -53,6 +54,7 @@ class Watcher:
     engine: Engine
     callbacks: hooks.Callbacks = field(default_factory=hooks.Callbacks)
     stop: threading.Event = field(default_factory=threading.Event)
+    poll_seconds: float | None = None  # None: as often as each backend says is polite
     _paces: dict[Endpoint, Pace] = field(default_factory=dict[Endpoint, Pace])
     _retry_at: dict[tuple[str, int], datetime] = field(default_factory=dict[tuple[str, int], datetime])
     _busy: dict[str, threading.Thread] = field(default_factory=dict[str, threading.Thread])
@@ -67,6 +69,13 @@ class Watcher:
                 self._safely(self.deliver)
                 self._safely(self.fire_callbacks)
                 return
+        self._finish_work()
+
+    def _finish_work(self) -> None:
+        """What a thread has begun (a callback that was claimed, a delivery) is finished, unless it hangs."""
+        give_up = time.monotonic() + LAST_WORK_SECONDS
+        for thread in list(self._busy.values()):
+            thread.join(max(0.0, give_up - time.monotonic()))
 
     def pass_once(self) -> None:
         """Set to work on every endpoint whose turn it is, and on what is due."""
@@ -107,7 +116,8 @@ class Watcher:
 
     def _attend(self, endpoint: Endpoint, jobs: list[Job]) -> None:
         if endpoint not in self._paces:
-            self._paces[endpoint] = Pace(self.engine.backend(*endpoint).capabilities.poll_seconds)
+            polite = self.engine.backend(*endpoint).capabilities.poll_seconds
+            self._paces[endpoint] = Pace(self.poll_seconds or polite)
         if not self.engine.keep_watch("watch:" + "/".join(endpoint), LEASE_SECONDS):
             return self._paces[endpoint].looked(changed=False)
         before = {job.id: job.standing for job in jobs}

@@ -189,7 +189,7 @@ def _read(field: dataclasses.Field[Any], value: Any, where: str) -> Any:
     try:
         return kind.read(value)
     except (ValueError, TypeError, KeyError, OverflowError):
-        shown = repr(value)
+        shown = f"a {type(value).__name__}" if kind.pairs else repr(value)  # a mapping may hold secrets
         shown = shown if len(shown) <= 80 else shown[:77] + "..."
         raise FieldError(field.name, f"{where}{field.name} is {shown}; it must be {kind.allowed}.") from None
 

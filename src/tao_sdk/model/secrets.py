@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
-_NOT_SECRET = frozenset({"SSH_KEY_PATH"})  # a path to a key is no key
+_NOT_SECRET = frozenset({"SSH_KEY_PATH", "TOKENIZERS_PARALLELISM"})  # a path to a key is no key, a tokenizer no token
 SHORTEST_REDACTED = 6  # shorter values occur in ordinary text; hiding them would hide the text
 
 
@@ -36,19 +36,32 @@ def is_secret_name(name: str) -> bool:
 def split_secrets(
     env_vars: Mapping[str, str | Secret | SecretRef], marked: Iterable[str] = ()
 ) -> tuple[dict[str, str | SecretRef], dict[str, str]]:
-    """(the environment with references in place of secrets, the secrets' values by name)."""
+    """(the environment with references in place of secrets, the secrets' values by name).
+
+    A variable that holds the value of a secret among others, such as an address with a password in it, is one too.
+    """
     names = set(marked)
+    known = Redactor.of(_value(value) for name, value in env_vars.items() if _is_secret(name, value, names))
     plain: dict[str, str | SecretRef] = {}
     values: dict[str, str] = {}
     for name, value in env_vars.items():
         if isinstance(value, SecretRef):
             plain[name] = value
-        elif isinstance(value, Secret) or name in names or is_secret_name(name):
+        elif isinstance(value, Secret) or _is_secret(name, value, names) or known.finds_in(value):
             plain[name] = SecretRef(name)
-            values[name] = value.value if isinstance(value, Secret) else value
+            values[name] = _value(value)
         else:
             plain[name] = value
     return plain, values
+
+
+def _is_secret(name: str, value: str | Secret | SecretRef, marked: set[str]) -> bool:
+    return isinstance(value, Secret) or name in marked or is_secret_name(name)
+
+
+def _value(value: str | Secret | SecretRef) -> str:
+    """What a variable holds here; a reference holds nothing."""
+    return value.value if isinstance(value, Secret) else value if isinstance(value, str) else ""
 
 
 @dataclass(frozen=True)

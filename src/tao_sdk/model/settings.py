@@ -40,7 +40,7 @@ class Settings:
 
     @property
     def config_dir(self) -> Path:
-        return Path(self.environ.get("XDG_CONFIG_HOME") or self.home / ".config") / "tao"
+        return (self._absolute("XDG_CONFIG_HOME") or self.home / ".config") / "tao"
 
     @property
     def state_dir(self) -> Path:
@@ -53,7 +53,12 @@ class Settings:
                     "Set it to a path that starts with /.",
                 )
             return Path(named)
-        return Path(self.environ.get("XDG_STATE_HOME") or self.home / ".local" / "state") / "tao"
+        return (self._absolute("XDG_STATE_HOME") or self.home / ".local" / "state") / "tao"
+
+    def _absolute(self, name: str) -> Path | None:
+        """The folder that a variable of the XDG specification names; a relative one is to be ignored, it says."""
+        named = Path(self.environ.get(name, ""))
+        return named if named.is_absolute() else None
 
     @cached_property
     def env_file(self) -> Mapping[str, str]:

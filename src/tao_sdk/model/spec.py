@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from tao_sdk.model import fields as f
 from tao_sdk.model.fields import setting
@@ -106,6 +106,10 @@ def check_spec(spec: JobSpec, where: str = "") -> None:
     if not spec.command.strip():
         example = "Say what the job runs, e.g. command: python train.py"
         raise f.FieldError("command", f"{where}command is missing.", "", example)
+    for name in ("name", "image", "command", "labels"):
+        if not is_unicode(getattr(spec, name)):
+            why = "They could be neither stored nor shown."
+            raise f.FieldError(name, f"{where}{name} contains bytes that are not UTF-8.", why)
     if "\0" in spec.command:
         raise f.FieldError("command", f"{where}command contains a NUL byte.", "No shell can take one.")
     if spec.specs is not None and spec.args is not None:
@@ -120,6 +124,27 @@ def check_spec(spec: JobSpec, where: str = "") -> None:
     for hook in spec.hooks:
         if hook not in HOOKS:
             raise f.unknown_field(hook, HOOKS, f"{where}hooks: ")
+        if not is_target(spec.hooks[hook]):
+            allowed = "a command, a list of its words, or the address of a webhook"
+            raise f.FieldError("hooks", f"{where}hooks.{hook} is {spec.hooks[hook]!r}; it must be {allowed}.")
+
+
+def is_target(hook: Any) -> bool:
+    """Whether a hook can be called at all. None is none."""
+    if isinstance(hook, (list, tuple)):
+        words = cast("Sequence[Any]", hook)
+        return bool(words) and all(map(is_word, words))
+    return hook is None or callable(hook) or is_word(hook)
+
+
+def is_word(word: Any) -> bool:
+    return isinstance(word, str) and bool(word.strip()) and "\0" not in word and is_unicode(word)
+
+
+def is_unicode(value: str | Mapping[str, str]) -> bool:
+    """False for bytes that were no text when Python read them, from a command line for example."""
+    text = value if isinstance(value, str) else "".join([*value, *value.values()])
+    return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 HOOKS = ("on_complete", "on_error", "on_epoch_milestone")

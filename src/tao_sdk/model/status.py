@@ -73,9 +73,7 @@ def advance(standing: Standing, seen: Observation, outcome: Outcome | None = Non
 
 
 def _seen(standing: Standing, seen: Observation) -> Standing:
-    status = STATUS_OF[seen.phase]
-    if status is Status.ERROR and standing.cancel_asked:
-        status = Status.CANCELED
+    status = _as_asked(standing, STATUS_OF[seen.phase])
     return replace(standing, status=status, message=seen.reason or seen.raw, exit_code=seen.exit_code, absent_looks=0)
 
 
@@ -86,10 +84,14 @@ def _absent(standing: Standing, outcome: Outcome | None) -> Standing:
     if outcome is not None and outcome.whole:
         return replace(
             standing,
-            status=Status.COMPLETE if outcome.exit_code == 0 else Status.ERROR,
+            status=Status.COMPLETE if outcome.exit_code == 0 else _as_asked(standing, Status.ERROR),
             exit_code=outcome.exit_code,
             message="ended; the backend no longer has it, its outcome record does",
             absent_looks=looks,
         )
-    gone = Status.CANCELED if standing.cancel_asked else Status.ERROR
-    return replace(standing, status=gone, message="removed outside", absent_looks=looks)
+    return replace(standing, status=_as_asked(standing, Status.ERROR), message="removed outside", absent_looks=looks)
+
+
+def _as_asked(standing: Standing, status: Status) -> Status:
+    """A failure that was asked for is none."""
+    return Status.CANCELED if status is Status.ERROR and standing.cancel_asked else status

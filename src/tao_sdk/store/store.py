@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 from tao_sdk.model.errors import JobNotFound, StoreError, UsageError
 from tao_sdk.model.job import AttemptRow, Event, Job
 from tao_sdk.model.plan import Attempt, Ref
+from tao_sdk.model.spec import is_unicode
 from tao_sdk.model.status import TERMINAL, Status
 from tao_sdk.store import listing, published, records, schema
 from tao_sdk.store.database import Database
@@ -127,10 +128,13 @@ class Store:
 
     def get(self, job_id: str) -> Job:
         """The job of that id, or of what `resolve` takes for one."""
-        return self._find(job_id) or self._find(self.resolve(job_id)) or _not_found(job_id)
+        found = self._find(job_id) if is_unicode(job_id) else None
+        return found or self._find(self.resolve(job_id)) or _not_found(job_id)
 
     def resolve(self, text: str) -> str:
         """The id of the job whose id, or else name, is `text`, or else whose id begins with it. UsageError when several are."""
+        if not is_unicode(text):
+            return _not_found(text)
         with self._db.read() as db:
             if db.execute("SELECT 1 FROM jobs WHERE id = ?", (text,)).fetchone():
                 return text

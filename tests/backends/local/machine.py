@@ -119,6 +119,14 @@ class Machine:
         lines = [f"{n}, {uuid}, Stand-in X1, 81559 MiB, {memory[n]} MiB" for n, uuid in enumerate(self.gpus)]
         self.program("nvidia-smi", "".join(f"echo '{line}'\n" for line in lines))
 
+    @property
+    def locks(self) -> str:
+        return gpu_locks.lock_folder(f"{self.state}/local")
+
+    def holder(self, gpu: int) -> str:
+        """The job that holds a GPU; "" when none does."""
+        return gpu_locks.held_by(self.locks, self.gpus[gpu])
+
     def program(self, name: str, text: str) -> None:
         self.programs.mkdir(exist_ok=True)
         (self.programs / name).write_text(f"#!/bin/sh\n{text}")
@@ -128,4 +136,4 @@ class Machine:
         for ref in self.refs:
             self.backend.cancel(ref, timedelta(0))
         for uuid in self.gpus:
-            Path(gpu_locks.lock_path(gpu_locks.SHARED, uuid)).unlink(missing_ok=True)
+            Path(gpu_locks.lock_path(self.locks, uuid)).unlink(missing_ok=True)

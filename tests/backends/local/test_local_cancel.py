@@ -122,6 +122,16 @@ def test_canceling_what_is_over_is_true_and_changes_nothing(machine: Machine) ->
     assert machine.backend.cancel(ref, GRACE)
 
 
+def test_a_job_that_was_lost_is_not_canceled_afterwards(machine: Machine) -> None:
+    ref = machine.submit("sleep 300")
+    leader = machine.identity(ref, "process")
+    machine.kill_supervisor(ref)
+    os.killpg(leader.pid, signal.SIGKILL)
+    until(lambda: machine.see(ref).phase is Phase.FAILED)
+    assert machine.backend.cancel(ref, GRACE)
+    assert machine.see(ref).reason == "its supervisor was killed; the exit code is not known"
+
+
 def test_a_job_that_ended_by_itself_before_the_signal_is_not_canceled(machine: Machine) -> None:
     """The command has ended, what it left running has not: it is cleared up, and a cancel only hurries that."""
     ref = machine.submit("(trap '' TERM; echo deaf; while :; do sleep 0.02; done) & sleep 0.3; exit 5")
@@ -142,14 +152,18 @@ def test_a_supervisor_that_someone_else_tells_to_end_ends_the_job_and_it_is_no_c
 
 
 def test_cancel_says_false_when_the_end_was_not_seen_in_time(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A supervisor that is stopped cannot act, and does once it goes on."""
-    monkeypatch.setattr("tao_sdk.backends.local.backend.MARGIN", timedelta(seconds=0.2))
-    ref = machine.submit("sleep 300")
-    supervisor = machine.identity(ref, "supervisor").pid
-    os.kill(supervisor, signal.SIGSTOP)
-    assert machine.backend.cancel(ref, timedelta(0)) is False
-    os.kill(supervisor, signal.SIGCONT)
+    monkeypatch.setattr("tao_sdk.backends.local.backend.MARGIN", timedelta(seconds=-9.8))
+    ref = machine.submit("trap 'sleep 1; exit 7' TERM; echo slow; sleep 300 & wait")
+    machine.says(ref, b"slow")
+    assert machine.backend.cancel(ref, GRACE) is False
     assert machine.end(ref).phase is Phase.CANCELED
+
+
+def test_a_job_whose_supervisor_was_stopped_is_canceled_all_the_same(machine: Machine) -> None:
+    ref = machine.submit("sleep 300")
+    os.kill(machine.identity(ref, "supervisor").pid, signal.SIGSTOP)
+    assert machine.backend.cancel(ref, GRACE)
+    assert machine.see(ref).phase is Phase.CANCELED
 
 
 def test_a_client_that_is_process_1_of_a_container_can_cancel(machine: Machine) -> None:

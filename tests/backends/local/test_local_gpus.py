@@ -75,7 +75,7 @@ def test_gpus_are_free_as_soon_as_a_job_is_over(machine: Machine) -> None:
     for _ in range(5):
         ref = machine.submit("true", gpu_count=1)
         machine.end(ref)
-        assert gpu_locks.held_by(gpu_locks.SHARED, machine.gpus[0]) == ""
+        assert machine.holder(0) == ""
 
 
 def test_the_gpus_of_a_job_stay_its_own_when_its_supervisor_is_killed(machine: Machine) -> None:
@@ -83,16 +83,16 @@ def test_the_gpus_of_a_job_stay_its_own_when_its_supervisor_is_killed(machine: M
     ref = machine.submit(SHOW, gpu_count=1)
     shown(machine, ref)
     machine.kill_supervisor(ref)
-    assert gpu_locks.held_by(gpu_locks.SHARED, machine.gpus[0]) == ref.attempt.job_id
+    assert machine.holder(0) == ref.attempt.job_id
     machine.backend.cancel(ref, timedelta(0))
-    until(lambda: gpu_locks.held_by(gpu_locks.SHARED, machine.gpus[0]) == "")
+    until(lambda: machine.holder(0) == "")
 
 
 def test_a_daemon_that_leaves_the_job_does_not_keep_its_gpus(machine: Machine) -> None:
     machine.has_gpus(1)
     ref = machine.submit("setsid sleep 5 & sleep 0.1; echo done", gpu_count=1)
     machine.end(ref)
-    assert gpu_locks.held_by(gpu_locks.SHARED, machine.gpus[0]) == ""
+    assert machine.holder(0) == ""
     for pid in machine.processes(ref):
         os.kill(pid, 9)
 
@@ -136,7 +136,7 @@ def test_a_driver_that_does_not_answer_is_quoted(machine: Machine) -> None:
 def test_a_full_machine_is_a_warning(machine: Machine) -> None:
     machine.has_gpus(1)
     holder = machine.submit(SHOW, gpu_count=1)
-    until(lambda: gpu_locks.held_by(gpu_locks.SHARED, machine.gpus[0]))
+    until(lambda: machine.holder(0))
     finding = findings(machine, gpu_count=1)["gpu.busy"]
     assert finding.severity is Severity.WARNING
     assert holder.attempt.job_id in finding.evidence
@@ -165,7 +165,7 @@ def test_the_callers_own_choice_is_left_as_it_is(machine: Machine) -> None:
     machine.has_gpus(2)
     ref = machine.submit(SHOW, gpu_count=1, env_vars={"CUDA_VISIBLE_DEVICES": "1"})
     assert shown(machine, ref) == "1"
-    assert gpu_locks.held_by(gpu_locks.SHARED, machine.gpus[1]) == ""
+    assert machine.holder(1) == ""
 
 
 def test_nvidia_smi_is_not_run_for_a_job_without_gpus(machine: Machine) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import random
@@ -17,7 +18,9 @@ from pathlib import Path
 import pytest
 from machine import Machine, all_processes, until
 
+from tao_sdk.backends.local.folder import take
 from tao_sdk.backends.local.request import Request
+from tao_sdk.client.job_file import FILES_LIMIT
 from tao_sdk.model.errors import Refused, UsageError
 from tao_sdk.model.observation import Phase
 from tao_sdk.model.plan import Plan, Ref
@@ -158,6 +161,25 @@ def test_threads_that_submit_the_same_attempt_at_once_get_the_same_job(machine: 
         assert marker.read_text() == "started\n"
 
 
+def test_an_attempt_that_someone_is_about_to_start_is_not_ready_yet(machine: Machine) -> None:
+    """That one may still be killed; submit waits for it instead of believing in it."""
+    plan = machine.plan("echo once")
+    machine.backend.stage(plan)
+    lock = take(machine.backend.folder(plan.attempt).file("lock"))
+    assert lock is not None
+    found = machine.backend.find(plan.attempt)
+    assert found is not None
+    assert not found.ready
+    assert machine.see(found).raw == "starting"
+    with ThreadPoolExecutor(1) as thread:
+        submitted = thread.submit(machine.start, plan)
+        time.sleep(0.2)
+        assert not submitted.done()
+        os.close(lock)
+        assert submitted.result().ready
+    assert machine.log(found) == b"once\n"
+
+
 def test_looking_all_the_time_does_not_keep_a_job_from_starting(machine: Machine) -> None:
     """A look at an attempt without a supervisor takes the same lock as one that starts."""
     plan = machine.plan("true")
@@ -190,7 +212,7 @@ def test_the_job_of_another_store_is_neither_found_nor_replaced(machine: Machine
     assert machine.backend.find(stranger) is None
     with pytest.raises(Refused, match="another store"):
         machine.backend.submit(replace(plan, attempt=stranger), {})
-    assert machine.see(ref).phase is Phase.RUNNING
+    until(lambda: machine.see(ref).phase is Phase.RUNNING)
 
 
 def test_a_secret_without_a_value_refuses_the_job(machine: Machine) -> None:
@@ -248,3 +270,10 @@ def test_a_supervisor_that_cannot_start_is_told_and_nothing_runs(machine: Machin
     (machine.folder_of(plan) / "trouble").mkdir()
     with pytest.raises(Refused, match="supervisor could not be started"):
         machine.start(plan)
+    assert machine.backend.find(plan.attempt) is None
+    assert list(machine.folder_of(plan).parent.iterdir()) == [machine.state / "local" / ".aside"]
+
+
+def test_as_many_files_as_may_travel_fit_also_when_nothing_makes_them_smaller(machine: Machine) -> None:
+    as_text = len(base64.b64encode(bytes(3 * 1024))) / (3 * 1024) * FILES_LIMIT
+    assert as_text + (1 << 20) < machine.backend.capabilities.max_payload

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from machine import Machine, until
@@ -112,7 +113,10 @@ def test_an_exit_record_that_a_power_cut_emptied_counts_as_none(machine: Machine
     ("seen", "phase", "words"),
     [
         (Seen(), Phase.PENDING, "submit has not been finished"),
+        (Seen(supervisor=Life.TAKEN), Phase.PENDING, "starting"),
         (Seen(supervisor=Life.ALIVE), Phase.PENDING, "starting"),
+        (Seen(supervisor=Life.STOPPED, supervisor_pid=7), Phase.PENDING, "kill -CONT 7"),
+        (Seen(supervisor=Life.STOPPED, process=Life.GONE, supervisor_pid=7), Phase.RUNNING, "kill -CONT 7"),
         (Seen(supervisor=Life.ALIVE, waiting="waits for 2 free GPUs"), Phase.PENDING, "waits for 2 free GPUs"),
         (Seen(supervisor=Life.ALIVE, process=Life.ALIVE, pid=7), Phase.RUNNING, "process 7"),
         (Seen(supervisor=Life.ALIVE, process=Life.STOPPED, pid=7), Phase.PAUSED, "stopped"),
@@ -155,3 +159,28 @@ def test_evidence_says_for_how_long_a_job_waits_and_for_what(machine: Machine) -
     assert (evidence.phase, evidence.reason) == ("pending", f"waits for 1 free GPU (held by {holder.attempt.job_id})")
     assert evidence.waited_seconds > 0
     assert machine.backend.diagnose(evidence) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"exit_code": "3"},
+        {"signal": None},
+        {"started": 1e300},
+        {"ended": float("nan")},
+        {"ended": float("-inf")},
+        {"time_limit": 1e300},
+        {"exit_code": 2**70},
+    ],
+)
+def test_an_exit_record_that_makes_no_sense_decides_nothing(machine: Machine, change: dict[str, Any]) -> None:
+    ref = machine.submit("true")
+    until(lambda: machine.see(ref).phase.ended)
+    path = Path(machine.folder(ref).file("exit"))
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    assert machine.see(ref).reason == "its supervisor was killed; the exit code is not known"
+
+
+@pytest.mark.parametrize("code", [-1, 256, 2**70, 1.5])
+def test_an_exit_code_that_no_process_can_have_is_not_known(code: float) -> None:
+    assert parse.manifest(json.dumps({"attempt": 1, "whole": True, "exit_code": code}), 1) == Outcome(False, None)

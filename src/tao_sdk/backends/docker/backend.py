@@ -10,7 +10,7 @@ import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -81,6 +81,11 @@ class DockerBackend:
 
     def plan(self, spec: JobSpec, options: DockerOptions, facts: DockerFacts, attempt: Attempt) -> Plan:
         return render.plan(spec, options, facts, attempt)
+
+    def plan_again(self, last: Plan, spec: JobSpec, options: DockerOptions, attempt: Attempt) -> Plan:
+        """In the surroundings of the first attempt, on the daemon as it now is."""
+        facts = replace(look.survey(self.daemon, self.settings, spec, options), **last.request["surroundings"])
+        return render.plan(spec, options, replace(facts, auto_remove=last.release_when_over), attempt)
 
     def check(self, plan: Plan, facts: DockerFacts) -> list[Finding]:
         return render.check(plan, facts)

@@ -22,6 +22,15 @@ BUILT_IN_NETWORKS = ("bridge", "host", "none")
 RESULTS = "/results"
 KEPT = "runs"  # below the folder where the job was submitted; the volume of a remote daemon is tao-runs
 KEPT_VOLUME = "tao-runs"
+SURROUNDINGS = (
+    "cwd",
+    "home",
+    "uid",
+    "gid",
+    "network",
+    "pull",
+    "ssh_path",
+)  # of the caller; a further attempt keeps them
 GRACE = 10  # seconds between SIGTERM and SIGKILL unless the caller says otherwise
 FOLDER = ".tao-job"  # in the container: what is delivered before it starts
 MAX_ARGUMENT = 96 * 1024  # bytes; Linux takes 128 KiB
@@ -59,7 +68,7 @@ def plan(spec: JobSpec, options: DockerOptions, facts: DockerFacts, attempt: Att
         "pull": options.pull or facts.pull,
         "folders": kept_folders(facts, mounts),
         "make_network": network_name(options, facts) == DEFAULT_NETWORK,
-        "sources": [each.source for each in mounts if not each.volume],
+        "surroundings": {name: getattr(facts, name) for name in SURROUNDINGS},
     }
     return Plan(
         attempt=attempt,

@@ -19,12 +19,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tao_sdk.backends.contract import Capabilities, LogChunk, LogRequest
+from tao_sdk.backends.contract import Capabilities, LogChunk, LogRequest, MiB
 from tao_sdk.backends.local import logs, parse, render, sight
 from tao_sdk.backends.local import survey as look
 from tao_sdk.backends.local.facts import LocalFacts
 from tao_sdk.backends.local.files import LocalFiles
-from tao_sdk.backends.local.folder import Folder, create, take
+from tao_sdk.backends.local.folder import Folder, create, is_taken, take
 from tao_sdk.backends.local.options import LocalOptions
 from tao_sdk.backends.local.request import Request
 from tao_sdk.model.diagnosis import Diagnosis, Evidence
@@ -44,6 +44,7 @@ SOURCE = Path(__file__).parents[3]  # where the package lies
 START_SECONDS = 30.0  # a supervisor is ready within 0.1
 STALE_SECONDS = 600.0  # what an interrupted submit or release left aside is removed after this
 MARGIN = timedelta(seconds=5)  # beyond the grace, for the end to be seen
+PAYLOAD = 96 * MiB  # 64 MiB of files, as text, and what goes with them: the command is a file here
 LOOK = 0.02  # seconds between looks while waiting for an end
 
 
@@ -51,7 +52,7 @@ class LocalBackend:
     """Jobs as supervised process groups of this machine. Their folders are below `<state_dir>/local`."""
 
     platform = "local"
-    capabilities = Capabilities(shared_filesystem=True, needs_image=False, poll_seconds=1.0)
+    capabilities = Capabilities(shared_filesystem=True, needs_image=False, poll_seconds=1.0, max_payload=PAYLOAD)
     Options = LocalOptions
 
     def __init__(self, settings: Settings, state_dir: Path) -> None:
@@ -66,6 +67,9 @@ class LocalBackend:
 
     def plan(self, spec: JobSpec, options: LocalOptions, facts: LocalFacts, attempt: Attempt) -> Plan:
         return render.plan(spec, options, facts, attempt)
+
+    def plan_again(self, last: Plan, spec: JobSpec, options: LocalOptions, attempt: Attempt) -> Plan:  # noqa: ARG002
+        return render.plan_again(last, attempt, str(self.state_dir))
 
     def check(self, plan: Plan, facts: LocalFacts) -> list[Finding]:
         return render.check(plan, facts)
@@ -117,6 +121,7 @@ class LocalBackend:
         try:
             process.start(argv, message, START_SECONDS)
         except NotStarted as error:
+            self.discard(folder)
             raise Refused(f"The job's supervisor could not be started: {str(error).splitlines()[-1]}") from error
         except TimeoutError as error:
             raise Unreachable(str(error)) from error
@@ -134,9 +139,9 @@ class LocalBackend:
         """The Ref of a folder; not ready while nobody has taken charge of it. None when there is none, or a stranger's."""
         folder = self.folder(attempt)
         record = parse.json_object(folder.text("attempt"))
-        if record is None or record["store_id"] != attempt.store_id:
+        if record is None or record.get("store_id") != attempt.store_id:
             return None
-        begun = bool(seen.exit) or seen.process is not parse.Life.NEVER or seen.supervisor.living
+        begun = bool(seen.exit) or seen.process is not parse.Life.NEVER or seen.supervised
         return Ref(
             platform=self.platform,
             endpoint=self.endpoint,
@@ -215,9 +220,21 @@ class LocalBackend:
             return
         if not self.cancel(ref, timedelta(seconds=render.GRACE)):
             raise Unreachable(f"{ref.native_id} still runs.", "It could not be ended in time.", "Try again.")
+        self.remove(folder)
+
+    def remove(self, folder: Path) -> None:
+        """At once for everybody else, however long it takes."""
         gone = self.aside / f"{folder.name}.{random.token_hex(8)}"
         folder.rename(gone)
         shutil.rmtree(gone)
+
+    def discard(self, folder: Folder) -> None:
+        """Take back an attempt that nobody has started; while it is locked, nobody can."""
+        lock = take(folder.file("lock"))
+        if lock is not None:
+            if not folder.has("process") and not folder.has("exit"):
+                self.remove(Path(folder.path))
+            os.close(lock)
 
     def doctor(self) -> list[Finding]:
         return look.doctor(self.settings.environ, self.state_dir)
@@ -258,10 +275,10 @@ class Ending:
         supervisor, leader = self.folder.identity("supervisor"), self.folder.identity("process")
         if supervisor and supervisor.alive:
             self.tell(supervisor)
-        elif supervisor and not supervisor.this_space and sight.is_locked(self.folder):
+        elif supervisor and not supervisor.this_space and is_taken(self.folder.file("lock")):
             return False  # it runs in another container of this machine, where its supervisor sees the mark
         elif leader:
-            self.end(leader)
+            return self.end(leader)
         else:
             self.forestall()
         return self.folder.has("exit")
@@ -269,17 +286,21 @@ class Ending:
     def tell(self, supervisor: process.Identity) -> None:
         if not self.told:
             process.tell(supervisor, signal.SIGTERM)
+            process.tell(supervisor, signal.SIGCONT)
             self.told = True
 
-    def end(self, leader: process.Identity) -> None:
-        """Without a supervisor: ask the job to end, kill it when its time is up, write it down when it is gone."""
+    def end(self, leader: process.Identity) -> bool:
+        """Without a supervisor: ask the job to end, kill it when its time is up, write it down when that is why it ended."""
         if not process.groups(leader):
-            self.folder.record_exit(parse.canceled(sight.began(self.folder), time.time()))
-        elif not self.asked_at:
+            if self.asked_at:
+                self.folder.record_exit(parse.canceled(sight.began(self.folder), time.time()))
+            return True
+        if not self.asked_at:
             process.ask_to_end(leader)
             self.asked_at = time.monotonic()
         elif time.monotonic() > self.asked_at + self.grace:
             process.kill(leader)
+        return False
 
     def forestall(self) -> None:
         """Before anybody has taken charge: nobody will any more. Whoever is about to sees the mark."""

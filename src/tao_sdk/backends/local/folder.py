@@ -102,12 +102,23 @@ def publish(aside: str, path: str) -> None:
     os.unlink(aside)
 
 
-def take(path: str) -> int | None:
+def take(path: str, kind: int = fcntl.LOCK_EX) -> int | None:
     """Lock a file for as long as the descriptor, or a child's copy of it, stays open. None when someone has it."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(fd)
         return None
     return fd
+
+
+def is_taken(path: str) -> bool:
+    """Whether someone has the lock. Those who only look do not see each other. Where there is no file, nobody has it."""
+    try:
+        fd = take(path, fcntl.LOCK_SH)
+    except FileNotFoundError:
+        return False
+    if fd is not None:
+        os.close(fd)
+    return fd is None

@@ -28,6 +28,7 @@ class Life(Enum):
     """What became of a recorded process."""
 
     NEVER = "never"  # there is no record
+    TAKEN = "taken"  # there is no record yet, but someone is about to start it
     ALIVE = "alive"
     STOPPED = "stopped"  # by SIGSTOP
     GONE = "gone"
@@ -36,7 +37,7 @@ class Life(Enum):
 
     @property
     def living(self) -> bool:
-        return self in (Life.ALIVE, Life.STOPPED)
+        return self in (Life.TAKEN, Life.ALIVE, Life.STOPPED)
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,16 @@ class Seen:
     supervisor: Life = Life.NEVER
     process: Life = Life.NEVER
     pid: int = 0
+    supervisor_pid: int = 0
     started: float | None = None  # seconds since the epoch
     waiting: str = ""
     exit: Mapping[str, Any] | None = None
     outcome: Outcome | None = None  # what the job's manifest says, looked at when nothing else knows
+
+    @property
+    def supervised(self) -> bool:
+        """Whether a supervisor has taken charge and said so."""
+        return self.supervisor.living and self.supervisor is not Life.TAKEN
 
 
 LOST = {
@@ -68,12 +75,18 @@ def observation(seen: Seen) -> Observation:
     if seen.process.living:
         return running(seen)
     if seen.supervisor.living:
-        if seen.process is not Life.NEVER:
-            return Observation(Phase.RUNNING, "its last processes are ending", started_at=moment(seen.started))
-        return Observation(Phase.PENDING, "waiting" if seen.waiting else "starting", reason=seen.waiting)
+        return between(seen)
     if seen.process is Life.NEVER and seen.supervisor is Life.NEVER:
         return Observation(Phase.PENDING, "submit has not been finished")
     return lost(seen)
+
+
+def between(seen: Seen) -> Observation:
+    """Before the job, or after it: the supervisor is busy, unless someone has stopped it."""
+    stopped = f"its supervisor is stopped; kill -CONT {seen.supervisor_pid}" if seen.supervisor is Life.STOPPED else ""
+    if seen.process is Life.NEVER:
+        return Observation(Phase.PENDING, "waiting" if seen.waiting else "starting", reason=stopped or seen.waiting)
+    return Observation(Phase.RUNNING, "its last processes are ending", reason=stopped, started_at=moment(seen.started))
 
 
 def running(seen: Seen) -> Observation:
@@ -179,9 +192,26 @@ def moment(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc)
 
 
+EXIT_RECORD: Mapping[str, tuple[type, ...]] = {
+    "exit_code": (int, type(None)), "signal": (int,), "canceled": (bool,), "time_limit": (int, float),
+    "told_to_end": (bool,), "trouble": (str,), "oom_kills": (int,), "started": (int, float, type(None)),
+    "ended": (int, float),
+}  # fmt: skip
+LARGEST = 1e11  # as a time, the year 5138: no clock and no counter shows more
+
+
 def exit_record(text: str) -> Mapping[str, Any] | None:
-    """The record that the supervisor wrote; None for one that a crash of the machine has emptied."""
-    return json_object(text)
+    """The record that the supervisor wrote; None for one that a crash of the machine, or somebody, has spoilt."""
+    record = json_object(text)
+    fits = record is not None and all(
+        name in record and isinstance(record[name], kinds) and is_plausible(record[name])
+        for name, kinds in EXIT_RECORD.items()
+    )
+    return record if fits else None
+
+
+def is_plausible(value: Any) -> bool:
+    return not isinstance(value, (int, float)) or abs(value) < LARGEST
 
 
 def manifest(text: str, attempt: int) -> Outcome | None:
@@ -190,9 +220,8 @@ def manifest(text: str, attempt: int) -> Outcome | None:
     if record is None or record.get("attempt") != attempt:
         return None
     code: Any = record.get("exit_code")
-    return Outcome(
-        whole=record.get("whole") is True and isinstance(code, int), exit_code=code if isinstance(code, int) else None
-    )
+    known = isinstance(code, int) and 0 <= code < 256
+    return Outcome(whole=record.get("whole") is True and known, exit_code=code if known else None)
 
 
 def json_object(text: str) -> Mapping[str, Any] | None:

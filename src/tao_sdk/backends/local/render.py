@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tao_sdk.backends.local.facts import Gpu, LocalFacts
@@ -63,6 +64,14 @@ def plan(spec: JobSpec, options: LocalOptions, facts: LocalFacts, attempt: Attem
         notes=tuple(notes(spec)),
         backend_details={"backend_type": "local", "num_gpu": count, "job_dir": folder},
     )
+
+
+def plan_again(last: Plan, attempt: Attempt, state_dir: str) -> Plan:
+    """The same in the same folder and environment: a watcher that asks for it has others."""
+    environment = {**last.request["environment"], "TAO_ATTEMPT": str(attempt.number)}
+    details = {**last.backend_details, "job_dir": job_folder(state_dir, attempt)}
+    request = {**last.request, "environment": environment}
+    return replace(last, attempt=attempt, request=request, backend_details=details)
 
 
 def job_folder(state_dir: str, attempt: Attempt) -> str:

@@ -5,11 +5,11 @@ However many are looked at, no program is started and /proc is walked at most on
 
 from __future__ import annotations
 
-import os
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from tao_sdk.backends.local.folder import Folder, take
+from tao_sdk.backends.local.folder import Folder, is_taken
 from tao_sdk.backends.local.parse import Life, Seen, exit_record, manifest
 from tao_sdk.model.observation import Outcome
 from tao_sdk.transports.process import GONE, STOPPED, Identity, sessions
@@ -31,7 +31,7 @@ class Sight:
             return seen
         if ended := exit_record(folder.text("exit")):  # written between the two looks
             return Seen(exit=ended)
-        return Seen(seen.supervisor, seen.process, seen.pid, seen.started, outcome=outcome(results_dir, attempt))
+        return replace(seen, outcome=outcome(results_dir, attempt))
 
     def see_processes(self, folder: Folder) -> Seen:
         supervisor, process = folder.identity("supervisor"), folder.identity("process")
@@ -40,17 +40,18 @@ class Sight:
             supervisor=life,
             process=self.life_of_session(process, folder, supervised=life.living),
             pid=process.pid if process else 0,
+            supervisor_pid=supervisor.pid if supervisor else 0,
             started=began(folder),
             waiting="" if process else folder.text("waiting"),
         )
 
     def life(self, identity: Identity | None, folder: Folder) -> Life:
         if identity is None:
-            return Life.ALIVE if is_locked(folder) else Life.NEVER
+            return Life.TAKEN if is_taken(folder.file("lock")) else Life.NEVER
         if not identity.this_boot:
             return Life.RESTARTED
         if not identity.this_space:
-            return Life.ALIVE if is_locked(folder) else Life.ELSEWHERE
+            return Life.ALIVE if is_taken(folder.file("lock")) else Life.ELSEWHERE
         state = identity.state
         return Life.GONE if state in GONE else Life.STOPPED if state in STOPPED else Life.ALIVE
 
@@ -61,17 +62,6 @@ class Sight:
         life = self.life(leader, folder)
         left = life is Life.GONE and not supervised and leader.this_space and leader.pid in self.sessions
         return Life.ALIVE if left else life
-
-
-def is_locked(folder: Folder) -> bool:
-    """Whether someone starts or supervises the attempt. A folder that is not there has nobody."""
-    try:
-        fd = take(folder.file("lock"))
-    except FileNotFoundError:
-        return False
-    if fd is not None:
-        os.close(fd)
-    return fd is None
 
 
 def began(folder: Folder) -> float | None:

@@ -1,0 +1,3 @@
+"""An OCI runtime shim that gives containers their GPUs."""
+
+VERSION = "1.20.0"

@@ -1,0 +1,95 @@
+"""The CDI devices of a host: all spec folders read, conflicts settled, names turned into container edits."""
+
+import posix
+
+from . import edits, paths
+from .errors import RuntimeFault, reason
+from .memory import Specs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from .journal import Journal
+
+
+class Registry:
+    """Qualified name -> (its spec, its device). A later folder wins; two of one folder make the name unusable."""
+
+    def __init__(self, folders: "Sequence[str]", journal: "Journal", specs: "Specs | None" = None) -> None:
+        self.devices: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+        self.journal = journal
+        self.specs = specs or Specs()
+        for folder in folders:
+            self.read_folder(folder)
+        self.specs.keep()
+
+    def read_folder(self, folder: str) -> None:
+        found: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+        conflicts: set[str] = set()
+        files = [name for name in paths.names(folder) if name.endswith((".json", ".yaml"))]
+        if files:
+            refuse_foreign(folder, folder)
+        for file in files:
+            path = paths.join(folder, file)
+            if paths.is_dir(path):
+                continue
+            refuse_foreign(path, path)
+            spec = self.read_spec(path)
+            for device in spec["devices"] if spec else ():
+                name = f"{spec['kind']}={device['name']}"  # pyright: ignore[reportOptionalSubscript]
+                if name in found:
+                    conflicts.add(name)
+                    self.journal.warning(f"conflicting device {name!r} in {folder}; it is not used")
+                found[name] = (spec, device)  # pyright: ignore[reportArgumentType]
+        self.devices.update(found)
+        for name in conflicts:
+            del self.devices[name]
+
+    def read_spec(self, path: str) -> "dict[str, Any] | None":
+        """A broken spec is no reason to refuse containers that do not need it."""
+        try:
+            content = paths.read_bytes(path)
+        except OSError as error:
+            self.journal.warning(f"failed to load CDI spec {path}: {error}")
+            return None
+        return self.specs.get(path, content) or self.parse(path, content)
+
+    def parse(self, path: str, content: bytes) -> "dict[str, Any] | None":
+        from . import cdi_spec
+
+        try:
+            spec = cdi_spec.parse(content.decode(), path.endswith(".json"))
+        except (cdi_spec.CdiFault, UnicodeDecodeError) as error:
+            self.journal.warning(f"failed to load CDI spec {path}: {error}")
+            return None
+        self.specs.note(path, content, spec)
+        return spec
+
+    def edits(self, names: "Sequence[str]") -> "dict[str, Any]":
+        """The edits of these devices in their order, with those of a spec before its first device."""
+        unknown = [name for name in names if name not in self.devices]
+        if unknown:
+            raise RuntimeFault(f"failed to inject CDI devices: unresolvable CDI devices {', '.join(unknown)}")
+        parts: list[dict[str, Any]] = []
+        specs: list[dict[str, Any]] = []
+        for name in names:
+            spec, device = self.devices[name]
+            if not any(spec is seen for seen in specs):
+                specs.append(spec)
+                parts.append(spec.get("containerEdits") or {})
+            parts.append(device["containerEdits"])
+        return edits.joined(parts)
+
+
+def refuse_foreign(path: str, shown: str) -> None:
+    """A spec decides what a container's root may mount: only root (or who runs this) may have written it."""
+    try:
+        seen = posix.stat(path)
+    except OSError as error:
+        raise RuntimeFault(f"failed to read CDI spec {shown}: {reason(error)}") from None
+    if seen.st_uid not in (0, posix.geteuid()):
+        raise RuntimeFault(f"refusing CDI spec {shown}: it belongs to user {seen.st_uid}; give it to root (chown root)")
+    if seen.st_mode & 0o002 or (seen.st_mode & 0o020 and seen.st_gid not in (0, posix.getegid())):
+        raise RuntimeFault(f"refusing CDI spec {shown}: others can write it; take that right away (chmod go-w)")

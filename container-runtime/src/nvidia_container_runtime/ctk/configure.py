@@ -1,0 +1,111 @@
+"""nvidia-ctk runtime configure: read an engine's configuration, change it, show it or put it back."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from pathlib import Path
+
+from ..errors import RuntimeFault
+from ..toml import TomlFault
+from . import engines
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--runtime", choices=sorted(engines.ADD), default="docker")
+    parser.add_argument("--config", help="the engine's configuration file")
+    parser.add_argument("--config-mode", choices=("config-file", "oci-hook"), default="config-file")
+    parser.add_argument(
+        "--drop-in-config", nargs="?", const="", help="write a file of our own instead of changing the engine's"
+    )
+    parser.add_argument("--nvidia-runtime-name", default="nvidia")
+    parser.add_argument("--nvidia-runtime-path", "--runtime-path", default="nvidia-container-runtime")
+    parser.add_argument("--nvidia-runtime-hook-path", default="/usr/bin/nvidia-container-runtime-hook")
+    parser.add_argument("--hook-dir", "--hooks-dir", default="/usr/share/containers/oci/hooks.d")
+    parser.add_argument("--set-as-default", "--nvidia-set-as-default", action="store_true")
+    parser.add_argument("--cdi.enabled", "--cdi.enable", "--enable-cdi", dest="cdi", action="store_true")
+    parser.add_argument("--remove", action="store_true", help="take the runtime out again")
+    parser.add_argument("--dry-run", action="store_true", help="print what would be written, write nothing")
+
+
+def run(options: argparse.Namespace) -> int:
+    for path, text in changes(options):
+        if options.dry_run:
+            print(text, end="")
+        elif text:
+            write(path, text)
+            print(f"Wrote {path}; restart {options.runtime} to have it read.")
+        else:
+            path.unlink(missing_ok=True)
+    return 0
+
+
+def changes(options: argparse.Namespace) -> list[tuple[Path, str]]:
+    """Files and their new text; an empty text means that the file goes."""
+    if options.config_mode == "oci-hook":
+        target = Path(options.hook_dir) / "oci-nvidia-hook.json"
+        return [(target, "" if options.remove else engines.podman_hook(options.nvidia_runtime_hook_path))]
+    main = Path(options.config or engines.DEFAULT_FILES[options.runtime])
+    try:
+        if options.drop_in_config is None:
+            return [(main, changed(options, read(main)))]
+        return drop_in_changes(options, main)
+    except (TomlFault, ValueError) as error:
+        raise RuntimeFault(f"{main}: {error}") from None
+
+
+def changed(options: argparse.Namespace, text: str) -> str:
+    if options.remove:
+        return engines.REMOVE[options.runtime](text, options.nvidia_runtime_name)
+    return engines.ADD[options.runtime](text, registration(options))
+
+
+def registration(options: argparse.Namespace) -> engines.Registration:
+    path = found_program(options.nvidia_runtime_path) if options.runtime != "docker" else options.nvidia_runtime_path
+    return engines.Registration(options.nvidia_runtime_name, path, options.set_as_default, options.cdi)
+
+
+def found_program(name: str) -> str:
+    """containerd and cri-o want a path; where the name is not found yet it will be in /usr/bin."""
+    import shutil
+
+    return name if "/" in name else shutil.which(name) or f"/usr/bin/{name}"
+
+
+def drop_in_changes(options: argparse.Namespace, main: Path) -> list[tuple[Path, str]]:
+    if options.runtime == "docker":
+        raise RuntimeFault("docker reads one file only: leave out --drop-in-config")
+    target = Path(options.drop_in_config or engines.DEFAULT_DROP_INS[options.runtime])
+    if options.remove:
+        return [(target, "")]
+    if options.runtime == "crio":
+        return [(target, engines.crio("", registration(options)))]
+    text = read(main)
+    return [
+        (target, engines.containerd_drop_in(text, registration(options))),
+        (main, engines.with_import(text, str(target))),
+    ]
+
+
+def read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except FileNotFoundError:
+        return ""
+
+
+def write(path: Path, text: str) -> None:
+    """In one step, with the old file's mode and owner, through a link to the file behind it."""
+    path = path.resolve()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with os.fdopen(descriptor, "w") as stream:
+        stream.write(text)
+        if path.exists():
+            old = path.stat()
+            os.fchown(descriptor, old.st_uid, old.st_gid)
+            os.fchmod(descriptor, old.st_mode & 0o7777)
+        else:
+            os.fchmod(descriptor, 0o644)
+    Path(draft).replace(path)

@@ -1,0 +1,88 @@
+"""The root file system of the container that a hook is run for, and walking in it without ever leaving it."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from .. import json_text, paths
+from ..errors import RuntimeFault
+
+FOLDER = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+LINKS_LIMIT = 255
+
+
+def container_root(state_file: str = "") -> str:
+    """By the OCI state on stdin (or in a file): its root, else root.path of its bundle's config.json."""
+    raw = paths.read_bytes(state_file) if state_file and state_file != "-" else sys.stdin.buffer.read()
+    try:
+        state = json_text.first_value(raw.decode())
+        bundle = state.get("bundle") or state.get("bundlePath") or ""
+        root = state.get("root") or ""
+        if not root:
+            spec = json_text.first_value(paths.read_bytes(paths.join(bundle, "config.json")).decode())
+            root = spec["root"]["path"]
+    except (ValueError, AttributeError, KeyError, TypeError, OSError) as error:
+        raise RuntimeFault(f"failed to determine the container's root: {error}") from None
+    return root if root.startswith("/") else paths.absolute(paths.join(bundle, root))
+
+
+class Root:
+    """A folder that stands for /. Links are followed as a process chrooted there would follow them."""
+
+    def __init__(self, path: str) -> None:
+        self.descriptor = os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+
+    @contextmanager
+    def folder(self, path: str, create: bool = False) -> Generator[int, None, None]:
+        """An open descriptor of a folder below the root."""
+        descriptor = self.walk(path, create)
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def walk(self, path: str, create: bool = False) -> int:
+        """Component by component, by descriptors: who swaps a folder for a link meanwhile gains nothing."""
+        trail = [os.dup(self.descriptor)]
+        todo = [part for part in path.split("/") if part not in ("", ".")][::-1]
+        links = 0
+        try:
+            while todo:
+                part = todo.pop()
+                if part == "..":
+                    if len(trail) > 1:
+                        os.close(trail.pop())
+                    continue
+                entry = self.enter(trail[-1], part, create)
+                if not stat.S_ISLNK(os.fstat(entry).st_mode):
+                    trail.append(entry)
+                    continue
+                target = os.readlink("", dir_fd=entry)
+                os.close(entry)
+                links += 1
+                if links > LINKS_LIMIT:
+                    raise RuntimeFault(f"too many levels of symbolic links: {path}")
+                if target.startswith("/"):
+                    while len(trail) > 1:
+                        os.close(trail.pop())
+                todo += [piece for piece in target.split("/") if piece not in ("", ".")][::-1]
+            return trail.pop()
+        finally:
+            for descriptor in trail:
+                os.close(descriptor)
+
+    def enter(self, folder: int, name: str, create: bool) -> int:
+        try:
+            return os.open(name, FOLDER, dir_fd=folder)
+        except FileNotFoundError:
+            if not create:
+                raise
+        try:
+            os.mkdir(name, 0o755, dir_fd=folder)
+        except FileExistsError:
+            pass
+        return os.open(name, FOLDER, dir_fd=folder)

@@ -1,0 +1,176 @@
+"""What a driver consists of on disk: its libraries, sockets, firmware, programs and common device nodes."""
+
+from . import edits, files, paths
+from .journal import Journal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+COMMON_NODES = ("/dev/nvidia-modeset", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidiactl")
+SOCKETS = (
+    "/run/nvidia-persistenced/socket",
+    "/run/nvidia-fabricmanager/socket",
+    "/var/run/nvidia-persistenced/socket",
+    "/tmp/nvidia-mps",
+)
+PROGRAMS = (
+    "nvidia-smi",
+    "nvidia-debugdump",
+    "nvidia-persistenced",
+    "nvidia-cuda-mps-control",
+    "nvidia-cuda-mps-server",
+    "nvidia-imex",
+    "nvidia-imex-ctl",
+)
+PROGRAM_FOLDERS = ("/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/local/bin")
+SOCKET_OPTIONS = ("nosuid", "nodev", "rbind", "rprivate", "noexec")
+GRAPHICS_FILES = (
+    "glvnd/egl_vendor.d/10_nvidia.json",
+    "vulkan/icd.d/nvidia_icd.json",
+    "vulkan/icd.d/nvidia_layers.json",
+    "vulkan/implicit_layer.d/nvidia_layers.json",
+    "egl/egl_external_platform.d/15_nvidia_gbm.json",
+    "egl/egl_external_platform.d/10_nvidia_wayland.json",
+    "nvidia/nvoptix.bin",
+    "X11/xorg.conf.d/10-nvidia.conf",
+    "X11/xorg.conf.d/nvidia-drm-outputclass.conf",
+)
+
+
+def version(root: str) -> str:
+    """The driver's version by the name of its libraries; "" when none is found."""
+    for folder in files.LIBRARY_FOLDERS:
+        for name in ("libcuda.so.*.*", "libnvidia-ml.so.*.*"):
+            for place in files.resolved(root, f"{folder}/{name}"):
+                return paths.base(place).partition(".so.")[2]
+    return ""
+
+
+def libraries(root: str, driver: str) -> "list[str]":
+    found: list[str] = []
+    for folder in files.LIBRARY_FOLDERS:
+        for pattern in (f"{folder}/*.so.{driver}", f"{folder}/vdpau/*.so.{driver}", f"{folder}/gbm/nvidia-drm_gbm.so"):
+            found += files.resolved(root, pattern)
+    return list(dict.fromkeys(found))
+
+
+def common_edits(root: str, driver: str, ctk: str, journal: "Journal") -> "dict[str, Any]":
+    """What every container with a GPU gets beside the GPU's own node."""
+    library_mounts = [edits.mount(path, files.inside(root, path)) for path in libraries(root, driver)]
+    folders = files.library_folders(library_mounts)
+    cuda = [
+        mount["containerPath"]
+        for mount in library_mounts
+        if paths.base(mount["containerPath"]).startswith("libcuda.so.")
+    ]
+    found: dict[str, Any] = {
+        "env": ([f"NVIDIA_CTK_LIBCUDA_DIR={paths.parent(cuda[0])}"] if cuda else []) + ["NVIDIA_VISIBLE_DEVICES=void"],
+        "deviceNodes": [node for path in COMMON_NODES for node in [files.device_node(root, path)] if node],
+        "mounts": sorted(
+            library_mounts + programs(root) + firmware(root, driver) + sockets(root),
+            key=lambda mount: mount["containerPath"],
+        ),
+    }
+    links = sorted(library_name_links(library_mounts)) + files.library_links(
+        [mount["containerPath"] for mount in library_mounts]
+    )
+    found["hooks"] = [
+        *files.link_hooks(ctk, links),
+        edits.ctk_hook(ctk, "enable-cuda-compat", f"--host-driver-version={driver}"),
+        *files.ldcache_hooks(ctk, folders),
+        edits.ctk_hook(ctk, "disable-device-node-modification"),
+    ]
+    if not library_mounts:
+        journal.warning(f"No libraries of driver {driver} found below {root}")
+    return found
+
+
+def library_name_links(mounts: "Sequence[dict[str, Any]]") -> "set[str]":
+    """The name that the dynamic linker looks a library up by, as a link to the file with the version in its name."""
+    found: set[str] = set()
+    for mount in mounts:
+        name = paths.base(mount["containerPath"])
+        soname = shared_object_name(mount["hostPath"])
+        if soname and soname != name:
+            found.add(f"{name}::{paths.parent(mount['containerPath'])}/{soname}")
+    return found
+
+
+def shared_object_name(path: str) -> str:
+    from . import elf
+
+    try:
+        return elf.soname(paths.read_bytes(path))
+    except (OSError, elf.NotElf):
+        return ""
+
+
+def programs(root: str) -> "list[dict[str, Any]]":
+    found: dict[str, dict[str, Any]] = {}
+    for name in PROGRAMS:
+        for folder in PROGRAM_FOLDERS:
+            place = files.below(root, f"{folder}/{name}")
+            if name not in found and paths.is_executable(place):
+                found[name] = edits.mount(paths.real(place, root), f"{folder}/{name}")
+    return list(found.values())
+
+
+def firmware(root: str, driver: str) -> "list[dict[str, Any]]":
+    found = [
+        place
+        for folder in ("/lib/firmware", "/usr/lib/firmware")
+        for place in files.resolved(root, f"{folder}/nvidia/{driver}/gsp*.bin")
+    ]
+    return [edits.mount(path, files.inside(root, path)) for path in dict.fromkeys(found)]
+
+
+def sockets(root: str) -> "list[dict[str, Any]]":
+    found = [path for path in SOCKETS if paths.exists(files.below(root, path))]
+    places = {paths.real(files.below(root, path), root): path for path in found}
+    return [edits.mount(host, path, SOCKET_OPTIONS) for host, path in places.items()]
+
+
+def graphics_mounts(root: str, driver: str) -> "list[dict[str, Any]]":
+    """Vendor files of EGL, Vulkan and the X server; libraries with the driver's version, where it is known."""
+    found = [
+        place
+        for name in GRAPHICS_FILES
+        for folder in files_folders(name)
+        for place in files.matches(files.below(root, f"{folder}/{name}"))
+    ]
+    mounts = [edits.mount(paths.real(path, root), files.inside(root, path)) for path in found if paths.exists(path)]
+    seen = {paths.base(mount["containerPath"]): mount for mount in reversed(mounts)}
+    kept = [mount for mount in mounts if seen[paths.base(mount["containerPath"])] is mount]
+    for folder in files.LIBRARY_FOLDERS if driver else ():
+        for pattern in (
+            f"libnvidia-egl-*.so.{driver}",
+            f"nvidia/xorg/libglxserver_nvidia.so.{driver}",
+            f"xorg/modules/extensions/libglxserver_nvidia.so.{driver}",
+            "nvidia/xorg/nvidia_drv.so",
+            "xorg/modules/drivers/nvidia_drv.so",
+        ):
+            kept += [
+                edits.mount(path, files.inside(root, path)) for path in files.resolved(root, f"{folder}/{pattern}")
+            ]
+    return list({mount["containerPath"]: mount for mount in kept}.values())
+
+
+def files_folders(name: str) -> "tuple[str, ...]":
+    return ("/etc", "/usr/share") if name.startswith("X11/") else ("/etc", "/usr/share", "/usr/local/share")
+
+
+def display_nodes(bus: str, root: str) -> "tuple[list[dict[str, Any]], list[str]]":
+    """The DRM nodes of the GPU at that PCI address, and the links that name them by that address."""
+    nodes: list[dict[str, Any]] = []
+    links: list[str] = []
+    for name in paths.names(f"/sys/bus/pci/devices/{bus}/drm"):
+        path = f"/dev/dri/{name}"
+        node = files.device_node(root, path)
+        if not node:
+            continue
+        nodes.append(node)
+        kind = "card" if name.startswith("card") else "render"
+        links.append(f"../{name}::/dev/dri/by-path/pci-{bus}-{kind}")
+    return nodes, links

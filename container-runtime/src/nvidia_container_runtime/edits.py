@@ -1,0 +1,169 @@
+"""Container edits: what a mode adds to a container, in CDI's own form, and how that gets into an OCI spec."""
+
+import posix
+
+from . import paths
+from .errors import RuntimeFault, reason
+from .spec import entries, section
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Spec = dict[str, Any]
+    Edits = dict[str, Any]
+
+MOUNT_OPTIONS = ("ro", "nosuid", "nodev", "rbind", "rprivate")
+STAGES = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
+LISTS = ("env", "deviceNodes", "netDevices", "hooks", "mounts", "additionalGids")
+LINUX_TYPES = {paths.TYPE_CHAR: "c", paths.TYPE_BLOCK: "b", paths.TYPE_FIFO: "p"}
+
+
+def joined(parts: "list[Edits]") -> "Edits":
+    """Several edits as one, in their order."""
+    whole: Edits = {name: [] for name in LISTS}
+    for part in parts:
+        for name in LISTS:
+            whole[name] += part.get(name) or []
+        if part.get("intelRdt"):
+            whole["intelRdt"] = part["intelRdt"]
+    return whole
+
+
+def is_empty(edits: "Edits") -> bool:
+    return not any(edits.values())
+
+
+def apply(spec: "Spec", edits: "Edits") -> None:
+    """Change the spec. Whatever can fail comes first, so that an error leaves it as it was."""
+    nodes = [device_node(node) for node in edits.get("deviceNodes") or []]
+    add_environment(spec, edits.get("env") or [])
+    add_device_nodes(spec, nodes)
+    for device in edits.get("netDevices") or []:
+        section(spec, "linux", "netDevices")[device["hostInterfaceName"]] = {"name": device["name"]}
+    add_mounts(spec, edits.get("mounts") or [])
+    for hook in edits.get("hooks") or []:
+        kept = {key: hook[key] for key in ("path", "args", "env", "timeout") if hook.get(key)}
+        entries(section(spec, "hooks"), hook["hookName"]).append(kept)
+    if edits.get("intelRdt"):
+        section(spec, "linux")["intelRdt"] = dict(edits["intelRdt"])
+    add_groups(spec, edits.get("additionalGids") or [])
+
+
+def add_environment(spec: "Spec", additions: "list[str]") -> None:
+    """Each NAME=VALUE takes the place of the container's own NAME; what else the container sets stays as it is."""
+    if not additions:
+        return
+    new = {entry.partition("=")[0]: entry for entry in additions}
+    process = section(spec, "process")
+    present: list[str] = []
+    for entry in entries(process, "env"):
+        name = entry.partition("=")[0]
+        if name not in new:
+            present.append(entry)
+        elif new[name] not in present:
+            present.append(new[name])
+    process["env"] = present + [entry for entry in new.values() if entry not in present]
+
+
+def device_node(node: "dict[str, Any]") -> "dict[str, Any]":
+    """A node with what its host file knows: type, numbers, mode."""
+    full = dict(node)
+    host = full.get("hostPath") or full["path"]
+    if full.get("type") == "p" or (full.get("type") and full.get("major") and full.get("fileMode") is not None):
+        return full
+    try:
+        seen = posix.lstat(host)
+    except OSError as error:
+        raise RuntimeFault(
+            f"failed to inject CDI devices: failed to stat CDI host device {host!r}: {reason(error)}"
+        ) from None
+    found = LINUX_TYPES.get(seen.st_mode & paths.TYPE_MASK, "")
+    if not found:
+        raise RuntimeFault(f"failed to inject CDI devices: {host!r} is not a device node")
+    if full.get("type") not in (None, "", found):
+        raise RuntimeFault(
+            f"failed to inject CDI devices: CDI device ({full['path']!r}, {host!r}),"
+            f" host type mismatch ({full['type']}, {found})"
+        )
+    full["type"] = found
+    if not full.get("major") and found != "p":
+        full["major"], full["minor"] = major(seen.st_rdev), minor(seen.st_rdev)
+    if full.get("fileMode") is None:
+        full["fileMode"] = seen.st_mode & 0o777
+    return full
+
+
+def major(number: int) -> int:
+    return (number >> 8) & 0xFFF | (number >> 32) & ~0xFFF
+
+
+def minor(number: int) -> int:
+    return number & 0xFF | (number >> 12) & ~0xFF
+
+
+def add_device_nodes(spec: "Spec", nodes: "list[dict[str, Any]]") -> None:
+    if not nodes:
+        return
+    user: dict[str, Any] = (spec.get("process") or {}).get("user") or {}
+    linux = section(spec, "linux")
+    rules = entries(section(linux, "resources"), "devices")
+    for node in nodes:
+        device: dict[str, Any] = {"path": node["path"], "type": node["type"]}
+        if node["type"] != "p":
+            device["major"], device["minor"] = node.get("major", 0), node.get("minor", 0)
+        if node.get("fileMode") is not None:
+            device["fileMode"] = node["fileMode"]
+        for key in ("uid", "gid"):
+            owner = node[key] if node.get(key) is not None else user.get(key)
+            if owner or node.get(key) is not None:
+                device[key] = owner
+        linux["devices"] = replaced(entries(linux, "devices"), device, "path")
+        if node["type"] in ("c", "b"):
+            rule = {"allow": True, "type": node["type"], "major": device["major"], "minor": device["minor"]}
+            rules.append({**rule, "access": node.get("permissions") or "rwm"})
+
+
+def replaced(items: "list[dict[str, Any]]", item: "dict[str, Any]", key: str) -> "list[dict[str, Any]]":
+    """The items with this one in the place of the one with the same key, else at the end."""
+    for at, one in enumerate(items):
+        if one.get(key) == item[key]:
+            return [*items[:at], item, *items[at + 1 :]]
+    return [*items, item]
+
+
+def add_mounts(spec: "Spec", mounts: "list[dict[str, Any]]") -> None:
+    """New mounts go in, and all are put in an order in which no mount hides another that came deeper before it."""
+    if not mounts:
+        return
+    mounted = entries(spec, "mounts")
+    for mount in mounts:
+        target = mount["containerPath"]
+        mounted = [one for one in mounted if one.get("destination") != target]
+        new: dict[str, Any] = {"destination": target}
+        if mount.get("type"):
+            new["type"] = mount["type"]
+        new["source"] = mount["hostPath"]
+        if mount.get("options"):
+            new["options"] = list(mount["options"])
+        mounted.append(new)
+    spec["mounts"] = sorted(mounted, key=lambda one: paths.depth(str(one.get("destination", ""))))
+
+
+def add_groups(spec: "Spec", groups: "list[int]") -> None:
+    new = [group for group in dict.fromkeys(groups) if group]
+    if not new:
+        return
+    present = entries(section(spec, "process", "user"), "additionalGids")
+    present += [group for group in new if group not in present]
+
+
+def mount(host: str, container: str = "", options: "tuple[str, ...]" = MOUNT_OPTIONS) -> "dict[str, Any]":
+    return {"hostPath": host, "containerPath": container or host, "options": list(options)}
+
+
+def ctk_hook(program: str, name: str, *words: str) -> "dict[str, Any]":
+    """A createContainer hook that our own nvidia-ctk carries out (or a hook program of another name, by itself)."""
+    base = paths.base(program)
+    verbs = [base, "hook", name] if base == "nvidia-ctk" else [base, name]
+    return {"hookName": "createContainer", "path": program, "args": [*verbs, *words]}

@@ -1,0 +1,216 @@
+"""nvidia-container-runtime-hook: a prestart hook that becomes nvidia-container-cli with a container's flags."""
+
+import posix
+
+from . import VERSION, cli_command, demands, host, json_text, lowlevel, mode, paths, request, settings
+from .errors import RuntimeFault, reason
+from .settings import CLI, RUNTIME, Settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+DRIVER_CONTAINER_CONFIG = "/run/nvidia/driver/etc/nvidia-container-runtime/config.toml"
+USAGE = """Usage of nvidia-container-runtime-hook:
+  -config string
+    \tconfiguration file
+  -debug
+    \tenable debug output
+  -version
+    \tenable version output
+
+Commands:
+  prestart
+        run the prestart hook
+  poststart
+        no-op
+  poststop
+        no-op
+"""
+UNSUPPORTED = (
+    "invoking the NVIDIA Container Runtime Hook directly (e.g. specifying the docker --gpus flag) is not supported."
+    " Please use the NVIDIA Container Runtime instead."
+)
+
+
+class Options:
+    """The hook's own command line."""
+
+    def __init__(self, words: "list[str]") -> None:
+        self.config = ""
+        self.debug = False
+        self.version = False
+        self.command = ""
+        rest = list(words)
+        while rest and rest[0].startswith("-") and rest[0] != "--":
+            name, equals, value = rest.pop(0).lstrip("-").partition("=")
+            if name == "config" and (equals or rest):
+                self.config = value if equals else rest.pop(0)
+            elif name == "debug":
+                self.debug = value not in ("false", "0")
+            elif name == "version":
+                self.version = True
+            else:
+                return
+        self.command = rest[0] if rest else ""
+
+
+def main(words: "list[str]") -> int:
+    options = Options(words)
+    if options.version:
+        posix.write(1, f"NVIDIA Container Runtime Hook version {VERSION}\n".encode())
+        return 0
+    if options.command in ("poststart", "poststop"):
+        return 0
+    if options.command != "prestart":
+        tell(USAGE)
+        return 2
+    try:
+        prestart(options, lowlevel.inherited_environment())
+    except RuntimeFault as fault:
+        tell(f"{fault}\n")
+        return 1
+    return 0
+
+
+def tell(text: str) -> None:
+    """The runtime shows a failed hook's stderr to people, so it holds plain words."""
+    posix.write(2, text.encode(errors="surrogateescape"))
+
+
+def prestart(options: Options, environment: "Mapping[bytes, bytes]") -> None:
+    config = load_config(options.config, environment)
+    state = read_state()
+    spec = read_spec(str(state.get("bundle") or state.get("bundlePath") or ""))
+    container = request.Container(spec)
+    wanted = request.devices(container, config)
+    channels = demands.imex_channels(container, config)
+    if not wanted:
+        return
+    check_mode(config, wanted.ids)
+    search = environment.get(b"PATH", b"").decode(errors="surrogateescape")
+    cli = find_cli(config, search)
+    help_text = cli_help(cli)
+    rootfs = paths.absolute(str(spec["root"].get("path", "")))
+    flags = cli_command.command(
+        cli_command.Call(container, config, wanted.ids, channels, options.debug, help_text),
+        str(state.get("pid", 0)),
+        rootfs,
+    )
+    full = {**environment, **extra_environment(config[CLI + "environment"])}
+    lowlevel.become(cli, [word.encode(errors="surrogateescape") for word in [cli, *flags]], full)
+
+
+def load_config(given: str, environment: "Mapping[bytes, bytes]") -> Settings:
+    """The file named on the command line must be there; else what the environment names, the driver's own, /etc."""
+    try:
+        if given:
+            if not paths.exists(given):
+                raise RuntimeFault("couldn't open required configuration file: file does not exist")
+            return settings.load(given)
+        names = ("NVIDIA_CTK_CONFIG_FILE_PATH", "XDG_CONFIG_HOME")
+        chosen = {name: environment.get(name.encode(), b"").decode(errors="surrogateescape") for name in names}
+        if not any(chosen.values()) and paths.exists(DRIVER_CONTAINER_CONFIG):
+            return settings.load(DRIVER_CONTAINER_CONFIG)
+        return settings.load(settings.config_path(chosen))
+    except RuntimeFault as fault:
+        raise RuntimeFault(f"error getting hook config: failed to load config: {fault}") from None
+
+
+def read_state() -> "dict[str, Any]":
+    pieces: list[bytes] = []
+    while True:
+        piece = posix.read(0, 65536)
+        if not piece:
+            break
+        pieces.append(piece)
+    try:
+        state = json_text.first_value(b"".join(pieces).decode())
+    except (json_text.JsonFault, UnicodeDecodeError) as error:
+        raise RuntimeFault(f"could not decode container state: {error}") from None
+    if not isinstance(state, dict):
+        raise RuntimeFault("could not decode container state: it is no object")
+    return state  # pyright: ignore[reportUnknownVariableType]
+
+
+def read_spec(folder: str) -> "dict[str, Any]":
+    path = paths.join(folder, "config.json") if folder else "config.json"
+    try:
+        spec = json_text.first_value(paths.read_bytes(path).decode())
+    except OSError as error:
+        raise RuntimeFault(f"could not open OCI spec: open {path}: {reason(error)}") from None
+    except (json_text.JsonFault, UnicodeDecodeError) as error:
+        raise RuntimeFault(f"could not decode OCI spec: {error}") from None
+    if not isinstance(spec, dict) or not spec.get("ociVersion"):  # pyright: ignore[reportUnknownMemberType]
+        raise RuntimeFault("Version is empty in OCI spec")
+    for name, title in (("process", "Process"), ("root", "Root")):
+        if not isinstance(spec.get(name), dict):  # pyright: ignore[reportUnknownMemberType]
+            raise RuntimeFault(f"{title} is empty in OCI spec")
+    from . import bundle
+
+    bundle.check_shape(spec, path)  # pyright: ignore[reportUnknownArgumentType]
+    return spec  # pyright: ignore[reportUnknownVariableType]
+
+
+def check_mode(config: Settings, devices: "list[str]") -> None:
+    """In every other mode the runtime has done, or would do, what this hook does: both together are a mistake."""
+    if config["nvidia-container-runtime-hook.skip-mode-detection"]:
+        return
+    chosen = config[RUNTIME + "mode"]
+    said = ""
+    if chosen == "auto":
+        chosen = mode.hook_mode(devices)
+        said = f"Auto-detected mode as '{chosen}'\n"
+    if chosen != "legacy":
+        raise RuntimeFault(said + UNSUPPORTED)
+
+
+def find_cli(config: Settings, search: str) -> str:
+    name = config[CLI + "path"]
+    if "/" in name:
+        return name
+    found = host.find_container_cli(name, config[CLI + "root"], search)
+    if not found:
+        raise RuntimeFault(
+            "couldn't find binary nvidia-container-cli in PATH:"
+            ' exec: "nvidia-container-cli": executable file not found in $PATH'
+        )
+    return found
+
+
+def cli_help(cli: str) -> str:
+    """What the installed nvidia-container-cli says it understands: older ones refuse the later flags."""
+    texts = [output_of(cli, words) for words in ([cli, "--help"], [cli, "configure", "--help"])]
+    return "\n".join(texts)
+
+
+def output_of(program: str, words: "list[str]") -> str:
+    """What a program prints, nothing when it cannot be run (the error comes when it is needed)."""
+    readable, writable = posix.pipe()
+    silence = posix.open("/dev/null", posix.O_RDWR | posix.O_CLOEXEC)
+    wiring = [
+        (posix.POSIX_SPAWN_DUP2, silence, 0),
+        (posix.POSIX_SPAWN_DUP2, writable, 1),
+        (posix.POSIX_SPAWN_DUP2, writable, 2),
+    ]
+    try:
+        child = posix.posix_spawn(program, words, posix.environ, file_actions=wiring)
+    except OSError:
+        child = 0
+    posix.close(writable)
+    posix.close(silence)
+    pieces: list[bytes] = []
+    while child:
+        piece = posix.read(readable, 65536)
+        if not piece:
+            posix.waitpid(child, 0)
+            break
+        pieces.append(piece)
+    posix.close(readable)
+    return b"".join(pieces).decode(errors="replace")
+
+
+def extra_environment(entries: "list[str]") -> "dict[bytes, bytes]":
+    pairs = [entry.encode(errors="surrogateescape").partition(b"=") for entry in entries]
+    return {name: value for name, equals, value in pairs if equals}

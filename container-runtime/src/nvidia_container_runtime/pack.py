@@ -1,0 +1,105 @@
+"""The build step: all modules as one file of code, without what only people and debuggers read.
+
+Run by the interpreter that will run the shim, because bytecode is its own:  python3 -I pack.py SOURCES TARGET STATE
+The file: the length of the head in 8 digits, the head, the code of the modules. The head is (interpreter's version,
+loader.py's code, where the front's state lies, where _json lies, {module: (is a package, offset, size)}); what every
+creation imports is one piece, named "".
+"""
+
+from __future__ import annotations
+
+import ast
+import marshal
+import py_compile
+import sys
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+PACKAGE = "nvidia_container_runtime"
+# What every creation imports, in an order in which each finds what it imports: they are loaded as one piece.
+ALWAYS = (
+    "", "errors", "paths", "journal", "settings", "memory", "json_text", "bundle", "lowlevel", "argv", "shim",
+    "program", "spec", "legacy", "mode", "request", "modification",
+)  # fmt: skip
+
+
+class Strip(ast.NodeTransformer):
+    """Takes out annotations, and what is there for the type checker."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        arguments = node.args
+        for argument in [
+            *arguments.posonlyargs,
+            *arguments.args,
+            *arguments.kwonlyargs,
+            arguments.vararg,
+            arguments.kwarg,
+        ]:
+            if argument:
+                argument.annotation = None
+        return self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        if node.value is None:
+            return ast.copy_location(ast.Pass(), node)
+        return ast.copy_location(ast.Assign(targets=[node.target], value=node.value), node)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        """A class's own annotations stay: they may be its fields."""
+        node.body = [one if isinstance(one, ast.AnnAssign) else self.visit(one) for one in node.body]
+        return node
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            return ast.copy_location(ast.Pass(), node)
+        return self.generic_visit(node)
+
+
+def without_lines(code: CodeType) -> CodeType:
+    """The same code without its line numbers: a third of its size, and only tracebacks would show them."""
+    constants = tuple(without_lines(one) if isinstance(one, CodeType) else one for one in code.co_consts)
+    lines: Any = {"co_linetable": b""} if sys.version_info >= (3, 10) else {"co_lnotab": b""}
+    return code.replace(co_consts=constants, co_filename="", **lines)
+
+
+def compiled(path: Path, name: str) -> CodeType:
+    tree: Any = ast.fix_missing_locations(Strip().visit(ast.parse(path.read_text())))
+    return without_lines(compile(tree, name, "exec", optimize=2, dont_inherit=True))
+
+
+def module_name(path: Path, sources: Path) -> str:
+    parts = (PACKAGE, *path.relative_to(sources).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def pack(sources: Path, target: Path, state: str) -> None:
+    modules: dict[str, tuple[bool, CodeType]] = {}
+    for path in sorted(sources.rglob("*.py")):
+        name = module_name(path, sources)
+        modules[name] = (path.stem == "__init__", compiled(path, name))
+    always = [f"{PACKAGE}.{name}".rstrip(".") for name in ALWAYS]
+    pieces = {"": marshal.dumps([(name, *modules.pop(name)) for name in always])}
+    pieces |= {name: marshal.dumps(code) for name, (_, code) in modules.items()}
+    index: dict[str, tuple[bool, int, int]] = {}
+    offset = 0
+    for name, piece in pieces.items():
+        index[name] = (name in modules and modules[name][0], offset, len(piece))
+        offset += len(piece)
+    loader = compiled(sources / "loader.py", "loader")
+    head = marshal.dumps((sys.version, loader, state, json_library(), index))
+    content = b"%8d" % len(head) + head + b"".join(pieces.values())
+    (target / f"{sys.implementation.cache_tag}.pack").write_bytes(content)
+    py_compile.compile(str(target / "launch.py"), str(target / "launch.pyc"), doraise=True)
+
+
+def json_library() -> str:
+    """Where the C half of json lies; nowhere when it is part of the interpreter."""
+    import _json
+
+    return getattr(_json, "__file__", "")
+
+
+if __name__ == "__main__":
+    pack(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])

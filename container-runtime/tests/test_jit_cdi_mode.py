@@ -1,0 +1,141 @@
+"""jit-cdi mode: a spec made of what NVML says. A stub library speaks for the driver, device nodes are real."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Host
+
+VERSION = "550.54.15"
+
+
+@pytest.fixture
+def gpus(host: Host, stub_nvml: Path) -> Host:
+    """Two GPUs, and a driver root with their nodes, a library, nvidia-smi and firmware."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to make device nodes")
+    root = host.root / "driver"
+    for name in ("dev", "usr/lib64", "usr/bin", f"lib/firmware/nvidia/{VERSION}"):
+        (root / name).mkdir(parents=True)
+    for number, name in enumerate(("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm")):
+        os.mknod(root / "dev" / name, 0o020666, os.makedev(1, (3, 7, 5, 9)[number]))
+        (root / "dev" / name).chmod(0o666)
+    shutil.copy(stub_nvml / "libnvidia-ml.so.1", root / f"usr/lib64/libnvidia-ml.so.{VERSION}")
+    (root / f"usr/lib64/libcuda.so.{VERSION}").write_text("x")
+    (root / "usr/bin/nvidia-smi").write_text("#!/bin/sh\n")
+    (root / "usr/bin/nvidia-smi").chmod(0o755)
+    (root / f"lib/firmware/nvidia/{VERSION}/gsp_ga10x.bin").write_text("x")
+    host.configure(f'[nvidia-container-cli]\nroot = "{root}"\npath = "/no/such"\n', mode="jit-cdi")
+    host.environment |= {"LD_LIBRARY_PATH": str(stub_nvml), "STUB_GPUS": "Stub A;Stub B"}
+    return host
+
+
+def nodes(after: dict[str, Any]) -> list[str]:
+    return [node["path"] for node in after["linux"]["devices"]]
+
+
+COMMON = ["/dev/nvidia-uvm", "/dev/nvidiactl"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [
+        ("all", ["/dev/nvidia0", "/dev/nvidia1"]), ("0", ["/dev/nvidia0"]), ("1", ["/dev/nvidia1"]), ("1,0,1", ["/dev/nvidia1", "/dev/nvidia0"]),
+        ("GPU-00000000-0000-0000-0000-000000000001", ["/dev/nvidia1"]), ("runtime.nvidia.com/gpu=0", ["/dev/nvidia0"]),
+    ],
+)  # fmt: skip
+def test_devices_by_index_uuid_and_all(gpus: Host, asked: str, given: list[str]) -> None:
+    after = gpus.created(f"NVIDIA_VISIBLE_DEVICES={asked}")
+    assert nodes(after) == given + COMMON
+    assert after["linux"]["devices"][0]["minor"] == (3 if given[0] == "/dev/nvidia0" else 7)
+
+
+def test_the_driver_comes_with_them(gpus: Host) -> None:
+    after = gpus.created("NVIDIA_VISIBLE_DEVICES=0")
+    mounts = {mount["destination"]: mount["source"] for mount in after["mounts"]}
+    root = gpus.root / "driver"
+    for place in (
+        f"/usr/lib64/libcuda.so.{VERSION}",
+        "/usr/bin/nvidia-smi",
+        f"/lib/firmware/nvidia/{VERSION}/gsp_ga10x.bin",
+    ):
+        assert mounts[place] == f"{root}{place}"
+    assert {"NVIDIA_VISIBLE_DEVICES=void", "NVIDIA_CTK_LIBCUDA_DIR=/usr/lib64"} <= set(after["process"]["env"])
+    assert "NVIDIA_VISIBLE_DEVICES=0" not in after["process"]["env"]
+    hooks = {hook["args"][2]: hook["args"][3:] for hook in after["hooks"]["createContainer"]}
+    assert hooks["update-ldcache"] == ["--folder", "/usr/lib64"]
+    assert hooks["enable-cuda-compat"] == [f"--host-driver-version={VERSION}"]
+    assert "libcuda.so.1::/usr/lib64/libcuda.so" in hooks["create-symlinks"]
+
+
+def test_none_gives_the_driver_without_a_gpu(gpus: Host) -> None:
+    after = gpus.created("NVIDIA_VISIBLE_DEVICES=none")
+    assert "NVCT_EMPTY_DEVICE=" in after["process"]["env"]
+    assert nodes(after) == COMMON
+    assert f"/usr/lib64/libcuda.so.{VERSION}" in [mount["destination"] for mount in after["mounts"]]
+
+
+@pytest.mark.parametrize("asked", ["2", "GPU-none", "0:0", "../0", "runtime.nvidia.com/gpu=7"])
+def test_a_gpu_that_is_not_there_is_an_error(gpus: Host, asked: str) -> None:
+    gpus.spec(f"NVIDIA_VISIBLE_DEVICES={asked}")
+    assert "unresolvable CDI devices runtime.nvidia.com/gpu=" in gpus.refused()
+
+
+def test_a_mig_slice_needs_its_capability_nodes(gpus: Host) -> None:
+    gpus.environment["STUB_GPUS"] = "A100+mig"
+    gpus.spec("NVIDIA_VISIBLE_DEVICES=0:0")
+    assert "no minor number for MIG device gpu0/gi1/access" in gpus.refused()
+
+
+def test_a_mig_slice_comes_with_its_capability_nodes(gpus: Host) -> None:
+    gpus.environment["STUB_GPUS"] = "A100+mig"
+    gpus.spec("NVIDIA_VISIBLE_DEVICES=MIG-00000000-0000-0000-0000-000000000000")
+    caps = gpus.root / "driver/dev/nvidia-caps"
+    caps.mkdir()
+    for minor in (3, 4):
+        os.mknod(caps / f"nvidia-cap{minor}", 0o020444, os.makedev(1, minor))
+        (caps / f"nvidia-cap{minor}").chmod(0o444)
+    fake = gpus.root / "proc-driver/nvidia-caps"
+    fake.mkdir(parents=True)
+    (fake / "mig-minors").write_text("config 1\ngpu0/gi1/access 3\ngpu0/gi1/ci0/access 4\n")
+    script = f"mount --bind {gpus.root}/proc-driver /proc/driver && exec {gpus.prefix}/bin/nvidia-container-runtime create -b {gpus.bundle} x"
+    subprocess.run(["unshare", "-m", "sh", "-c", script], env=gpus.environment, check=True)
+    assert nodes(gpus.read_spec())[:3] == [
+        "/dev/nvidia0",
+        "/dev/nvidia-caps/nvidia-cap3",
+        "/dev/nvidia-caps/nvidia-cap4",
+    ]
+
+
+def test_imex_channels_and_gated_features_come_where_they_are_asked_for(gpus: Host) -> None:
+    channels = gpus.root / "driver/dev/nvidia-caps-imex-channels"
+    channels.mkdir()
+    os.mknod(channels / "channel3", 0o020666, os.makedev(1, 3))
+    os.mknod(gpus.root / "driver/dev/nvidia-fs0", 0o020666, os.makedev(1, 3))
+    after = gpus.created("NVIDIA_VISIBLE_DEVICES=0", "NVIDIA_IMEX_CHANNELS=3", "NVIDIA_GDS=enabled")
+    assert {"/dev/nvidia-caps-imex-channels/channel3", "/dev/nvidia-fs0"} <= set(nodes(after))
+    gpus.spec("NVIDIA_VISIBLE_DEVICES=0", "NVIDIA_IMEX_CHANNELS=../../sda")
+    assert "invalid IMEX channel" in gpus.refused()
+
+
+def test_without_a_driver_the_error_names_nvml(host: Host) -> None:
+    if Path("/dev/nvidiactl").exists():
+        pytest.skip("a driver is here")
+    host.configure(mode="jit-cdi")
+    host.spec("NVIDIA_VISIBLE_DEVICES=all")
+    assert "failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND" in host.refused()
+
+
+def test_a_real_driver_gives_its_gpu(host: Host) -> None:
+    if not Path("/dev/nvidiactl").exists():
+        pytest.skip("no NVIDIA driver on this machine: only the stub speaks for one")
+    host.configure(mode="jit-cdi")
+    after = host.created("NVIDIA_VISIBLE_DEVICES=0")
+    assert "/dev/nvidiactl" in nodes(after)
+    assert any("libcuda.so." in mount["destination"] for mount in after["mounts"])

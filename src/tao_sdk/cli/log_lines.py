@@ -1,0 +1,28 @@
+"""Warnings of the SDK's own logger, as the command tells them: a line each, never a traceback."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+from tao_sdk.cli.failure import bug
+
+
+class WarningLines(logging.Handler):
+    """A line on stderr where lines are wanted. The traceback of an unexpected error goes into a private file either way."""
+
+    def __init__(self, printed: bool) -> None:
+        super().__init__(logging.WARNING)
+        self.printed = printed
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        kept = bug(error, sys.argv[1:]).next if error is not None else ""
+        if self.printed:
+            print(" ".join(part for part in (f"warning: {record.getMessage()}", kept) if part), file=sys.stderr)
+
+
+def tell_warnings(printed: bool) -> None:
+    logger = logging.getLogger("tao_sdk")
+    logger.handlers = [WarningLines(printed)]
+    logger.propagate = False

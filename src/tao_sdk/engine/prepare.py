@@ -1,0 +1,150 @@
+"""Prepare: all that can be known of a job before anything is sent or stored.
+
+Here: the environment with its secrets set apart, the packed command, the plan, and what the checks say to it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+from tao_sdk.backends.contract import Backend
+from tao_sdk.engine.engine import Engine
+from tao_sdk.model.credentials import NEVER_IN_THE_JOB, job_credentials
+from tao_sdk.model.errors import CredentialError, SpecError
+from tao_sdk.model.fields import plain, read_settings, settings_of
+from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.plan import Attempt, Plan
+from tao_sdk.model.secrets import Redactor, Secret, split_secrets
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import EnvValue, JobSpec, checked, mint_id
+from tao_sdk.model.units import format_size
+from tao_sdk.payload.entrypoint import build_entrypoint
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the caller asks for."""
+
+    spec: JobSpec
+    platform: str
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    parent: str | None = None
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What would be sent, and what the checks say to it. `secrets` are the values, which the plan only names."""
+
+    plan: Plan
+    findings: tuple[Finding, ...]
+    spec: JobSpec
+    command: str = field(repr=False)  # the packed command, which a further attempt runs again
+    options: Any
+    secrets: Mapping[str, str] = field(repr=False)
+
+
+def prepare(engine: Engine, request: Request) -> Planned:
+    """All that can be known before anything is sent. Raises SpecError, CredentialError, Unreachable."""
+    backend = engine.backend(request.platform)
+    spec, secrets = with_environment(checked(request.spec), engine.settings)
+    refuse_open_secrets(spec, Redactor.of(secrets.values()))
+    options = read_options(backend, request.options)
+    job_id = mint_id(spec.name or spec.image.rpartition("/")[2].partition(":")[0] or "job")
+    attempt = Attempt(job_id, 1, backend.platform, backend.endpoint, engine.store.store_id)
+    facts = backend.survey(spec, options)
+    packed = replace(spec, command=pack(spec))
+    refuse_too_large(packed, backend)
+    plan = backend.plan(packed, options, facts, attempt)
+    findings = [*backend.check(plan, facts), *general_findings(spec, backend)]
+    return Planned(plan, tuple(findings), spec, packed.command, options, secrets)
+
+
+def with_environment(spec: JobSpec, settings: Settings) -> tuple[JobSpec, dict[str, str]]:
+    """(the spec with credentials added and every secret replaced by its reference, the secrets' values)."""
+    marked: dict[str, EnvValue] = {}
+    for name in spec.secrets:
+        if name not in spec.env_vars:
+            value = settings.get(name)
+            if value is None:
+                raise CredentialError(
+                    f"{name} is listed under secrets and is not set.",
+                    "The job would start without it.",
+                    f"Export {name}, or give it in env_vars.",
+                )
+            marked[name] = Secret(value)
+    everything = {**job_credentials(settings.get), **marked, **spec.env_vars}
+    wanted = {
+        name: value for name, value in everything.items() if name not in NEVER_IN_THE_JOB and name != "TAO_JOB_ID"
+    }
+    env_vars, secrets = split_secrets(wanted, spec.secrets)
+    return replace(spec, env_vars=env_vars), secrets
+
+
+def refuse_open_secrets(spec: JobSpec, redact: Redactor) -> None:
+    """A secret's value in any field but env_vars would be stored, shown and sent in the open."""
+    for name in settings_of(spec):
+        if name != "env_vars" and redact.finds_in(_searchable(getattr(spec, name))):
+            raise SpecError(
+                f"{name} contains the value of a secret.",
+                "It would be stored and shown in the open.",
+                "Name the environment variable instead, e.g. $NGC_KEY: it is set in the job.",
+            )
+
+
+def _searchable(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, Mapping):
+        items = cast(Mapping[Any, Any], value).items()
+        return "\n".join(f"{key}\n{_searchable(item)}" for key, item in items)
+    return value if isinstance(value, str) else json.dumps(plain(value), default=str, ensure_ascii=False)
+
+
+def read_options(backend: Backend, given: Mapping[str, Any]) -> Any:
+    return read_settings(backend.Options, given, f"{backend.platform}: ")
+
+
+def pack(spec: JobSpec) -> str:
+    """The shell text that the backend runs: the command as it is, or wrapped where data or a configuration goes with it."""
+    wraps = (spec.specs, spec.args, spec.inputs, spec.outputs, spec.files or None, spec.mode)
+    if all(part is None for part in wraps):
+        return spec.command
+    return build_entrypoint(
+        command=spec.command,
+        specs=spec.specs,
+        args=spec.args,
+        inputs=spec.inputs,
+        outputs=spec.outputs,
+        config_format=spec.config_format,
+        upload_excludes=spec.upload_excludes or None,
+        mode=spec.mode,
+        files=spec.files,
+    )["command"]
+
+
+def refuse_too_large(spec: JobSpec, backend: Backend) -> None:
+    size = len(spec.command.encode())
+    if size > backend.capabilities.max_payload:
+        raise SpecError(
+            f"The job is {format_size(size)} with its files and spec; {backend.platform} takes "
+            f"{format_size(backend.capabilities.max_payload)}.",
+            "Files travel inside the command.",
+            "Put large files where the job can read them, and name them under inputs.",
+        )
+
+
+def general_findings(spec: JobSpec, backend: Backend) -> list[Finding]:
+    """What is true on every backend, from its declared capabilities."""
+    findings: list[Finding] = []
+    if backend.capabilities.needs_image and not spec.image:
+        findings.append(
+            Finding(Severity.ERROR, "spec.image", f"{backend.platform} needs an image.", "", "Name one: image: ...")
+        )
+    if (spec.num_nodes or 1) > 1 and not backend.capabilities.multi_node:
+        what = f"{backend.platform} runs a job on one node, not {spec.num_nodes}."
+        fix = "Leave num_nodes out, or choose slurm or kubernetes."
+        findings.append(Finding(Severity.ERROR, "spec.num_nodes", what, "", fix))
+    return findings

@@ -1,0 +1,104 @@
+"""A look: what could not be seen of one job says nothing of the others, and nothing false of this one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tao_sdk.client import Client
+from tao_sdk.engine import cancel
+from tao_sdk.model.errors import Unreachable
+from tao_sdk.model.job import AttemptRow, Job
+from tao_sdk.model.plan import Attempt, Plan
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.status import Status
+
+SUPERVISOR_DIES = "kill -9 $PPID; sleep 0.1"
+
+
+@pytest.fixture
+def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+    monkeypatch.chdir(tmp_path)
+    environ = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
+    }
+    with Client(settings=Settings(environ)) as client:
+        yield client
+
+
+class Changed:
+    """The real backend, one verb of which does something first."""
+
+    def __init__(self, client: Client, job: str, verb: str, first: Callable[[], None]) -> None:
+        endpoint = client.store.attempt(job).attempt.endpoint
+        self._backend = client.engine.backend("local", endpoint)
+        self._verb, self._first = verb, first
+        client.engine._backends["local", endpoint] = self  # pyright: ignore
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self._verb:
+            self._first()
+        return getattr(self._backend, name)
+
+
+def cannot_be_asked() -> None:
+    raise Unreachable("connection refused")
+
+
+def run(client: Client, command: str, **more: Any) -> str:
+    return client.submit(JobSpec(command=command, gpu_count=0, **more), "local").job.id
+
+
+def until(client: Client, job: str, words: str) -> Job:
+    give_up = time.monotonic() + 20
+    while words not in f"{(seen := client.get_job(job)).status} {seen.message}":
+        assert time.monotonic() < give_up, f"never {words}: {seen.status} {seen.message}"
+        time.sleep(0.05)
+    return seen
+
+
+def test_evidence_that_cannot_be_read_keeps_the_status_and_the_look_at_the_others(client: Client) -> None:
+    failing = run(client, SUPERVISOR_DIES, retries=1)
+    fine = run(client, "true")
+    Changed(client, failing, "evidence", cannot_be_asked)
+    until(client, failing, "not seen since: connection refused")
+    until(client, fine, "Complete")
+    assert {job.status.terminal for job in client.list_jobs()} == {True, False}
+
+
+def test_an_endpoint_that_cannot_be_asked_at_all_keeps_every_status(client: Client) -> None:
+    job = run(client, "true")
+    Changed(client, job, "observe", cannot_be_asked)
+    assert client.get_job(job).message == "not seen since: connection refused"
+
+
+def test_jobs_of_a_platform_that_is_not_here_are_listed_as_they_were(client: Client) -> None:
+    attempt = Attempt("far-0123456789", 1, "another", "there", client.store.store_id)
+    client.store.add(Job(attempt.job_id, "far", "another"), AttemptRow(attempt, Plan(attempt, {}).to_json()))
+    here = run(client, "true")
+    client.wait(here, timeout=30)
+    assert [(job.id, job.status) for job in client.list_jobs()] == [
+        (here, Status.COMPLETE),
+        (attempt.job_id, Status.PENDING),
+    ]
+
+
+def test_a_cancel_that_comes_while_the_end_is_read_is_not_lost(client: Client) -> None:
+    job = run(client, "echo epoch 1/1; exit 1")
+    asked: list[Job] = []
+
+    def ask_once() -> None:
+        if not asked:
+            asked.append(cancel.ask(client.engine, client.store.get(job)))
+
+    Changed(client, job, "logs", ask_once)
+    client.wait(job, timeout=30)
+    assert asked[0].status is not Status.ERROR
+    assert client.get_job(job).status is Status.CANCELED

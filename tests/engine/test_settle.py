@@ -1,0 +1,117 @@
+"""A submit that was cut short: who finishes it, who may not, and what is known of the job afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tao_sdk.client import Client
+from tao_sdk.engine import cancel
+from tao_sdk.engine.look import look
+from tao_sdk.engine.prepare import Request, prepare
+from tao_sdk.engine.submit import change, keep, lease_of, settle
+from tao_sdk.model.errors import Refused
+from tao_sdk.model.job import Job
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.status import Status
+
+
+@pytest.fixture
+def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
+    monkeypatch.chdir(tmp_path)
+    environ = {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(tmp_path),
+        "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
+    }
+    with Client(settings=Settings(environ)) as client:
+        yield client
+        for job in client.list_jobs(look=False):
+            client.cancel_job(job.id, grace=0)
+
+
+def kept(client: Client) -> Job:
+    """A job whose client died before the backend was called; the lease is taken over from the dead."""
+    request = Request(JobSpec(command="sleep 30", gpu_count=0), "local")
+    job = keep(client.engine, prepare(client.engine, request), request)
+    client.engine.give_back(lease_of(job.id))
+    return job
+
+
+def is_there(client: Client, job: Job) -> bool:
+    return client.engine.backend_of(job).find(client.store.attempt(job.id).attempt) is not None
+
+
+class Refusing:
+    """The real backend, which refuses every job."""
+
+    def __init__(self, backend: Any) -> None:
+        self._backend = backend
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+    def submit(self, plan: Any, secrets: Mapping[str, str]) -> Any:
+        raise Refused("The account is closed.", "", "Open it.")
+
+
+def test_a_submit_that_goes_on_elsewhere_is_not_taken_for_one_that_never_started(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cancel, "SETTLE_SECONDS", 0.2)
+    job = kept(client)
+    client.store.acquire(lease_of(job.id), "elsewhere|boot|1|1|token", 600)
+    assert client.cancel_job(job.id) is False
+    assert client.get_job(job.id).status is Status.PENDING
+    client.store.release_lease(lease_of(job.id), "elsewhere|boot|1|1|token")
+
+
+def test_a_look_ends_a_job_that_was_to_be_canceled_and_never_started(client: Client) -> None:
+    job = cancel.ask(client.engine, kept(client))
+    seen = look(client.engine, [job])[0].job
+    assert (seen.status, seen.message, seen.started) == (Status.CANCELED, "canceled before it started", None)
+    assert not is_there(client, job)
+
+
+def test_a_job_that_was_canceled_while_another_looked_is_not_started_by_the_look(client: Client) -> None:
+    seen_before = kept(client)
+    look(client.engine, [cancel.ask(client.engine, seen_before)])
+    assert settle(client.engine, seen_before) is False
+    assert not is_there(client, seen_before)
+
+
+def test_finishing_a_submit_gives_its_lease_back(client: Client) -> None:
+    job = kept(client)
+    client.cancel_job(job.id)
+    assert client.store.lease_holder(lease_of(job.id)) is None
+
+
+def test_what_an_adopted_job_is_called_there_is_kept(client: Client) -> None:
+    submitted = client.submit(JobSpec(command="sleep 30", gpu_count=0), "local").job
+    settled = client.get_job(kept(client).id)
+    assert settled.status in (Status.PENDING, Status.RUNNING)
+    assert set(settled.backend_details) == set(submitted.backend_details)
+
+
+def test_a_refusal_is_told_by_the_look_that_met_it(client: Client) -> None:
+    job = kept(client)
+    endpoint = client.store.attempt(job.id).attempt.endpoint
+    real = client.engine.backend("local", endpoint)
+    client.engine._backends["local", endpoint] = Refusing(real)  # pyright: ignore
+    seen = client.get_job(job.id)
+    assert (seen.status, seen.message, seen.started) == (Status.ERROR, "The account is closed. Open it.", None)
+
+
+def test_an_end_keeps_its_words_whatever_comes_late(client: Client) -> None:
+    job = client.submit(JobSpec(command="true", gpu_count=0), "local").job
+    client.wait(job.id, timeout=30)
+    ended = client.get_job(job.id)
+    late = cancel.ask(client.engine, ended)
+    assert (late.status, late.message, late.cancel_asked) == (ended.status, ended.message, False)
+    details = {"released": True}
+    assert change(client.engine, job.id, lambda now: replace(now, backend_details=details)).backend_details == details
