@@ -43,6 +43,7 @@ class Place:
     state: Path
     running: Callable[[str], int]
     fails_by_infrastructure: str  # a command that the place fails, not the program
+    inherits: bool = False  # the job has its caller's environment and paths
     spec: Mapping[str, Any] = field(default_factory=dict[str, Any])  # what a job needs here
     surroundings: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -74,7 +75,7 @@ def _lives(process: Path) -> bool:
 
 
 def local(folder: Path) -> Place:
-    return Place("local", folder / "state", processes_of, "kill -9 $PPID; sleep 0.1")
+    return Place("local", folder / "state", processes_of, "kill -9 $PPID; sleep 0.1", inherits=True)
 
 
 def docker(folder: Path) -> Place:
@@ -90,7 +91,8 @@ def docker(folder: Path) -> Place:
         "mounts": [f"{folder}:{folder}", f"{socket}:{socket}"],
         "keep_results": True,
     }
-    return Place("docker", folder / "state", processes_of, f'python3 -c "{kill}"; sleep 5', spec, {"DOCKER_HOST": host})
+    fails = f'python3 -c "{kill}"; sleep 5'
+    return Place("docker", folder / "state", processes_of, fails, False, spec, {"DOCKER_HOST": host})
 
 
 PLACES = {"local": local, "docker": docker}
