@@ -18,7 +18,7 @@ from tao_sdk.model.errors import MissingExtra, TaoError, Unreachable
 from tao_sdk.transports.chunks import Chunks
 
 TIMEOUT = 60.0  # seconds for an answer to begin
-BLOCK = 256 * 1024
+OLDEST, NEWEST = "1.40", "1.47"  # versions of the API that we speak
 
 Json = dict[str, Any]
 
@@ -113,7 +113,7 @@ class Daemon:
 
         session = self.session
         try:
-            answer = session.request(method, f"{session.base_url}/v{session.api_version}{path}", **more)
+            answer = session.request(method, f"{session.base_url}/v{session.agreed}{path}", **more)
         except requests.RequestException as error:
             raise Unreachable(f"The Docker daemon at {self.address.url} does not answer.", cause_of(error)) from error
         if answer.status_code >= 400:
@@ -139,19 +139,27 @@ def connect(address: Address) -> Any:
             folder = address.certificates
             pair = (f"{folder}/cert.pem", f"{folder}/key.pem")
             tls = TLSConfig(client_cert=pair, ca_cert=f"{folder}/ca.pem", verify=address.verify)
-        return docker.APIClient(
+        session: Any = docker.APIClient(
             base_url=address.url,
             tls=tls,  # pyright: ignore[reportArgumentType]
-            version="auto",
+            version=OLDEST,
             timeout=int(TIMEOUT),
             use_ssh_client=True,
         )
+        session.trust_env = False  # else $REQUESTS_CA_BUNDLE would replace the daemon's own certificates
+        answer = session.get(f"{session.base_url}/version", timeout=TIMEOUT)
+        session.agreed = min(answer.json()["ApiVersion"], NEWEST, key=numbers)
+        return session
     except (DockerException, TLSParameterError, requests.RequestException, OSError) as error:
         raise Unreachable(
             f"The Docker daemon at {address.url} cannot be reached.",
             cause_of(error),
             "Start Docker, or set DOCKER_HOST or DOCKER_CONTEXT to where it runs.",
         ) from error
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
 
 
 def parameters(query: Mapping[str, Any]) -> dict[str, Any]:
