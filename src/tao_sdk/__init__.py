@@ -1,4 +1,13 @@
-"""TAO Execution SDK: GPU training containers, run the same way everywhere. Names are loaded on first use."""
+"""TAO Execution SDK: run training jobs, and lose no job, log or result.
+
+    from tao_sdk.platforms.local import LocalSDK
+
+    with LocalSDK() as sdk:
+        job = sdk.create_job(command="python train.py", gpu_count=1)
+        print(sdk.wait(job.id).status, sdk.get_job_logs(job.id, tail=20))
+
+help(LocalSDK) has the calls, help(JobSpec) the fields of a job, tao_sdk.model.errors the errors. Names are loaded on first use.
+"""
 
 from __future__ import annotations
 

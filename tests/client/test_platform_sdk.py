@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tao_sdk import JobSpec, Secret
-from tao_sdk.model.errors import CredentialError, Refused, SpecError, TaoError
+from tao_sdk.model.errors import CredentialError, Refused, SpecError, TaoError, UsageError
 from tao_sdk.model.settings import Settings
 from tao_sdk.platforms.local import LocalSDK
 
@@ -77,6 +77,27 @@ def test_jobs_of_other_platforms_are_not_listed(sdk: LocalSDK) -> None:
     job = sdk.create_job("", "true", gpu_count=0)
     assert [found.id for found in sdk.list_jobs()] == [job.id]
     assert sdk.list_jobs(platform="docker", look=False) == []
+
+
+def test_jobs_are_listed_by_the_name_of_a_status_and_a_wrong_one_is_told(sdk: LocalSDK) -> None:
+    job = sdk.create_job(command="true", gpu_count=0)
+    sdk.wait(job.id, timeout=30)
+    assert [one.id for one in sdk.list_jobs(statuses=["Complete"])] == [job.id]
+    assert sdk.list_jobs(statuses="Error") == []
+    with pytest.raises(UsageError, match="'Completed' is no status. Known are: Pending, "):
+        sdk.list_jobs(statuses=["Completed"])
+
+
+def test_a_job_given_for_its_id_is_told(sdk: LocalSDK) -> None:
+    job: Any = sdk.create_job(command="true", gpu_count=0)
+    for verb in (sdk.wait, sdk.get_job_status, sdk.get_job_logs, sdk.cancel_job, sdk.diagnose, sdk.get_job_results_dir):
+        with pytest.raises(UsageError, match=r"by its id, not by a Job. Pass job\.id\."):
+            verb(job)
+
+
+def test_a_path_given_for_a_files_content_is_told(sdk: LocalSDK) -> None:
+    with pytest.raises(SpecError, match="is a PosixPath. .*read_bytes"):
+        sdk.create_job(command="true", gpu_count=0, files={"train.py": Path("train.py")})
 
 
 def test_a_parent_is_remembered(sdk: LocalSDK) -> None:

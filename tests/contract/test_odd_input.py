@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from places import Place
 
 from tao_sdk.client import Client
-from tao_sdk.model.errors import TaoError
+from tao_sdk.model.errors import SpecError, TaoError
 from tao_sdk.model.spec import JobSpec
 
 ODD = "a b\t'q' \"d\" $HOME $(id) `id` \\ ; & | < > * ? [x] {y} ~ # ! % ü 日本 \u2028 \n second line"
@@ -55,6 +56,20 @@ def test_labels_and_names_may_hold_anything_and_are_found_again(client: Client, 
     job = client.submit(spec, place.platform).job
     assert [found.id for found in client.list_jobs(labels={"team": ODD})] == [job.id]
     assert client.get_job(job.id).name == "Mein Job: ü 日本!"
+
+
+def test_a_spec_that_contains_itself_is_refused_and_leaves_no_job(client: Client, place: Place) -> None:
+    endless: dict[str, Any] = {"train": {}}
+    endless["train"]["again"] = endless
+    with pytest.raises(SpecError):
+        client.submit(JobSpec(command="cat {config_path}", specs=endless, gpu_count=0), place.platform)
+    assert client.list_jobs() == []
+
+
+def test_an_environment_that_no_process_can_have_is_refused_and_leaves_no_job(client: Client, place: Place) -> None:
+    with pytest.raises(SpecError):
+        client.submit(JobSpec(command="true", env_vars={"A": "\ud800"}, gpu_count=0), place.platform)
+    assert client.list_jobs() == []
 
 
 def test_a_spec_of_4_mb_works(client: Client, place: Place, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from places import Place, processes_of
 
 from tao_sdk.client import Client
 from tao_sdk.model.errors import TaoError
+from tao_sdk.model.fields import settings_of
 from tao_sdk.model.secrets import Secret
 from tao_sdk.model.spec import JobSpec
 
@@ -65,6 +66,10 @@ FIELDS = {
     "files": {"command": "true", "files": {"a.txt": VALUE.encode()}},
     "name": {"command": "true", "name": VALUE},
     "image": {"command": "true", "image": VALUE},
+    "mounts": {"command": "true", "mounts": [VALUE]},
+    "upload_excludes": {"command": "true", "upload_excludes": (VALUE,)},
+    "hooks": {"command": "true", "hooks": {"on_error": ["/bin/echo", VALUE]}},
+    "native": {"command": "true", "native": {"list": [{"of": VALUE}]}},
 }
 
 
@@ -77,6 +82,16 @@ def test_a_known_secret_in_any_other_field_is_refused_without_showing_it(place: 
         assert VALUE not in str(refused.value) + repr(refused.value)
         assert client.list_jobs() == []
     assert not files_with(place.state, VALUE)
+
+
+def test_a_known_secret_in_an_option_is_refused_without_showing_it(place: Place) -> None:
+    with place.client(NGC_KEY=VALUE) as client:
+        option = next(iter(settings_of(client.options_class(place.platform))))
+        with pytest.raises(TaoError) as refused:
+            client.submit(JobSpec(command="true", gpu_count=0), place.platform, {option: VALUE})
+        assert option in str(refused.value)
+        assert VALUE not in str(refused.value) + repr(refused.value)
+        assert client.list_jobs() == []
 
 
 def test_the_callers_own_secrets_do_not_enter_the_job(place: Place, tmp_path: Path) -> None:

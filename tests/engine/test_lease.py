@@ -39,3 +39,11 @@ def test_a_lease_of_another_machine_is_waited_for(tmp_path: Path) -> None:
     assert not lease.take(store, "watch:x", lease.this_process(), 5)
     time.sleep(0.35)
     assert lease.take(store, "watch:x", lease.this_process(), 5)
+
+
+def test_a_holder_in_another_container_of_this_host_is_not_taken_for_dead() -> None:
+    host, boot, pid, start, token = lease.this_process().split(lease.SEPARATOR)
+    ended = lease.SEPARATOR.join([host, boot, pid, start + "0", token])
+    assert lease.is_dead(ended)
+    elsewhere = boot.partition("/")[0] + "/pid:[1]"
+    assert not lease.is_dead(lease.SEPARATOR.join([host, elsewhere, pid, start + "0", token]))

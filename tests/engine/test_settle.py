@@ -105,6 +105,9 @@ def test_a_refusal_is_told_by_the_look_that_met_it(client: Client) -> None:
     client.engine._backends["local", endpoint] = Refusing(real)  # pyright: ignore
     seen = client.get_job(job.id)
     assert (seen.status, seen.message, seen.started) == (Status.ERROR, "The account is closed. Open it.", None)
+    why = client.diagnose(job.id)
+    assert why is not None
+    assert (why.cause, "Submit it again" in why.suggestion) == (seen.message, True)
 
 
 def test_an_end_keeps_its_words_whatever_comes_late(client: Client) -> None:

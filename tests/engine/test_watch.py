@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -13,8 +15,13 @@ from typing import Any
 import pytest
 
 from tao_sdk.client import Client
+from tao_sdk.engine import hooks, retry
 from tao_sdk.engine.look import look
+from tao_sdk.engine.watch import Watcher, lease_of
+from tao_sdk.model.errors import StoreError, Unreachable
+from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.observation import Observation, Phase
+from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
@@ -27,6 +34,7 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "HOME": str(tmp_path),
         "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
+        "HOOK_TOKEN": "correct-horse",
     }
     with Client(settings=Settings(environ)) as client:
         yield client
@@ -187,3 +195,129 @@ def test_a_backend_that_cannot_be_asked_changes_no_status(client: Client) -> Non
         assert (seen.status, seen.message) == (Status.RUNNING, "not seen since: connection refused")
     sometimes.reachable = True
     assert look(client.engine, [client.store.get(job)])[0].job.status is Status.RUNNING
+
+
+def test_an_endpoint_that_is_not_here_is_not_asked_for_at_every_turn(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    attempt = Attempt("far-0123456789", 1, "another", "there", client.store.store_id)
+    client.store.add(Job(attempt.job_id, "far", "another"), AttemptRow(attempt, Plan(attempt, {}).to_json()))
+    run(client, "sleep 1")
+    stop = threading.Event()
+    threading.Timer(2, stop.set).start()
+    with caplog.at_level(logging.WARNING):
+        client.watch(stop)
+    client.store.remove(attempt.job_id)
+    assert len(caplog.records) == 1
+
+
+class NoLogOf:
+    """The real backend, which cannot be asked for the log of one job."""
+
+    def __init__(self, backend: Any, job: str) -> None:
+        self.backend, self.job = backend, job
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.backend, name)
+
+    def logs(self, ref: Any, request: Any) -> Any:
+        if ref.attempt.job_id == self.job:
+            raise Unreachable("connection refused")
+        return self.backend.logs(ref, request)
+
+
+def test_a_job_that_cannot_be_tried_again_holds_up_no_other(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retry, "FIRST_WAIT_SECONDS", 0.0)
+    fails_once = "[ $TAO_ATTEMPT = 2 ] || { kill -9 $PPID; sleep 0.1; }"
+    good = run(client, fails_once, retries=1)
+    bad = run(client, fails_once, retries=1)
+    assert [job.id for job in client.store.live()] == [bad, good], "the bad one comes first"
+    endpoint = client.store.attempt(bad).attempt.endpoint
+    client.engine._backends["local", endpoint] = NoLogOf(client.engine.backend("local", endpoint), bad)  # pyright: ignore
+    stop = threading.Event()
+    watcher = threading.Thread(target=client.watch, args=(stop,))
+    watcher.start()
+    client.wait(good, timeout=30)
+    stop.set()
+    watcher.join()
+    assert (client.get_job(good).status, client.get_job(good).attempt) == (Status.COMPLETE, 2)
+
+
+def test_a_watcher_that_leaves_gives_the_watch_back(client: Client) -> None:
+    job = run(client, "true")
+    watch(client)
+    assert client.store.lease_holder(lease_of(("local", client.store.attempt(job).attempt.endpoint))) is None
+
+
+def test_a_receiver_that_does_not_speak_http_holds_up_no_other(client: Client, receiver: Any) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as odd:
+
+        def answer() -> None:
+            connection, _ = odd.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(b"SSH-2.0-OpenSSH\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        first = run(client, "true", hooks={"on_complete": f"http://127.0.0.1:{odd.getsockname()[1]}/hook"})
+        second = run(client, "true", hooks={"on_complete": url(receiver)})
+        client.wait_all([first, second], timeout=30)
+        Watcher(client.engine).deliver()
+    assert [got["job"]["id"] for got in receiver.got] == [second]
+    assert [event.kind for event in client.events(first)].count("hook-failed") == 1
+
+
+def test_a_callback_that_fails_or_is_of_a_removed_job_keeps_none_from_being_told(client: Client) -> None:
+    told: list[str] = []
+    jobs = [run(client, "true"), run(client, "true")]
+    client.wait_all(jobs, timeout=30)
+    of_job = {"gone-0123456789": {}, jobs[0]: {"on_complete": lambda job: 1 / 0}, jobs[1]: {"on_complete": told.append}}
+    watcher = Watcher(client.engine, hooks.Callbacks(of_job=of_job))  # pyright: ignore
+    watcher.fire_callbacks()
+    assert [job.id for job in told] == [jobs[1]]  # pyright: ignore
+    assert watcher.callbacks.of_job == {}
+
+
+def test_a_job_submitted_to_a_watcher_that_is_about_to_leave_is_watched(client: Client, receiver: Any) -> None:
+    fired = threading.Event()
+
+    class Late(list[Any]):
+        def append(self, body: Any) -> None:
+            super().append(body)
+            if len(self) == 2:  # the last delivery before the watcher leaves
+                client.submit(
+                    JobSpec(command="true", gpu_count=0, hooks={"on_complete": lambda job: fired.set()}), "local"
+                )
+
+    receiver.got, receiver.fails = Late(), 1
+    run(client, "true", hooks={"on_complete": url(receiver), "on_error": lambda job: None})
+    assert fired.wait(20)
+
+
+def test_a_store_that_cannot_be_read_for_a_while_does_not_end_the_watch(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = run(client, "sleep 1")
+    live, failures = client.store.live, [StoreError("the disk is full")] * 4
+
+    def sometimes(platform: str | None = None) -> list[Job]:
+        if failures:
+            raise failures.pop()
+        return live(platform)
+
+    monkeypatch.setattr(client.store, "live", sometimes)
+    watch(client)
+    assert client.get_job(job, look=False).status is Status.COMPLETE
+
+
+def test_what_a_hook_prints_is_kept_from_the_watchers_terminal_and_told_when_it_fails(
+    client: Client, capfd: pytest.CaptureFixture[str]
+) -> None:
+    job = run(client, "true", hooks={"on_complete": "seq 100000; echo $HOOK_TOKEN: no such channel >&2; exit 3"})
+    watch(client)
+    failures = [event.raw for event in client.events(job) if event.kind == "hook-failed"]
+    assert failures
+    assert failures[0].startswith("exit code 3: ")
+    assert failures[0].endswith("***: no such channel")
+    assert len(failures[0]) < 600
+    assert capfd.readouterr() == ("", "")

@@ -29,6 +29,8 @@ from tao_sdk.model.units import format_duration, parse_duration, parse_size
         ({"command": "true", "labels": ["a"]}, "labels is a list; it must be a mapping of names to texts."),
         ({"command": "true", "env_vars": {"A B": "1"}}, "env_vars has the name 'A B'"),
         ({"command": "true", "env_vars": {"A": "\0"}}, "contains a NUL byte"),
+        ({"command": "true", "env_vars": {"A": "\ud800"}}, "env_vars['A'] is neither text nor bytes"),
+        ({"command": "true", "env_vars": {"A": Secret("\ud800")}}, "env_vars['A'] is neither text nor bytes"),
         ({"command": "echo \udcff"}, "command contains bytes that are not UTF-8"),
         ({"command": "true", "name": "\udcff"}, "name contains bytes that are not UTF-8"),
         ({"command": "true", "labels": {"\udcff": "x"}}, "labels contains bytes that are not UTF-8"),

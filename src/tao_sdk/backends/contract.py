@@ -76,7 +76,7 @@ class Files(Protocol):
 
 
 class Backend(Protocol):
-    """One place that can run jobs. Every verb may raise Unreachable; only `submit` may raise Refused."""
+    """One place that can run jobs. Every verb may raise Unreachable; only `submit` and `cancel` may raise Refused."""
 
     platform: str
     endpoint: str

@@ -79,7 +79,7 @@ def tao(ctx: click.Context, state_file: str | None) -> None:
       tao run --gpus 0 -- python train.py    run a command
       tao why JOB                            why it waits or failed
 
-    A JOB is an id, or the start of one that fits no other job.
+    A JOB is an id, a name, or the start of an id, while only one job is meant.
     """
     ctx.obj = state_file
 

@@ -36,7 +36,7 @@ def row(job: Job, now: datetime) -> tuple[str, ...]:
         age((now - job.created).total_seconds()),
         took(job, now),
         epoch(progress_of(job)),
-        one_line(job.message),
+        message(job),
     )
 
 
@@ -81,6 +81,12 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def message(job: Job) -> str:
+    """The message as a line; empty when it only repeats the status."""
+    text = one_line(job.message)
+    return "" if text.lower() == job.status.value.lower() else text
+
+
 def path(text: str) -> str:
     """A path as short as it can be said from here."""
     try:
@@ -92,8 +98,9 @@ def path(text: str) -> str:
 def details(job: Job, out: Output) -> list[str]:
     """Everything worth knowing about one job."""
     progress, now = progress_of(job), utc_now()
+    said = {"backend_type": job.platform, "num_gpu": job.gpu_count, "results_dir": job.results_dir}
     facts: Mapping[str, Any] = {
-        "status": "  ".join([out.status(job.status.value), one_line(job.message)]).rstrip(),
+        "status": "  ".join([out.status(job.status.value), message(job)]).rstrip(),
         "attempt": job.attempt if job.attempt > 1 else "",
         "exit code": job.exit_code,
         "platform": job.platform,
@@ -107,7 +114,7 @@ def details(job: Job, out: Output) -> list[str]:
         "results": path(job.results_dir),
         "labels": "  ".join(f"{name}={value}" for name, value in job.labels.items()),
         "parent": job.parent,
-        **{name.replace("_", " "): value for name, value in job.backend_details.items() if name != "results_dir"},
+        **{name.replace("_", " "): value for name, value in job.backend_details.items() if value != said.get(name)},
     }
     told = {name: value for name, value in facts.items() if isinstance(value, (str, int)) and value != ""}
     indent = max(map(len, told)) + 2
@@ -149,7 +156,7 @@ def why(job: Job, diagnosis: Diagnosis | None, out: Output) -> list[str]:
     """Why a job waits or failed: the cause, what was seen, what to do."""
     head = f"{out.status(job.status.value)}{waiting_time(job, utc_now())[len(job.status.value) :]}"
     if diagnosis is None:
-        known = one_line(job.message)
+        known = message(job)
         return [f"{head}: {known}" if known and job.status is not Status.COMPLETE else f"{head}."]
     return [f"{head}: {diagnosis.cause}", *explanation(diagnosis, out)]
 

@@ -24,8 +24,8 @@ VERBS: Mapping[str, Verb] = {
     "watch": Verb("wait", "Carry live jobs to their end: retries and hooks."),
     "results": Verb("results", "Show a job's results and best checkpoint; --fetch copies them."),
     "files": Verb("results", "Show what a path is, as the backend sees it."),
-    "rm": Verb("keep", "Forget ended jobs; their results stay."),
-    "gc": Verb("keep", "Remove what ended jobs left at the backends."),
+    "rm": Verb("forget", "Forget ended jobs; their results stay."),
+    "gc": Verb("forget", "Remove what ended jobs left at the backends."),
     "doctor": Verb("doctor", "Find what is missing or wrong on this machine."),
     "completion": Verb("completion", "Print the completion script for bash, zsh or fish."),
 }

@@ -48,7 +48,7 @@ def wait(client: Client, out: Output, jobs: tuple[str, ...], timeout: timedelta 
 
 def standing(job: Job, out: Output) -> str:
     since = show.waiting_time(job, utc_now())[len(job.status.value) :]
-    message = show.one_line(job.message)
+    message = show.message(job)
     return f"{job.id}  {out.status(job.status.value)}{since}" + (f"  {message}" if message else "")
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tao_sdk.backends.contract import Files, LogRequest
 from tao_sdk.backends.registry import backend_class, platforms
@@ -30,6 +30,9 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 from tao_sdk.store import Store, open_engine_store
+
+if TYPE_CHECKING:
+    from typing_extensions import Self  # typing has it from Python 3.11 on
 
 SHORTEST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.1, 5.0
 
@@ -58,6 +61,8 @@ class Client:
         self.engine = Engine(self.settings, stored.store, stored.keyring, stored.log_copies)
         self._callbacks = hooks.Callbacks(epoch_milestone_interval)
         self._watching: threading.Thread | None = None
+        self._more_to_watch = False
+        self._watch_lock = threading.Lock()
         self._stop = threading.Event()
         self._watch = watch
         if watch and self.store.live():
@@ -65,9 +70,10 @@ class Client:
 
     @property
     def store(self) -> Store:
+        """What is remembered, without a look at any backend."""
         return self.engine.store
 
-    def __enter__(self) -> Client:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -78,8 +84,8 @@ class Client:
     def close(self) -> None:
         """Stop watching and close the store. Jobs go on."""
         self._stop.set()
-        if self._watching is not None:
-            self._watching.join()
+        if (watching := self._watching) is not None:
+            watching.join()
         self.store.close()
 
     # Submitting
@@ -102,9 +108,11 @@ class Client:
         return prepare.prepare(self.engine, prepare.Request(spec, platform, dict(options or {})))
 
     def options_class(self, platform: str) -> type[Any]:
+        """The dataclass of the platform's own options."""
         return backend_class(platform).Options
 
     def platforms(self) -> list[str]:
+        """The names of the platforms that can be used here."""
         return platforms()
 
     # Looking
@@ -115,24 +123,26 @@ class Client:
         return self._look([found])[0] if look else found
 
     def get_job_status(self, job_id: str) -> JobStatus:
+        """The job's status, message, and when that was seen. Asks its backend first. Raises JobNotFound."""
         job = self.get_job(job_id)
         return JobStatus(job.id, job.status, job.message, to_iso(job.seen_at) or "")
 
     def list_jobs(
         self,
         *,
-        statuses: Collection[Status] = (),
+        statuses: Collection[Status | str] = (),
         platform: str | None = None,
         labels: Mapping[str, str] | None = None,
         parent: str | None = None,
         limit: int | None = None,
         look: bool = True,
     ) -> list[Job]:
-        """Newest first. The live ones are looked at first, in one query per endpoint."""
+        """Newest first; `statuses` such as ["Running"]. The live ones are looked at first, in one query per endpoint."""
+        wanted = [_status(one) for one in ([statuses] if isinstance(statuses, str) else statuses)]
         where = platform or self.platform or None
         if look:
             self._look(self.store.live(where))
-        return self.store.list(statuses=statuses, platform=where, labels=labels or {}, parent=parent, limit=limit)
+        return self.store.list(statuses=wanted, platform=where, labels=labels or {}, parent=parent, limit=limit)
 
     def events(self, job: str | None = None, since: int = 0, follow: bool = False) -> Iterator[Event]:
         """What happened after sequence number `since`, in order; with follow, without end or until the job has ended."""
@@ -210,9 +220,9 @@ class Client:
 
     def cancel_job(self, job_id: str, grace: float = 10.0) -> bool:
         """True when the job is over, by this or before it; False when that could not be seen in time."""
-        over = cancel.cancel(self.engine, self.store.resolve(job_id), timedelta(seconds=grace))
-        if job_id in self._callbacks.of_job:
-            self._callbacks.fire(self.engine, self.store.get(job_id))
+        over = cancel.cancel(self.engine, (found := self.store.resolve(job_id)), timedelta(seconds=grace))
+        if found in self._callbacks.of_job:
+            self._callbacks.fire(self.engine, self.store.get(found))
         return over
 
     def remove(self, job_id: str) -> None:
@@ -245,9 +255,22 @@ class Client:
         Watcher(self.engine, self._callbacks, stop or self._stop, self.poll_interval).run()
 
     def _start_watching(self) -> None:
-        if self._watching is None or not self._watching.is_alive():
-            self._watching = threading.Thread(target=self.watch, name="tao-watch", daemon=True)
-            self._watching.start()
+        with self._watch_lock:
+            self._more_to_watch = True
+            if self._watching is None or not self._watching.is_alive():
+                self._watching = threading.Thread(target=self._watch_on, name="tao-watch", daemon=True)
+                self._watching.start()
+
+    def _watch_on(self) -> None:
+        """Watch for as long as jobs come: one that is submitted while the watcher is about to leave is watched too."""
+        while self._is_more_to_watch():
+            self.watch()
+
+    def _is_more_to_watch(self) -> bool:
+        with self._watch_lock:
+            more, self._more_to_watch = self._more_to_watch and not self._stop.is_set(), False
+            self._watching = self._watching if more else None
+            return more
 
     # Explaining
 
@@ -256,17 +279,19 @@ class Client:
         return diagnose.diagnose(self.engine, self.get_job(job_id))
 
     def get_failure_analysis(self, job_id: str) -> dict[str, Any] | None:
-        """The diagnosis of a failed job in the documents' form: err_class, suggestion, job_failure_by_node_event, ..."""
+        """The diagnosis of a failed job as a dictionary: err_class, suggestion, job_failure_by_node_event, ...; else None."""
         job = self.get_job(job_id)
         found = diagnose.diagnose(self.engine, job) if job.status is Status.ERROR else None
         return found.to_json() if found else None
 
     def doctor(self, platform: str) -> list[Finding]:
+        """What a job would trip over on this platform, each with the command that mends it."""
         return self.engine.backend(platform).doctor()
 
     # Files and results
 
     def get_job_results_dir(self, job_id: str) -> str:
+        """Where the job's results are, as the backend sees it."""
         return self.get_job(job_id, look=False).results_dir
 
     def results(self, job_id: str) -> results.Results:
@@ -280,6 +305,7 @@ class Client:
         return results.fetch(self.engine, self.get_job(job_id), into, on_file)
 
     def files(self, platform: str) -> Files:
+        """`stat`, `list` and `read` of paths, as the platform sees them."""
         return self.engine.backend(platform).files()
 
     def check_path(self, remote_path: str, platform: str | None = None) -> bool:
@@ -294,6 +320,14 @@ class Client:
         """The names in a folder, sorted. Raises PathNotFound, Unreachable."""
         found = self.files(platform or self.platform or "local").list(results.backend_path(remote_path))
         return sorted(stat.path.rstrip("/").rpartition("/")[2] for stat in found)
+
+
+def _status(name: Status | str) -> Status:
+    try:
+        return Status(name)
+    except ValueError:
+        known = ", ".join(status.value for status in Status)
+        raise UsageError(f"{name!r} is no status.", "", f"Known are: {known}") from None
 
 
 def _gave_up(jobs: Sequence[Job], timeout: float | None) -> WaitTimeout:

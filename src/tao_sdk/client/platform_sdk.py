@@ -1,4 +1,7 @@
-"""PlatformSDK: the documents' API over one platform; every XxxSDK derives from it and adds nothing but its name."""
+"""PlatformSDK: the calls that TAO's platform documents describe, over one platform.
+
+Every XxxSDK derives from it and adds nothing but its name.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +51,9 @@ class PlatformSDK(Client):
     ) -> Job:
         """Submit a job. `inputs` and `outputs`, when given, wrap the command (passthrough); else it runs as it is.
 
-        Further keywords are JobSpec's other fields (num_nodes, time_limit, labels, hooks, ...) and the platform's
-        options. Raises SpecError naming a field that is wrong or unknown, Refused, CredentialError, Unreachable.
+        Further keywords are JobSpec's other fields (name, specs, files, time_limit, labels, retries, hooks, ...; see
+        help(JobSpec)) and the platform's options. Returns at once; `wait(job.id)` waits. Raises SpecError naming a field
+        that is wrong or unknown, Refused, CredentialError, Unreachable.
         """
         named = {"image": image, "command": command, "gpu_count": gpu_count, "env_vars": env_vars}
         data = {"inputs": inputs, "outputs": outputs}

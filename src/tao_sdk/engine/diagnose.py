@@ -24,6 +24,7 @@ LONGEST_LINE = 1000  # characters of one line that are shown
 
 
 WAITS_FOR_WATCHER = "waits for a watcher"
+OVER = "Submit it again once that is mended."
 WELL = (Status.COMPLETE, Status.CANCELED, Status.RUNNING)
 
 
@@ -102,6 +103,8 @@ def not_started(job: Job) -> Diagnosis:
     return Diagnosis(
         cause=job.message or "The job has not been started.",
         err_class=ErrClass.INFRA,
-        suggestion="Look again with `tao status`: looking finishes a submit that was cut short.",
+        suggestion=OVER
+        if job.status.terminal
+        else "Look again: tao status. That finishes a submit that was cut short.",
         rule="not_started",
     )

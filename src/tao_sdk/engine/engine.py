@@ -10,7 +10,7 @@ from tao_sdk.backends.registry import open_backend
 from tao_sdk.engine import lease
 from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.job import Job
-from tao_sdk.model.plan import Plan, Ref
+from tao_sdk.model.plan import Ref
 from tao_sdk.model.secrets import Redactor
 from tao_sdk.model.settings import Settings
 from tao_sdk.store import Keyring, LogCopies, Store
@@ -53,10 +53,6 @@ class Engine:
         """Where the job's newest attempt lives, or None while its submit is not confirmed."""
         return self.store.attempt(job.id).ref
 
-    def plan_of(self, job: Job) -> Plan:
-        row = self.store.attempt(job.id)
-        return Plan.from_json(row.plan, row.attempt)
-
     def take_lease(self, name: str, seconds: float) -> bool:
         """For this thread, until it is given back or `seconds` have passed."""
         return lease.take(self.store, name, self.owner, seconds)
@@ -67,6 +63,9 @@ class Engine:
     def keep_watch(self, name: str, seconds: float) -> bool:
         """The watch of an endpoint is this process', whichever of its threads looks."""
         return lease.take(self.store, name, self.process, seconds)
+
+    def leave_watch(self, name: str) -> None:
+        self.store.release_lease(name, self.process)
 
     def redactor(self, job: Job) -> Redactor:
         return Redactor.of(self.keyring.load(job.id).values())

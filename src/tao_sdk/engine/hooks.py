@@ -8,19 +8,23 @@ event id by which a receiver can tell a repeat, also after a restart.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import IO, Any
 
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model.job import Event, Job
+from tao_sdk.model.secrets import Redactor, is_secret_name
 from tao_sdk.model.status import Status
 from tao_sdk.store import NewEvent
 
 DUE, DONE = "hook-due", "hook-done"
 HOOK_OF = {Status.COMPLETE: "on_complete", Status.ERROR: "on_error"}
 DELIVERY_SECONDS = 60.0
+LAST_WORDS = 500  # bytes of what a failing command printed that are written down
 MOST_TRIES = 5  # then the failure is written down and the hook is given up
 
 Callback = Callable[..., Any]
@@ -35,14 +39,15 @@ class Callbacks:
 
     milestone: int = MILESTONE
     of_job: dict[str, Mapping[str, Callback]] = field(default_factory=dict[str, Mapping[str, Callback]])
+    _read: dict[str, int] = field(default_factory=dict[str, int])  # the last event that was looked at for epochs
 
     def want_epochs(self, job_id: str) -> bool:
         return "on_epoch_milestone" in self.of_job.get(job_id, {})
 
     def fire(self, engine: Engine, job: Job) -> None:
         """What the job's events call for and nobody has claimed yet, in order; after its end the job is let go."""
-        if self.want_epochs(job.id):
-            self._fire_epochs(engine, job)
+        if callback := self.of_job.get(job.id, {}).get("on_epoch_milestone"):
+            self._fire_epochs(engine, job, callback)
         if job.status.terminal:
             self._fire_end(engine, job)
 
@@ -51,11 +56,13 @@ class Callbacks:
         if callback and engine.store.claim(job.id, HOOK_OF[job.status], "callback"):
             callback(job)
 
-    def _fire_epochs(self, engine: Engine, job: Job) -> None:
-        callback = self.of_job[job.id]["on_epoch_milestone"]
-        seen = [event.data.get("epoch") for event in engine.store.events(job.id) if event.kind == "progress"]
-        for epoch in (epoch for epoch in seen if epoch and epoch % self.milestone == 0):
-            if engine.store.claim(job.id, "on_epoch_milestone", f"callback-{epoch}"):
+    def _fire_epochs(self, engine: Engine, job: Job, callback: Callback) -> None:
+        for event in engine.store.events(job.id, self._read.get(job.id, 0)):
+            epoch = event.data.get("epoch") if event.kind == "progress" else None
+            is_milestone = bool(epoch) and epoch % self.milestone == 0
+            mine = is_milestone and engine.store.claim(job.id, "on_epoch_milestone", f"callback-{epoch}")
+            self._read[job.id] = event.seq
+            if mine:
                 callback(job, epoch, job.progress.get("epochs"))
 
 
@@ -100,7 +107,9 @@ def _deliver(engine: Engine, event: Event, tries: int) -> None:
         message = {"event_id": f"{engine.store.store_id}-{event.seq}", **event.data, "job": job.to_json()}
         _send(event.data["target"], message, engine.settings.environ)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
-        engine.store.record([NewEvent(job.id, "hook-failed", raw=str(error), data={"of": event.seq})])
+        secrets = (value for name, value in engine.settings.environ.items() if is_secret_name(name))
+        words = Redactor.of(secrets)(str(error))  # a failing command may print what it was given
+        engine.store.record([NewEvent(job.id, "hook-failed", raw=words, data={"of": event.seq})])
         if tries + 1 >= MOST_TRIES:
             engine.store.record([NewEvent(job.id, DONE, raw="given up", data={"of": event.seq})])
     else:
@@ -111,13 +120,32 @@ def _send(target: Any, message: Mapping[str, Any], environ: Mapping[str, str]) -
     """A webhook gets the message as JSON by POST; a command gets it on stdin, and its id in TAO_EVENT_ID."""
     body = json.dumps(message).encode()
     if isinstance(target, str) and target.startswith(("http://", "https://")):
-        import urllib.request
-
-        request = urllib.request.Request(target, body, {"Content-Type": "application/json"})
-        urllib.request.urlopen(request, timeout=DELIVERY_SECONDS).close()
-        return
+        return _post(target, body)
     command = ["/bin/sh", "-c", target] if isinstance(target, str) else [str(word) for word in target]
     environment = {**environ, "TAO_EVENT_ID": message["event_id"], "TAO_JOB_ID": message["job"]["id"]}
-    subprocess.run(
-        command, input=body, timeout=DELIVERY_SECONDS, check=True, env=environment, stdout=subprocess.DEVNULL
-    )
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=said, stderr=said, env=environment)
+        try:
+            process.communicate(body, DELIVERY_SECONDS)
+        finally:
+            process.kill()
+            process.wait()
+        if process.returncode:
+            raise OSError(f"exit code {process.returncode}: {_last_words(said)}")
+
+
+def _last_words(said: IO[bytes]) -> str:
+    """The end of what a command printed. It goes nowhere else: a watcher's terminal is not its own."""
+    said.seek(max(0, said.seek(0, os.SEEK_END) - LAST_WORDS))
+    return said.read().decode("utf-8", "replace").strip()
+
+
+def _post(address: str, body: bytes) -> None:
+    import http.client
+    import urllib.request
+
+    request = urllib.request.Request(address, body, {"Content-Type": "application/json"})
+    try:
+        urllib.request.urlopen(request, timeout=DELIVERY_SECONDS).close()
+    except http.client.HTTPException as error:
+        raise OSError(f"what answers there does not speak HTTP: {error!r}") from error

@@ -37,7 +37,9 @@ def is_dead(owner: str) -> bool:
 
 
 def _boot() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    """Which run of which kernel, and which of its process tables: containers of one host have one each."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
 
 
 def _start_of(pid: int) -> str:

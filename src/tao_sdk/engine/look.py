@@ -97,7 +97,7 @@ def _unseen(engine: Engine, job: Job, error: TaoError) -> Job:
     return _write(engine, job, seen, advance(job.standing, seen))
 
 
-def refused(engine: Engine, job: Job, error: Refused) -> Job:
+def refused(engine: Engine, job: Job, error: TaoError) -> Job:
     """Write down the end of a job whose newest attempt the backend refused."""
     seen = Observation(Phase.FAILED, error.what, reason=str(error))
     return _write(engine, job, seen, advance(job.standing, seen))
@@ -128,7 +128,7 @@ def _judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observati
             return Looked(scanned)
         job = scanned
     after = _write(engine, job, seen, standing)
-    if after.status.terminal and engine.plan_of(after).release_when_over:
+    if after.status.terminal and engine.store.attempt(after.id).plan.get("release_when_over"):
         _let_go(engine, backend, after)
     return Looked(after)
 

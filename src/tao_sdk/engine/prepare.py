@@ -5,8 +5,7 @@ Here: the environment with its secrets set apart, the packed command, the plan, 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -14,7 +13,7 @@ from tao_sdk.backends.contract import Backend
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model.credentials import NEVER_IN_THE_JOB, job_credentials
 from tao_sdk.model.errors import CredentialError, SpecError
-from tao_sdk.model.fields import plain, read_settings, settings_of
+from tao_sdk.model.fields import read_settings, settings_of
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.secrets import Redactor, Secret, split_secrets
@@ -50,12 +49,12 @@ def prepare(engine: Engine, request: Request) -> Planned:
     """All that can be known before anything is sent. Raises SpecError, CredentialError, Unreachable."""
     backend = engine.backend(request.platform)
     spec, secrets = with_environment(checked(request.spec), engine.settings)
-    refuse_open_secrets(spec, Redactor.of(secrets.values()))
+    packed = replace(spec, command=pack(spec))  # first: it refuses a spec without an end
+    refuse_open_secrets(spec, request.options, Redactor.of(secrets.values()))
     options = read_options(backend, request.options)
     job_id = mint_id(spec.name or spec.image.rpartition("/")[2].partition(":")[0] or "job")
     attempt = Attempt(job_id, 1, backend.platform, backend.endpoint, engine.store.store_id)
     facts = backend.survey(spec, options)
-    packed = replace(spec, command=pack(spec))
     refuse_too_large(packed, backend)
     plan = backend.plan(packed, options, facts, attempt)
     findings = [*backend.check(plan, facts), *general_findings(spec, backend)]
@@ -83,10 +82,11 @@ def with_environment(spec: JobSpec, settings: Settings) -> tuple[JobSpec, dict[s
     return replace(spec, env_vars=env_vars), secrets
 
 
-def refuse_open_secrets(spec: JobSpec, redact: Redactor) -> None:
-    """A secret's value in any field but env_vars would be stored, shown and sent in the open."""
-    for name in settings_of(spec):
-        if name != "env_vars" and redact.finds_in(_searchable(getattr(spec, name))):
+def refuse_open_secrets(spec: JobSpec, options: Mapping[str, Any], redact: Redactor) -> None:
+    """A secret's value in any field but env_vars, or in an option, would be stored, shown and sent in the open."""
+    given = {name: getattr(spec, name) for name in settings_of(spec) if name != "env_vars"}
+    for name, value in {**given, **options}.items():
+        if redact.finds_in(_searchable(value)):
             raise SpecError(
                 f"{name} contains the value of a secret.",
                 "It would be stored and shown in the open.",
@@ -100,7 +100,9 @@ def _searchable(value: Any) -> str:
     if isinstance(value, Mapping):
         items = cast(Mapping[Any, Any], value).items()
         return "\n".join(f"{key}\n{_searchable(item)}" for key, item in items)
-    return value if isinstance(value, str) else json.dumps(plain(value), default=str, ensure_ascii=False)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return "\n".join(map(_searchable, cast(Iterable[Any], value)))
+    return str(value)
 
 
 def read_options(backend: Backend, given: Mapping[str, Any]) -> Any:

@@ -6,39 +6,44 @@ from dataclasses import replace
 
 from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
+from tao_sdk.engine.look import refused
 from tao_sdk.engine.prepare import read_options
-from tao_sdk.engine.submit import change, hand_over, lease_of
-from tao_sdk.model.errors import Refused
+from tao_sdk.engine.submit import SUBMIT_LEASE_SECONDS, hand_over, lease_of
+from tao_sdk.model.errors import Refused, SpecError
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.plan import Plan
 from tao_sdk.model.spec import stored_spec
 from tao_sdk.model.status import Status
 from tao_sdk.store import NewEvent
 
-LEASE_SECONDS = 120.0
-
 
 def resubmit(engine: Engine, job: Job) -> Job:
-    """The job with its next attempt handed over; as it is when someone else acted first. Call it as the watcher only."""
-    if not engine.take_lease(lease_of(job.id), LEASE_SECONDS):
-        return engine.store.get(job.id)
-    last = engine.store.attempt(job.id)
-    drain(engine, job, last)
-    plan = next_plan(engine, job, last)
-    number = plan.attempt.number
-    pending = replace(job, attempt=number, status=Status.PENDING, message=f"attempt {number}", exit_code=None)
-    retried = NewEvent(job.id, "retry", Status.PENDING, job.message, {"attempt": number})
-    kept = engine.store.add_attempt(
-        replace(pending, absent_looks=0), AttemptRow(plan.attempt, plan.to_json()), [retried]
-    )
-    if kept is None:
-        engine.give_back(lease_of(job.id))
+    """The job with its next attempt handed over; as it is when someone else acted first. Call it as the watcher only.
+
+    Raises Unreachable, with nothing changed: the next look finds it due again. A refusal is the job's end.
+    """
+    if not engine.take_lease(lease_of(job.id), SUBMIT_LEASE_SECONDS):
         return engine.store.get(job.id)
     try:
-        return hand_over(engine, kept, plan, engine.keyring.load(job.id))
-    except Refused as refused:
-        words = f"attempt {number} was refused: {refused}"
-        return change(engine, job.id, lambda now: replace(now, status=Status.ERROR, message=words))
+        last = engine.store.attempt(job.id)
+        drain(engine, job, last)
+        plan = next_plan(engine, job, last)
+        kept = _keep(engine, job, plan)
+        return hand_over(engine, kept, plan, engine.keyring.load(job.id)) if kept else engine.store.get(job.id)
+    except (Refused, SpecError) as error:
+        return refused(engine, engine.store.get(job.id), error)
+    finally:
+        engine.give_back(lease_of(job.id))
+
+
+def _keep(engine: Engine, job: Job, plan: Plan) -> Job | None:
+    """Commit the next attempt, before the backend hears of it. None when the job was changed meanwhile."""
+    number = plan.attempt.number
+    pending = replace(
+        job, attempt=number, status=Status.PENDING, message=f"attempt {number}", exit_code=None, absent_looks=0
+    )
+    retried = NewEvent(job.id, "retry", Status.PENDING, job.message, {"attempt": number})
+    return engine.store.add_attempt(pending, AttemptRow(plan.attempt, plan.to_json()), [retried])
 
 
 def next_plan(engine: Engine, job: Job, last: AttemptRow) -> Plan:

@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
+from tao_sdk.backends.contract import Capabilities
 from tao_sdk.engine import hooks, progress
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.look import Looked, look
 from tao_sdk.engine.resubmit import resubmit
 from tao_sdk.model.clock import utc_now
-from tao_sdk.model.errors import TaoError
+from tao_sdk.model.errors import JobNotFound, StoreError, TaoError
 from tao_sdk.model.job import Job
 
 log = logging.getLogger("tao_sdk.watch")
@@ -58,23 +59,39 @@ class Watcher:
     _paces: dict[Endpoint, Pace] = field(default_factory=dict[Endpoint, Pace])
     _retry_at: dict[tuple[str, int], datetime] = field(default_factory=dict[tuple[str, int], datetime])
     _busy: dict[str, threading.Thread] = field(default_factory=dict[str, threading.Thread])
+    _starting: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self) -> None:
-        """Until no job is live and nothing is due any more, or `stop` is set."""
+        """Until no job is live and nothing is due any more, or `stop` is set. Then whoever comes next may watch."""
+        try:
+            self._run()
+        finally:
+            for endpoint in list(self._paces):
+                self.engine.leave_watch(lease_of(endpoint))
+
+    def _run(self) -> None:
         self._work("deliveries", self.deliver)
         while not self.stop.is_set():
             self._safely(self.pass_once)
             self.stop.wait(TURN_SECONDS)
-            if not self.engine.store.live() and not self._still_busy():
+            if self._nothing_is_live() and not self._still_busy():
                 self._safely(self.deliver)
                 self._safely(self.fire_callbacks)
                 return
         self._finish_work()
 
+    def _nothing_is_live(self) -> bool:
+        try:
+            return not self.engine.store.live()
+        except StoreError:  # the next turn says so, and goes on
+            return False
+
     def _finish_work(self) -> None:
         """What a thread has begun (a callback that was claimed, a delivery) is finished, unless it hangs."""
         give_up = time.monotonic() + LAST_WORK_SECONDS
-        for thread in list(self._busy.values()):
+        with self._starting:
+            begun = list(self._busy.values())
+        for thread in begun:
             thread.join(max(0.0, give_up - time.monotonic()))
 
     def pass_once(self) -> None:
@@ -90,12 +107,12 @@ class Watcher:
 
     def _work(self, name: str, task: Callable[[], object]) -> None:
         """Do it in the thread of that name, unless that is still busy with the last one."""
-        thread = self._busy.get(name)
-        if thread is None or not thread.is_alive():
-            self._busy[name] = threading.Thread(
-                target=self._safely, args=(task,), name=f"tao-watch {name}", daemon=True
-            )
-            self._busy[name].start()
+        with self._starting:
+            thread = self._busy.get(name)
+            if thread is None or not thread.is_alive():
+                thread = threading.Thread(target=self._safely, args=(task,), name=f"tao-watch {name}", daemon=True)
+                thread.start()
+                self._busy[name] = thread
 
     def _safely(self, task: Callable[[], object]) -> None:
         """A watcher must go on: one of the few places that catch everything."""
@@ -108,24 +125,30 @@ class Watcher:
             log.exception("watching goes on after an unexpected error")
 
     def _still_busy(self) -> bool:
-        return any(thread.is_alive() for thread in self._busy.values())
+        with self._starting:
+            return any(thread.is_alive() for thread in self._busy.values())
 
     def _is_due(self, endpoint: Endpoint) -> bool:
         pace = self._paces.get(endpoint)
         return pace is None or time.monotonic() >= pace.next_look
 
     def _attend(self, endpoint: Endpoint, jobs: list[Job]) -> None:
-        if endpoint not in self._paces:
-            polite = self.engine.backend(*endpoint).capabilities.poll_seconds
-            self._paces[endpoint] = Pace(self.poll_seconds or polite)
-        if not self.engine.keep_watch("watch:" + "/".join(endpoint), LEASE_SECONDS):
-            return self._paces[endpoint].looked(changed=False)
+        pace = self._paces.setdefault(endpoint, Pace(self.poll_seconds or Capabilities.poll_seconds))
+        changed = False
+        try:
+            pace.seconds = self.poll_seconds or self.engine.backend(*endpoint).capabilities.poll_seconds
+            changed = self.engine.keep_watch(lease_of(endpoint), LEASE_SECONDS) and self._look_and_act(jobs)
+        finally:
+            pace.looked(changed)
+
+    def _look_and_act(self, jobs: list[Job]) -> bool:
+        """Whether anything changed. A job that cannot be acted on keeps no other from it."""
         before = {job.id: job.standing for job in jobs}
         looked = look(self.engine, jobs)
         for one in looked:
-            self._act(one)
-        self._paces[endpoint].looked(any(one.job.standing != before[one.job.id] for one in looked))
+            self._safely(partial(self._act, one))
         self._work("deliveries", self.deliver)
+        return any(one.job.standing != before[one.job.id] for one in looked)
 
     def _act(self, looked: Looked) -> None:
         job = looked.job
@@ -138,11 +161,25 @@ class Watcher:
 
     def fire_callbacks(self) -> None:
         for job_id in list(self.callbacks.of_job):
-            self.callbacks.fire(self.engine, self.engine.store.get(job_id))
+            self._safely(partial(self._fire, job_id))
+
+    def _fire(self, job_id: str) -> None:
+        try:
+            job = self.engine.store.get(job_id)
+        except JobNotFound:
+            self.callbacks.of_job.pop(job_id, None)
+        else:
+            self.callbacks.fire(self.engine, job)
 
     def deliver(self) -> None:
         """Commands and webhooks that are due, those included that were when the last watcher ended."""
         for job_id in self.engine.store.jobs_with_undelivered(hooks.DUE, hooks.DONE):
             if self.engine.take_lease(lease := f"hooks:{job_id}", hooks.DELIVERY_SECONDS * 2):
-                hooks.deliver(self.engine, job_id)
-                self.engine.give_back(lease)
+                try:
+                    hooks.deliver(self.engine, job_id)
+                finally:
+                    self.engine.give_back(lease)
+
+
+def lease_of(endpoint: Endpoint) -> str:
+    return "watch:" + "/".join(endpoint)

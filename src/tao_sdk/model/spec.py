@@ -115,18 +115,27 @@ def check_spec(spec: JobSpec, where: str = "") -> None:
     if spec.specs is not None and spec.args is not None:
         why = "A command takes one of them."
         raise f.FieldError("args", f"{where}both specs and args are given.", why, "Leave one out.")
-    for name in spec.env_vars:
-        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            raise f.FieldError("env_vars", f"{where}env_vars has the name {name!r}; letters, digits and _ are allowed.")
-    for name, value in spec.env_vars.items():
-        if isinstance(value, str) and "\0" in value:
-            raise f.FieldError("env_vars", f"{where}env_vars[{name!r}] contains a NUL byte.")
+    check_environment(spec.env_vars, where)
     for hook in spec.hooks:
         if hook not in HOOKS:
             raise f.unknown_field(hook, HOOKS, f"{where}hooks: ")
         if not is_target(spec.hooks[hook]):
             allowed = "a command, a list of its words, or the address of a webhook"
             raise f.FieldError("hooks", f"{where}hooks.{hook} is {spec.hooks[hook]!r}; it must be {allowed}.")
+
+
+def check_environment(env_vars: Mapping[str, EnvValue], where: str) -> None:
+    """What no environment of a process can hold."""
+    for name in env_vars:
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+            raise f.FieldError("env_vars", f"{where}env_vars has the name {name!r}; letters, digits and _ are allowed.")
+    for name, value in env_vars.items():
+        if isinstance(value, str) and "\0" in value:
+            raise f.FieldError("env_vars", f"{where}env_vars[{name!r}] contains a NUL byte.")
+        if isinstance(value, (str, Secret)) and not is_bytes(value.value if isinstance(value, Secret) else value):
+            raise f.FieldError(
+                "env_vars", f"{where}env_vars[{name!r}] is neither text nor bytes that were read as text."
+            )
 
 
 def is_target(hook: Any) -> bool:
@@ -139,6 +148,14 @@ def is_target(hook: Any) -> bool:
 
 def is_word(word: Any) -> bool:
     return isinstance(word, str) and bool(word.strip()) and "\0" not in word and is_unicode(word)
+
+
+def is_bytes(value: str) -> bool:
+    """Whether an environment can hold it: text, or bytes that are none, as Python reads them."""
+    try:
+        return bool(value.encode("utf-8", "surrogateescape")) or not value
+    except UnicodeEncodeError:
+        return False
 
 
 def is_unicode(value: str | Mapping[str, str]) -> bool:

@@ -156,7 +156,11 @@ def file_path(path: object) -> str:
 def file_bytes(path: str, content: object) -> bytes:
     if isinstance(content, bytes | bytearray):
         return bytes(content)
-    raise SpecError(f"files[{path!r}] is a {type(content).__name__}.", "The content of a file is bytes or text.")
+    raise SpecError(
+        f"files[{path!r}] is a {type(content).__name__}.",
+        "The content of a file is bytes or text.",
+        "Of a file here: Path(...).read_bytes().",
+    )
 
 
 def config(

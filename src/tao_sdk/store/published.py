@@ -1,4 +1,7 @@
-"""The published SDK's database: whether a file is one, and its jobs as ours. Read from a copy, so it is never altered."""
+"""The database of the published SDK (nvidia-tao-sdk 7): whether a file is one, and its jobs as ours.
+
+Read from a copy, so it is never altered.
+"""
 
 from __future__ import annotations
 

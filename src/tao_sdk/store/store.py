@@ -133,6 +133,8 @@ class Store:
 
     def resolve(self, text: str) -> str:
         """The id of the job whose id, or else name, is `text`, or else whose id begins with it. UsageError when several are."""
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  a program may pass a Job
+            raise UsageError(f"A job is named by its id, not by a {type(text).__name__}.", "", "Pass job.id.")
         if not is_unicode(text):
             return _not_found(text)
         with self._db.read() as db:

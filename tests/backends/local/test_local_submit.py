@@ -277,3 +277,10 @@ def test_a_supervisor_that_cannot_start_is_told_and_nothing_runs(machine: Machin
 def test_as_many_files_as_may_travel_fit_also_when_nothing_makes_them_smaller(machine: Machine) -> None:
     as_text = len(base64.b64encode(bytes(3 * 1024))) / (3 * 1024) * FILES_LIMIT
     assert as_text + (1 << 20) < machine.backend.capabilities.max_payload
+
+
+def test_an_environment_that_no_process_can_have_is_refused_and_leaves_no_folder(machine: Machine) -> None:
+    plan = machine.plan("true", env_vars={"A": "\ud800"})
+    with pytest.raises(Refused, match="environment"):
+        machine.backend.submit(plan, {})
+    assert not machine.folder_of(plan).exists()

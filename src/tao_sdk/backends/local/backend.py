@@ -348,10 +348,13 @@ def request(plan: Plan, secrets: Mapping[str, str]) -> Request:
     missing = [name for name in plan.secrets if name not in secrets]
     if missing:
         raise Refused(f"The secret {missing[0]} has no value.", "", f"Export {missing[0]}, or give it in env_vars.")
-    environment = {
-        os.fsencode(name): os.fsencode(value if isinstance(value, str) else secrets[value["secret"]])
-        for name, value in wanted["environment"].items()
-    }
+    try:
+        environment = {
+            os.fsencode(name): os.fsencode(value if isinstance(value, str) else secrets[value["secret"]])
+            for name, value in wanted["environment"].items()
+        }
+    except UnicodeEncodeError:
+        raise Refused("A variable of the environment is neither text nor bytes that were read as text.") from None
     gpus = wanted["gpus"]
     return Request(
         job=plan.attempt.job_id,
