@@ -20,6 +20,7 @@ PHASES: Mapping[str, Phase] = {
 }
 ENDED = ("exited", "dead", "removing")
 TIMED_OUT = (124, 137, 143)  # what `timeout` ends with, or the command that it ended
+LATE = timedelta(seconds=2)  # a busy daemon notes the start later than it was
 NEVER = "0001-01-01"
 
 
@@ -56,7 +57,7 @@ def why(inspected: Mapping[str, Any], code: int) -> str:
     limit = time_limit(inspected)
     if state.get("OOMKilled") and code:
         return "OOMKilled: the container ran out of its memory"
-    if limit and code in TIMED_OUT and lasted(state) >= limit:
+    if limit and code in TIMED_OUT and lasted(state) >= limit - min(LATE, limit / 2):
         return f"time limit of {format_duration(limit)} reached"
     return str(state.get("Error") or "") if code else ""
 
