@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from tao_sdk.client import Client
-from tao_sdk.model.settings import Settings
+from places import PLACES
+
 from tao_sdk.model.spec import JobSpec
 
 STEPS = ("/engine/", "/backends/", "/store/", "/transports/")
@@ -34,7 +35,7 @@ class Steps:
 
 def main() -> None:
     platform, state, marker, last = sys.argv[1:]
-    client = Client(settings=Settings({**os.environ, "TAO_SDK_STATE_DIR": state}))
+    client = PLACES[platform](Path(state).parent).client()
     spec = JobSpec(name="crash", command=f"echo started >> {marker}; sleep 0.2", gpu_count=0)
     steps = Steps(int(last))
     sys.settrace(steps)

@@ -3,12 +3,36 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from tao_sdk.client import Client
+from tao_sdk.engine.submit import Planned, Submission
 from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec
+
+sys.path.append(str(Path(__file__).parents[1] / "backends" / "docker"))
+import dockerd_here
+
+
+class PlacedClient(Client):
+    """A client whose jobs get what the place needs where the test does not say: an image, the test's folder."""
+
+    def __init__(self, place: Place, environ: Mapping[str, str], watch: bool = False) -> None:
+        self.place = place
+        super().__init__(settings=Settings(environ), watch=watch)
+
+    def submit(self, spec: JobSpec, platform: str, *more: Any, **named: Any) -> Submission:
+        return super().submit(self.placed(spec), platform, *more, **named)
+
+    def plan(self, spec: JobSpec, platform: str, *more: Any, **named: Any) -> Planned:
+        return super().plan(self.placed(spec), platform, *more, **named)
+
+    def placed(self, spec: JobSpec) -> JobSpec:
+        return replace(spec, **{name: value for name, value in self.place.spec.items() if not getattr(spec, name)})
 
 
 @dataclass(frozen=True)
@@ -19,12 +43,16 @@ class Place:
     state: Path
     running: Callable[[str], int]
     fails_by_infrastructure: str  # a command that the place fails, not the program
+    inherits: bool = False  # the job has its caller's environment and paths
+    spec: Mapping[str, Any] = field(default_factory=dict[str, Any])  # what a job needs here
+    surroundings: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def environ(self) -> dict[str, str]:
-        return {**os.environ, "TAO_SDK_STATE_DIR": str(self.state)}
+        return {**os.environ, **self.surroundings, "TAO_SDK_STATE_DIR": str(self.state)}
 
-    def client(self, watch: bool = False) -> Client:
-        return Client(settings=Settings(self.environ()), watch=watch)
+    def client(self, watch: bool = False, **environ: str) -> Client:
+        """With the surroundings changed as given."""
+        return PlacedClient(self, {**self.environ(), **environ}, watch)
 
 
 def processes_of(job_id: str) -> int:
@@ -47,7 +75,24 @@ def _lives(process: Path) -> bool:
 
 
 def local(folder: Path) -> Place:
-    return Place("local", folder / "state", processes_of, "kill -9 $PPID; sleep 0.1")
+    return Place("local", folder / "state", processes_of, "kill -9 $PPID; sleep 0.1", inherits=True)
 
 
-PLACES = {"local": local}
+def docker(folder: Path) -> Place:
+    """The job sees the test's folder, and the daemon's socket, by which the place fails: someone kills the container."""
+    host = dockerd_here.host()
+    socket = host.removeprefix("unix://")
+    kill = (
+        "import http.client as h, os, socket as s; c = h.HTTPConnection('d'); c.sock = s.socket(s.AF_UNIX); "
+        f"c.sock.connect('{socket}'); c.request('POST', '/containers/' + os.uname().nodename + '/kill'); c.getresponse()"
+    )
+    spec = {
+        "image": dockerd_here.PYTHON,
+        "mounts": [f"{folder}:{folder}", f"{socket}:{socket}"],
+        "keep_results": True,
+    }
+    fails = f'python3 -c "{kill}"; sleep 5'
+    return Place("docker", folder / "state", processes_of, fails, False, spec, {"DOCKER_HOST": host})
+
+
+PLACES = {"local": local, "docker": docker}

@@ -15,7 +15,6 @@ from places import Place
 
 from tao_sdk.client import Client
 from tao_sdk.model.errors import SpecError, TaoError
-from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 
 ODD = "a b\t'q' \"d\" $HOME $(id) `id` \\ ; & | < > * ? [x] {y} ~ # ! % ü 日本 \u2028 \n second line"
@@ -41,7 +40,7 @@ def test_a_folder_name_full_of_traps_is_just_a_folder(
     folder = tmp_path / 'it\'s a "folder" $(id)\n ü'
     folder.mkdir()
     monkeypatch.chdir(folder)
-    with Client(settings=Settings({**place.environ(), "TAO_SDK_STATE_DIR": str(folder / "state")})) as client:
+    with place.client(TAO_SDK_STATE_DIR=str(folder / "state")) as client:
         outputs, specs = {"results_dir": {"type": "folder"}}, {"odd": ODD, "results_dir": ""}
         copy = 'cp {config_path} "$TAO_RESULTS_DIR/results_dir/"'
         spec = JobSpec(command=copy, specs=specs, outputs=outputs, config_format="json", gpu_count=0)
@@ -106,7 +105,7 @@ def fill(folder: Path) -> None:
 
 def test_a_full_disk_for_the_state_is_one_clear_error_and_no_job(place: Place, small_disk: Path) -> None:
     state = small_disk / "state"
-    with Client(settings=Settings({**place.environ(), "TAO_SDK_STATE_DIR": str(state)})) as client:
+    with place.client(TAO_SDK_STATE_DIR=str(state)) as client:
         fill(small_disk)
         with pytest.raises(TaoError, match="(?i)space|full|disk"):
             client.submit(

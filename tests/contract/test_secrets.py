@@ -13,7 +13,6 @@ from tao_sdk.client import Client
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.fields import settings_of
 from tao_sdk.model.secrets import Secret
-from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 
 VALUE = "s3cr3t-Wert-$(id)-'\"-ü"
@@ -76,7 +75,7 @@ FIELDS = {
 
 @pytest.mark.parametrize("field", FIELDS)
 def test_a_known_secret_in_any_other_field_is_refused_without_showing_it(place: Place, field: str) -> None:
-    with Client(settings=Settings({**place.environ(), "NGC_KEY": VALUE})) as client:
+    with place.client(NGC_KEY=VALUE) as client:
         with pytest.raises(TaoError) as refused:
             client.submit(JobSpec(gpu_count=0, **FIELDS[field]), place.platform)  # pyright: ignore[reportArgumentType]
         assert field in str(refused.value)
@@ -86,7 +85,7 @@ def test_a_known_secret_in_any_other_field_is_refused_without_showing_it(place: 
 
 
 def test_a_known_secret_in_an_option_is_refused_without_showing_it(place: Place) -> None:
-    with Client(settings=Settings({**place.environ(), "NGC_KEY": VALUE})) as client:
+    with place.client(NGC_KEY=VALUE) as client:
         option = next(iter(settings_of(client.options_class(place.platform))))
         with pytest.raises(TaoError) as refused:
             client.submit(JobSpec(command="true", gpu_count=0), place.platform, {option: VALUE})
@@ -104,8 +103,7 @@ def test_an_error_that_quotes_a_value_does_not_show_the_secret_in_it(place: Plac
 
 
 def test_the_callers_own_secrets_do_not_enter_the_job(place: Place, tmp_path: Path) -> None:
-    surroundings = {**place.environ(), "MY_PASSWORD": VALUE, "MONGOSECRET": VALUE, "PLAIN": "visible"}
-    with Client(settings=Settings(surroundings)) as client:
+    with place.client(MY_PASSWORD=VALUE, MONGOSECRET=VALUE, PLAIN="visible") as client:
         seen = tmp_path / "env"
         job = client.submit(JobSpec(command=f"env > {seen}", gpu_count=0), place.platform).job
         client.wait(job.id, timeout=60)

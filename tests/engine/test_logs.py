@@ -10,7 +10,7 @@ import pytest
 
 from tao_sdk.client import Client
 from tao_sdk.engine.diagnose import explain
-from tao_sdk.engine.logs import drain
+from tao_sdk.engine.drain import drain
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 

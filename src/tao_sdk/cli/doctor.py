@@ -10,6 +10,7 @@ import click
 
 from tao_sdk.cli import exit_codes, show
 from tao_sdk.cli.command import command, platform_option
+from tao_sdk.cli.submit import DEFAULT_PLATFORM
 from tao_sdk.model.errors import TaoError, Unreachable
 from tao_sdk.model.finding import Finding, Severity
 
@@ -24,8 +25,11 @@ MENDED_HERE = frozenset({"extra.missing"})  # what --fix runs: installing a libr
 @platform_option(help="Only this platform. Default: all.")
 @click.option("--fix", is_flag=True, help="Run the commands that install missing libraries; others are only shown.")
 def doctor(client: Client, out: Output, platform: str | None, fix: bool) -> int:
-    """Find what is missing or wrong on this machine. The exit code is 2 when something has to be mended."""
-    names = [platform] if platform else client.platforms()
+    """Find what is missing or wrong on this machine.
+
+    The exit code is 2 when something has to be mended, for the platform that was named, else for local.
+    """
+    names = [platform] if platform else sorted(client.platforms(), key=lambda name: name != DEFAULT_PLATFORM)
     found = {name: checked(client, name) for name in names}
     for name in found if fix else ():
         mend(out, found[name])
@@ -40,7 +44,8 @@ def doctor(client: Client, out: Output, platform: str | None, fix: bool) -> int:
         out.lines(f"{name:<11}{show.finding(each, out)}" for each in findings)
         if not findings:
             out.line(f"{name:<11}{out.status('ok')}: nothing is wrong")
-    wrong = any(each.severity is Severity.ERROR for findings in found.values() for each in findings)
+    needed = [platform or DEFAULT_PLATFORM]  # what nobody asked for may be missing
+    wrong = any(each.severity is Severity.ERROR for name in needed for each in found.get(name, ()))
     return exit_codes.WRONG if wrong else exit_codes.DONE
 
 

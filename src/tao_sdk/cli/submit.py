@@ -108,6 +108,8 @@ def asked(job_file: str | None, platform: str | None, option: Sequence[str], par
     file = read_job_file(job_file, changes) if job_file else None
     where = platform or (file.platform if file else None) or DEFAULT_PLATFORM
     spec = file.spec_for(where) if file else read_spec(changes)
+    if spec.keep_results is None:
+        spec = replace(spec, keep_results=True)
     return Asked(replace(spec, native=native) if native else spec, where, options(where, file, option, params), file)
 
 

@@ -16,8 +16,9 @@ from tao_sdk.backends.contract import Files, LogRequest
 from tao_sdk.backends.registry import backend_class, platforms
 from tao_sdk.client import results
 from tao_sdk.engine import cancel, diagnose, hooks, prepare, progress, submit
+from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
-from tao_sdk.engine.logs import LogView, drain, read
+from tao_sdk.engine.logs import LogView, read
 from tao_sdk.engine.look import look
 from tao_sdk.engine.watch import Watcher
 from tao_sdk.model.clock import to_iso, utc_now

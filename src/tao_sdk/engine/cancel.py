@@ -6,8 +6,8 @@ import time
 from dataclasses import replace
 from datetime import timedelta
 
+from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
-from tao_sdk.engine.logs import drain
 from tao_sdk.engine.look import look
 from tao_sdk.engine.submit import change, settle
 from tao_sdk.model.job import Job

@@ -59,8 +59,9 @@ def gather(engine: Engine, job: Job) -> Evidence | None:
     text, events = read_tail(engine, backend, ref)
     reason = evidence.reason or job.message
     phase = evidence.phase or job.status.value
-    waited = _waited(job, utc_now())
-    return replace(evidence, log_tail=text, runner=events, reason=reason, phase=phase, waited_seconds=waited)
+    code = job.exit_code if evidence.exit_code is None else evidence.exit_code
+    seen = replace(evidence, log_tail=text, runner=events, reason=reason, phase=phase, exit_code=code)
+    return replace(seen, waited_seconds=_waited(job, utc_now()))
 
 
 def read_tail(engine: Engine, backend: Backend, ref: Ref) -> tuple[str, tuple[dict[str, Any], ...]]:

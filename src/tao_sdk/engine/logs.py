@@ -13,7 +13,7 @@ from tao_sdk.backends.contract import LogChunk, LogRequest, MiB
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.look import look
 from tao_sdk.model.errors import PathNotFound, Unreachable
-from tao_sdk.model.job import AttemptRow, Job
+from tao_sdk.model.job import AttemptRow
 from tao_sdk.runner.events import EventFilter
 
 WAIT_SECONDS = 0.2  # between looks for an attempt that has not started
@@ -150,21 +150,3 @@ def _copied(engine: Engine, row: AttemptRow, start: int, end: int) -> bytes:
     ):
         data += piece
     return data
-
-
-def drain(engine: Engine, job: Job, row: AttemptRow) -> None:
-    """Keep what the copy does not have yet of an attempt's log: before it is released, replaced, or forgotten.
-
-    The saved cursor says how large the copy was; what a crash had already appended beyond that is not appended again.
-    """
-    if row.ref is None:
-        return
-    size, _, cursor = row.log_cursor.partition(" ")
-    skip = engine.log_copies.size(row.attempt) - int(size or 0)
-    try:
-        for chunk in engine.backend_of(job).logs(row.ref, LogRequest(cursor=cursor)):
-            engine.log_copies.append(row.attempt, chunk.data[max(skip, 0) :])
-            skip -= len(chunk.data)
-            engine.store.save_log_cursor(row.attempt, f"{engine.log_copies.size(row.attempt)} {chunk.cursor}")
-    except PathNotFound:
-        return

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 
 from tao_sdk.backends.contract import Backend
 from tao_sdk.engine import diagnose, hooks, progress
+from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.retry import RetryPolicy, wait_before
 from tao_sdk.engine.submit import settle
@@ -126,7 +127,21 @@ def _judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observati
         if (scanned.standing, scanned.attempt) != (job.standing, job.attempt):
             return Looked(scanned)
         job = scanned
-    return Looked(_write(engine, job, seen, standing))
+    after = _write(engine, job, seen, standing)
+    if after.status.terminal and engine.store.attempt(after.id).plan.get("release_when_over"):
+        _let_go(engine, backend, after)
+    return Looked(after)
+
+
+def _let_go(engine: Engine, backend: Backend, job: Job) -> None:
+    """Keep the log, then have nothing left at the backend. What cannot be done now is gc's."""
+    row = engine.store.attempt(job.id)
+    try:
+        drain(engine, job, row)
+        if row.ref is not None:
+            backend.release(row.ref)
+    except Unreachable:
+        return
 
 
 def policy_of(backend: Backend, job: Job) -> RetryPolicy:

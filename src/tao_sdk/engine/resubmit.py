@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
-from tao_sdk.engine.logs import drain
 from tao_sdk.engine.look import refused
 from tao_sdk.engine.prepare import read_options
 from tao_sdk.engine.submit import SUBMIT_LEASE_SECONDS, hand_over, lease_of

@@ -7,93 +7,22 @@ saw (quoted to the user as evidence), or None.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence, NodeEvent
+from tao_sdk.model.rule import (
+    Rule,
+    all_of,
+    any_of,
+    backend_says,
+    exit_code,
+    first_match,
+    in_log,
+    runner_failed,
+)
 
-Looks = Callable[[Evidence], str | None]
 LAST_LINES = 12
-
-
-@dataclass(frozen=True)
-class Rule:
-    """`cause` and `suggestion` may use {seen}, the first line of what the rule saw."""
-
-    name: str
-    looks: Looks
-    cause: str
-    err_class: ErrClass
-    suggestion: str
-    retryable: bool = False
-
-    def apply(self, evidence: Evidence) -> Diagnosis | None:
-        seen = self.looks(evidence)
-        if seen is None:
-            return None
-        first = seen.strip().splitlines()[0] if seen.strip() else ""
-        return Diagnosis(
-            cause=self.cause.replace("{seen}", first),
-            err_class=self.err_class,
-            suggestion=self.suggestion.replace("{seen}", first),
-            retryable=self.retryable,
-            evidence=seen,
-            rule=self.name,
-            events=evidence.events or (NodeEvent(self.name, first),),
-        )
-
-
-def in_log(pattern: str) -> Looks:
-    """The last line of the log that matches; with a traceback the last one is what ended the program."""
-    compiled = re.compile(pattern)
-
-    def looks(evidence: Evidence) -> str | None:
-        lines = evidence.log_tail.splitlines()
-        return next((line.strip() for line in reversed(lines) if compiled.search(line)), None)
-
-    return looks
-
-
-def runner_failed(prefix: str) -> Looks:
-    """The runner's own "failed" event, when its code starts with `prefix`."""
-
-    def looks(evidence: Evidence) -> str | None:
-        for event in reversed(evidence.runner):
-            if event.get("event") == "failed" and str(event.get("code", "")).startswith(prefix):
-                return " ".join(str(event.get(part) or "") for part in ("what", "why", "next")).strip()
-        return None
-
-    return looks
-
-
-def exit_code(*codes: int) -> Looks:
-    return lambda evidence: f"exit code {evidence.exit_code}" if evidence.exit_code in codes else None
-
-
-def backend_says(pattern: str) -> Looks:
-    compiled = re.compile(pattern, re.IGNORECASE)
-
-    def looks(evidence: Evidence) -> str | None:
-        words = [evidence.reason, evidence.raw, *(f"{e.node_event_name}: {e.message}" for e in evidence.events)]
-        return next((word for word in words if compiled.search(word)), None)
-
-    return looks
-
-
-def all_of(*every: Looks) -> Looks:
-    """What the last one saw, when all see something."""
-
-    def looks(evidence: Evidence) -> str | None:
-        seen = [one(evidence) for one in every]
-        return seen[-1] if all(s is not None for s in seen) else None
-
-    return looks
-
-
-def any_of(*some: Looks) -> Looks:
-    return lambda evidence: next((seen for one in some if (seen := one(evidence)) is not None), None)
-
 
 _FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+), in (.+)$')
 
@@ -192,8 +121,7 @@ def diagnose(evidence: Evidence) -> Diagnosis:
     """The first rule's answer; for a waiting job the backend's reason; else "nothing known" with the log's end."""
     if evidence.phase.lower() in ("pending", "unknown", "paused"):
         return waiting(evidence)
-    found = (rule.apply(evidence) for rule in RULES)
-    return next((diagnosis for diagnosis in found if diagnosis), None) or nothing_known(evidence)
+    return first_match(RULES, evidence) or nothing_known(evidence)
 
 
 def waiting(evidence: Evidence) -> Diagnosis:

@@ -67,6 +67,7 @@ class Plan:
     results_dir: str = ""  # where the outputs will be, as the backend sees it
     notes: tuple[str, ...] = ()  # what was decided for the caller and is worth knowing
     backend_details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    release_when_over: bool = False  # what is left goes as soon as the end and the log are kept by us
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -79,6 +80,7 @@ class Plan:
             "results_dir": self.results_dir,
             "notes": list(self.notes),
             "backend_details": dict(self.backend_details),
+            "release_when_over": self.release_when_over,
         }
 
     @classmethod
@@ -91,4 +93,5 @@ class Plan:
             results_dir=data["results_dir"],
             notes=tuple(data["notes"]),
             backend_details=data["backend_details"],
+            release_when_over=data.get("release_when_over", False),
         )

@@ -61,6 +61,9 @@ class JobSpec:
         f.TEXTS, (), "Names in the environment whose values are secret.", flags=("--secret",)
     )
     mounts: Any = setting(f.ANYTHING, None, "Host paths in the job: src:dst[:ro], or mappings.")
+    keep_results: bool | None = setting(
+        f.YES_OR_NO, None, "Keep results in ./runs where the job names no place for them. Default: `tao run` does."
+    )
     labels: Mapping[str, str] = setting(f.MAP_OF_TEXT, {}, "Labels to find the job by.", flags=("--label",))
     retries: int | None = setting(f.integer(0), None, "How often an infrastructure failure is tried again.")
     hooks: Mapping[str, Any] = setting(f.MAPPING, {}, "on_complete, on_error, on_epoch_milestone: command or webhook.")

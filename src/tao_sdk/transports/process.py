@@ -170,6 +170,22 @@ def start(argv: Sequence[str], given: bytes, seconds: float) -> None:
         raise NotStarted(said.decode("utf-8", "replace").strip() or f"it ended with {process.returncode}")
 
 
+def start_apart(argv: Sequence[str], given: bytes, env: Mapping[str, str]) -> None:
+    """Run a program in a session of its own, give it `given` on its standard input, and leave it. Raises NotStarted."""
+    import subprocess
+
+    nothing = subprocess.DEVNULL
+    try:
+        process = subprocess.Popen(
+            argv, stdin=subprocess.PIPE, stdout=nothing, stderr=nothing, cwd="/", env=dict(env), start_new_session=True
+        )
+        assert process.stdin is not None
+        with process.stdin as pipe:
+            pipe.write(given)
+    except OSError as error:
+        raise NotStarted(f"{argv[0]}: {error.strerror}") from error
+
+
 def output(argv: Sequence[str], env: Mapping[str, str], seconds: float) -> str:
     """What a program prints. Raises NotStarted when it fails, with its words; it is ended after `seconds`."""
     import subprocess

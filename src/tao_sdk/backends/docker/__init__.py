@@ -1,0 +1,1 @@
+"""Jobs as containers of a Docker daemon."""

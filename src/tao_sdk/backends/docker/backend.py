@@ -1,0 +1,383 @@
+"""DockerBackend: the verbs of the contract for jobs as containers of one daemon.
+
+What is decided is decided in render.py and parse.py; here they are joined to the daemon.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from tao_sdk.backends.contract import Capabilities, Files, LogChunk, LogRequest, MiB
+from tao_sdk.backends.docker import doctor, logs, parse, render, rules
+from tao_sdk.backends.docker import survey as look
+from tao_sdk.backends.docker.address import find_address, is_local
+from tao_sdk.backends.docker.facts import DockerFacts
+from tao_sdk.backends.docker.images import Images
+from tao_sdk.backends.docker.options import DockerOptions
+from tao_sdk.backends.docker.turns import Turns
+from tao_sdk.backends.local import sight
+from tao_sdk.backends.local.backend import this_machine
+from tao_sdk.backends.local.files import LocalFiles
+from tao_sdk.model.diagnosis import Diagnosis, Evidence
+from tao_sdk.model.errors import CredentialError, Refused, Unreachable
+from tao_sdk.model.finding import Finding
+from tao_sdk.model.observation import Observation, Outcome, Phase
+from tao_sdk.model.plan import Attempt, Plan, Ref
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.transports import dockerd
+from tao_sdk.transports.dockerd import Daemon, DaemonError
+
+MARGIN = 30.0  # seconds beyond the grace for a stop to be answered
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container as it was inspected."""
+
+    seen: Mapping[str, Any]
+
+    @property
+    def id(self) -> str:
+        return self.seen["Id"]
+
+    @property
+    def begun(self) -> bool:
+        return self.seen["State"]["Status"] != "created"
+
+
+class DockerBackend:
+    """Jobs as containers of the daemon that DOCKER_HOST or the docker context names."""
+
+    platform = "docker"
+    capabilities = Capabilities(
+        streams_apart=True, max_command=render.MAX_ARGUMENT, max_payload=64 * MiB, poll_seconds=2.0
+    )
+    Options = DockerOptions
+
+    def __init__(self, settings: Settings, state_dir: Path) -> None:
+        self.settings = settings
+        self.address = find_address(settings)
+        self.endpoint = f"{self.address.url} on {this_machine()}" if is_local(self.address) else self.address.url
+        self.daemon = Daemon(self.address)
+        self.home = state_dir / "docker"
+        self.images = Images(self.daemon, settings, self.home / "pulls")
+        self.turns = Turns(self.home)
+        self.network_turns = Turns(self.home / "networks")
+
+    def survey(self, spec: JobSpec, options: DockerOptions) -> DockerFacts:
+        facts = look.survey(self.daemon, self.settings, spec, options)
+        if spec.image and facts.image is None and (options.pull or facts.pull) != "never":
+            self.images.login(spec.image)  # raises now, before anything is stored, when a key is needed and missing
+        return facts
+
+    def plan(self, spec: JobSpec, options: DockerOptions, facts: DockerFacts, attempt: Attempt) -> Plan:
+        return render.plan(spec, options, facts, attempt)
+
+    def plan_again(self, last: Plan, spec: JobSpec, options: DockerOptions, attempt: Attempt) -> Plan:
+        """In the surroundings of the first attempt, on the daemon as it now is."""
+        facts = replace(look.survey(self.daemon, self.settings, spec, options), **last.request["surroundings"])
+        return render.plan(spec, options, replace(facts, auto_remove=last.release_when_over), attempt)
+
+    def check(self, plan: Plan, facts: DockerFacts) -> list[Finding]:
+        return render.check(plan, facts)
+
+    # Starting
+
+    def submit(self, plan: Plan, secrets: Mapping[str, str]) -> Ref:
+        missing = [name for name in plan.secrets if name not in secrets]
+        if missing and not self.find_ready(plan.attempt):
+            raise Refused(f"The secret {missing[0]} has no value.", "", f"Export {missing[0]}, or give it in env_vars.")
+        with self.turns.taken(plan.attempt.job_id):
+            try:
+                return self.started(plan, secrets)
+            except DaemonError as error:
+                raise rules.refused(error.what) from error
+            except CredentialError as error:
+                raise Refused(error.what, error.why, error.next) from error
+
+    def find_ready(self, attempt: Attempt) -> bool:
+        found = self.find(attempt)
+        return found is not None and found.ready
+
+    def started(self, plan: Plan, secrets: Mapping[str, str]) -> Ref:
+        """The attempt's container, started: the one that is there, or a new one."""
+        found = self.inspect(render.container_name(plan.attempt))
+        container = found if found and self.is_of(found, plan.attempt) else None
+        if container is None:
+            pulling = self.images.ready(plan)
+            if pulling is not None:
+                return self.unready(plan.attempt, pulling)
+            self.make_way(found, plan.attempt)
+            container = self.create(plan)
+        if not container.begun:
+            self.start(container, plan, secrets)
+        return self.ref(container, plan.attempt, ready=True)
+
+    def make_way(self, found: Container | None, attempt: Attempt) -> None:
+        """An earlier attempt of the same job gives its name to this one; a stranger's container does not."""
+        if found is None:
+            return
+        job_id, number, store = parse.names(found.seen)
+        if (job_id, store) != (attempt.job_id, attempt.store_id) or int(number) > attempt.number:
+            name = render.container_name(attempt)
+            raise Refused(
+                f"The name {name} is taken by a container that is not of this job.", "", f"docker rm -f {name}"
+            )
+        self.remove(found.id)
+
+    def create(self, plan: Plan) -> Container:
+        for folder in plan.request["folders"]:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        body = dict(plan.request["container"])
+        if plan.request["make_network"]:
+            body["HostConfig"] = {**body["HostConfig"], "NetworkMode": self.network(body["HostConfig"]["NetworkMode"])}
+        made = self.daemon.ask("POST", "/containers/create", body, name=plan.request["name"])
+        container = self.inspect(made["Id"])
+        if container is None:
+            raise Refused("The container was removed while it was being started.")
+        return container
+
+    def network(self, name: str) -> str:
+        """The id of a network that we make when it is not there.
+
+        Clients that make it at once get several of that name, and a daemon starts nothing in such a one: all but the
+        oldest are removed again, by whoever sees them.
+        """
+        with self.network_turns.taken(name):
+            return self.only_network(name)
+
+    def only_network(self, name: str) -> str:
+        for _ in range(50):
+            same = [each for each in self.daemon.get("/networks") if each["Name"] == name]
+            oldest, *others = [each["Id"] for each in sorted(same, key=lambda each: (each["Created"], each["Id"]))] or [
+                ""
+            ]
+            if oldest and not others:
+                return oldest
+            with suppress(DaemonError):
+                if not oldest:
+                    self.daemon.ask("POST", "/networks/create", network_request(name))
+                for each in others:
+                    self.daemon.ask("DELETE", f"/networks/{each}")
+            time.sleep(0.05 if others else 0)
+        return name
+
+    def start(self, container: Container, plan: Plan, secrets: Mapping[str, str]) -> None:
+        """Deliver what must not be seen or is too long, and start. What cannot start is removed."""
+        try:
+            if files := delivered(plan, secrets):
+                data = dockerd.archive(files, self.owner(container), render.FOLDER)
+                self.daemon.put_archive(container.id, "/", data)
+            self.daemon.ask("POST", f"/containers/{container.id}/start")
+        except DaemonError:
+            self.remove(container.id)
+            raise
+
+    def owner(self, container: Container) -> tuple[int, int]:
+        """Who the command runs as, and so who may read what is delivered."""
+        user = container.seen["Config"].get("User") or ""
+        if not user or user in ("0", "root"):
+            return 0, 0
+        uid, _, gid = user.partition(":")
+        if uid.isdigit() and gid.isdigit():
+            return int(uid), int(gid)
+        passwd, group = (self.daemon.file(container.id, path) or b"" for path in ("/etc/passwd", "/etc/group"))
+        return parse.owner(user, passwd.decode("utf-8", "replace"), group.decode("utf-8", "replace"))
+
+    def find(self, attempt: Attempt) -> Ref | None:
+        found = self.inspect(render.container_name(attempt))
+        if found is None or not self.is_of(found, attempt):
+            return None
+        return self.ref(found, attempt, found.begun)
+
+    def ref(self, container: Container, attempt: Attempt, ready: bool) -> Ref:
+        return Ref(
+            platform=self.platform,
+            endpoint=self.endpoint,
+            namespace="",
+            native_id=render.container_name(attempt),
+            unique_id=container.id,
+            attempt=attempt,
+            ready=ready,
+            step="" if ready else "created",
+            details={"results_dir": parse.labels(container.seen).get("tao-sdk-results", "")},
+        )
+
+    def unready(self, attempt: Attempt, step: str) -> Ref:
+        """The Ref of an attempt that has no container yet."""
+        name = render.container_name(attempt)
+        return Ref(self.platform, self.endpoint, "", name, "", attempt, ready=False, step=step, retry_after=1.0)
+
+    def is_of(self, container: Container, attempt: Attempt) -> bool:
+        return parse.belongs(container.seen, attempt.job_id, attempt.number, attempt.store_id)
+
+    # Looking
+
+    def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
+        """One list for all, and one look more at each that has newly ended."""
+        here = [ref for ref in refs if ref.endpoint == self.endpoint]
+        reason = f"it runs on another daemon, this is {self.endpoint}"
+        seen = {ref: Observation(Phase.UNREACHABLE, "", reason=reason) for ref in refs if ref.endpoint != self.endpoint}
+        try:
+            states = self.states({ref.attempt.store_id for ref in here}) if here else {}
+            return seen | {ref: self.observed(ref, states.get(ref.unique_id)) for ref in here}
+        except (Unreachable, DaemonError) as error:
+            doubt = Observation(Phase.UNREACHABLE, "", reason=error.what)
+            return seen | dict.fromkeys(here, doubt)
+
+    def states(self, stores: set[str]) -> dict[str, str]:
+        """Container -> the list's word for its state."""
+        wanted = (
+            {"label": ["tao-sdk-job-id"]} if len(stores) > 1 else {"label": [f"tao-sdk-store={next(iter(stores))}"]}
+        )
+        listed = self.daemon.ask("GET", "/containers/json", all=1, filters=wanted)
+        return {each["Id"]: each["State"] for each in listed}
+
+    def observed(self, ref: Ref, state: str | None) -> Observation:
+        if state is None:
+            return Observation(Phase.ABSENT, "no such container")
+        if state in parse.PHASES and state != "created":
+            return parse.living(state)
+        return self.inspected(ref)
+
+    def inspected(self, ref: Ref) -> Observation:
+        container = self.inspect(ref.unique_id)
+        if container is None:
+            return Observation(Phase.ABSENT, "no such container")
+        return parse.observation(container.seen, self.mark(ref).exists())
+
+    def inspect(self, name: str) -> Container | None:
+        try:
+            return Container(self.daemon.get(f"/containers/{name}/json"))
+        except DaemonError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def outcome(self, ref: Ref) -> Outcome | None:
+        return sight.outcome(ref.details.get("results_dir", ""), ref.attempt.number)
+
+    def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
+        self.must_be_here(ref)
+
+        def has_ended() -> bool:
+            phase = self.inspected(ref).phase
+            return phase.ended or phase is Phase.ABSENT
+
+        return logs.read(self.daemon, ref.unique_id, request, has_ended)
+
+    def files(self, endpoint: str = "") -> Files:
+        if endpoint and endpoint != self.endpoint:
+            raise Unreachable(f"The files are on {endpoint}, this is {self.endpoint}.", "", "Look from there.")
+        return LocalFiles()
+
+    # Ending
+
+    def cancel(self, ref: Ref, grace: timedelta) -> bool:
+        """One stop: the daemon sends SIGTERM to the whole group and, when the grace is over, SIGKILL."""
+        self.must_be_here(ref)
+        container = self.inspect(ref.unique_id or ref.native_id)
+        if container is None or not self.is_of(container, ref.attempt):
+            return True
+        if not container.begun:
+            self.remove(container.id)
+            return True
+        if self.inspected(ref).phase.ended:
+            return True
+        self.home.mkdir(0o700, parents=True, exist_ok=True)
+        self.mark(ref).touch()
+        return self.stop(container, math.ceil(grace.total_seconds()))
+
+    def stop(self, container: Container, seconds: int) -> bool:
+        try:
+            if container.seen["State"].get("Paused"):
+                self.daemon.ask("POST", f"/containers/{container.id}/unpause")
+            self.daemon.ask("POST", f"/containers/{container.id}/stop", timeout=seconds + MARGIN, t=seconds)
+        except DaemonError as error:
+            return error.status == 404
+        left = self.inspect(container.id)
+        return left is None or parse.observation(left.seen).phase.ended
+
+    def mark(self, ref: Ref) -> Path:
+        """Its being there says that the container's end was asked for."""
+        return self.home / f"{ref.unique_id[:32]}.canceled"
+
+    def release(self, ref: Ref) -> None:
+        self.must_be_here(ref)
+        container = self.inspect(ref.unique_id or ref.native_id)
+        if container is not None and self.is_of(container, ref.attempt):
+            if container.begun and not self.cancel(ref, timedelta(seconds=render.GRACE)):
+                raise Unreachable(f"{ref.native_id} still runs.", "It could not be ended in time.", "Try again.")
+            self.remove(container.id)
+        self.mark(ref).unlink(missing_ok=True)
+
+    def remove(self, container: str) -> None:
+        """Remove a container with its anonymous volumes. One that is being removed is waited for."""
+        for _ in range(100):
+            try:
+                self.daemon.ask("DELETE", f"/containers/{container}", force=1, v=1)
+                return
+            except DaemonError as error:
+                if error.status == 404:
+                    return
+                if error.status != 409:
+                    raise
+            time.sleep(0.1)
+
+    # Explaining
+
+    def evidence(self, ref: Ref) -> Evidence:
+        self.must_be_here(ref)
+        container = self.inspect(ref.unique_id or ref.native_id)
+        if container is None:
+            return Evidence(phase=Phase.ABSENT.value, raw="no such container")
+        seen = parse.observation(container.seen, self.mark(ref).exists())
+        return Evidence(
+            phase=seen.phase.value,
+            raw=seen.raw,
+            exit_code=seen.exit_code,
+            reason=seen.reason,
+            events=parse.events(container.seen, self.told(container)),
+        )
+
+    def told(self, container: Container) -> list[Mapping[str, Any]]:
+        """What the daemon still remembers of what happened to a container."""
+        began = parse.moment(container.seen.get("Created"))
+        since = f"{began.timestamp():.6f}" if began else "0"
+        wanted = {"container": [container.id], "event": ["kill", "oom", "die", "stop"]}
+        return list(self.daemon.lines("GET", "/events", {}, since=since, until=f"{time.time():.6f}", filters=wanted))
+
+    def diagnose(self, evidence: Evidence) -> Diagnosis | None:
+        return rules.diagnose(evidence)
+
+    def doctor(self) -> list[Finding]:
+        return doctor.examine(self.daemon, self.settings)
+
+    def must_be_here(self, ref: Ref) -> None:
+        if ref.endpoint != self.endpoint:
+            raise Unreachable(f"The job lives on {ref.endpoint}, this is {self.endpoint}.", "", "Ask from there.")
+
+
+def network_request(name: str) -> dict[str, Any]:
+    return {"Name": name, "CheckDuplicate": True, "Driver": "bridge", "Labels": {"tao-toolkit": "true"}}
+
+
+def delivered(plan: Plan, secrets: Mapping[str, str]) -> list[tuple[str, bytes, int]]:
+    """(name, content, mode) of each file that is put into the container; the secrets' values go nowhere else."""
+    values = {
+        name: value if isinstance(value, str) else secrets[value["secret"]]
+        for name, value in plan.request["environment"].items()
+    }
+    lines = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in values.items())
+    files = [("env", lines.encode("utf-8", "surrogateescape"), 0o600)] if lines else []
+    command = plan.request["command"]
+    return [*files, *([("command", command.encode("utf-8", "surrogateescape"), 0o600)] if command else [])]

@@ -1,0 +1,32 @@
+"""DockerFacts: what was seen of a daemon, its image and network, and of the caller, when a job was planned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class DockerFacts:
+    """`local`: the daemon sees this machine's paths. `image` is None where the daemon does not have it yet."""
+
+    local: bool
+    cwd: str
+    home: str
+    uid: int
+    gid: int
+    info: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    image: Mapping[str, Any] | None = None
+    networks: tuple[str, ...] = ()
+    network: str = ""  # the one asked for by the caller's surroundings, if any
+    pull: str = "missing"
+    auto_remove: bool = False
+    ssh_path: str = ""
+    missing: Mapping[str, str] = field(default_factory=dict[str, str])  # path on the daemon's host -> why
+    gpus: tuple[int, ...] = ()  # those that nvidia-smi shows here
+    held: Mapping[int, str] = field(default_factory=dict[int, str])  # GPU -> the container that has it
+
+    @property
+    def tegra(self) -> bool:
+        return "tegra" in str(self.info.get("KernelVersion", ""))

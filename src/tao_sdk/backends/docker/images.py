@@ -1,0 +1,128 @@
+"""Images: the one that a job needs, pulled when its policy says so, with the credentials that its registry wants.
+
+A pull goes on in a process of its own, so that it outlives the client that began it; several jobs share one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tao_sdk.backends.docker import address, rules, survey
+from tao_sdk.backends.docker.pull import Pulled
+from tao_sdk.model.errors import CredentialError, Refused
+from tao_sdk.model.plan import Plan
+from tao_sdk.model.secrets import is_secret_name
+from tao_sdk.model.settings import Settings
+from tao_sdk.transports import process
+from tao_sdk.transports.dockerd import Daemon, registry_of, stored_login
+
+NGC = "nvcr.io"
+AT_ONCE = 5.0  # seconds a submit waits: a small image is there by then, and a wrong name is known
+SOURCE = Path(__file__).parents[3]
+BOOT = "import sys; sys.path[:0] = sys.argv[1].split(chr(10)); from tao_sdk.backends.docker.pull import main; main()"
+
+
+class Images:
+    """`folder` holds what each pull says of itself."""
+
+    def __init__(self, daemon: Daemon, settings: Settings, folder: Path) -> None:
+        self.daemon, self.settings, self.folder = daemon, settings, folder
+
+    def ready(self, plan: Plan) -> str | None:
+        """None once the image is there; else how far the pull is. Raises Refused when it cannot be had."""
+        name, policy = plan.request["container"]["Image"], plan.request["pull"]
+        there = survey.image(self.daemon, name) is not None
+        if policy == "never" and not there:
+            raise Refused(f"The daemon has no image {name}.", "pull is never.", f"docker pull {name}")
+        if policy == "never" or (policy == "missing" and there):
+            return None
+        once = f"{plan.attempt.job_id} {plan.attempt.number}" if policy == "always" else ""
+        pull = self.folder / hashlib.sha256(f"{self.daemon.address.url} {name} {once}".encode()).hexdigest()[:24]
+        return self.pulled(pull, name, anew=not once and self.says(pull).get("done") is True)
+
+    def pulled(self, pull: Path, name: str, anew: bool) -> str | None:
+        until = time.monotonic() + AT_ONCE
+        while True:
+            said: Mapping[str, Any] = {} if anew else self.says(pull)
+            if said.get("error"):
+                pull.unlink(missing_ok=True)
+                raise rules.refused(said["error"])
+            if said.get("done"):
+                return None
+            if not is_busy(pull):
+                self.begin(pull, name)
+                anew = False
+            if time.monotonic() > until:
+                return Pulled.of(said).text(name)
+            time.sleep(0.05)
+
+    def says(self, pull: Path) -> Mapping[str, Any]:
+        return address.read_json(pull)
+
+    def begin(self, pull: Path, name: str) -> None:
+        self.folder.mkdir(0o700, parents=True, exist_ok=True)
+        sweep(self.folder)
+        pull.unlink(missing_ok=True)
+        where = self.daemon.address
+        message = {
+            "pull": str(pull),
+            "image": name,
+            "address": [where.url, where.certificates, where.verify],
+            "login": self.login(name),
+        }
+        argv = [sys.executable or "python3", "-c", BOOT, "\n".join([str(SOURCE), *filter(None, sys.path)])]
+        environ = {key: value for key, value in self.settings.environ.items() if not is_secret_name(key)}
+        process.start_apart(argv, json.dumps(message).encode(), environ)
+        wait_for_lock(pull)
+
+    def login(self, name: str) -> Mapping[str, str]:
+        """Who we are to the image's registry: NGC_KEY for nvcr.io, else what `docker login` has kept."""
+        registry = registry_of(name)
+        key = self.settings.get("NGC_KEY")
+        if registry == NGC and key:
+            return {
+                "username": self.settings.get("DOCKER_USERNAME") or "$oauthtoken",
+                "password": key,
+                "serveraddress": NGC,
+            }
+        found = stored_login(registry, str(address.folder(self.settings) / "config.json"))
+        if registry == NGC and not found:
+            raise CredentialError(
+                f"{name} must be pulled from {NGC}, and NGC_KEY is not set.",
+                "The registry asks for it.",
+                f"Export NGC_KEY, or run: docker login {NGC} -u '$oauthtoken'",
+            )
+        return found
+
+
+def is_busy(pull: Path) -> bool:
+    """Whether a process is at it: it holds the lock as long as it lives."""
+    try:
+        with pull.with_suffix(".lock").open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return False
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+
+
+def wait_for_lock(pull: Path) -> None:
+    """Until the process that was started holds the lock or has already said something."""
+    until = time.monotonic() + 10
+    while not pull.exists() and not is_busy(pull) and time.monotonic() < until:
+        time.sleep(0.02)
+
+
+def sweep(folder: Path) -> None:
+    """What pulls of long ago have said goes."""
+    for each in folder.iterdir():
+        if each.stat().st_mtime < time.time() - 86400 and not is_busy(each.with_suffix("")):
+            each.unlink(missing_ok=True)

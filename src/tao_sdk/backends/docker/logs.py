@@ -1,0 +1,78 @@
+"""Reading a container's log: from a cursor, from its last lines, and on until it has ended. Flat memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tao_sdk.backends.contract import LogChunk, LogRequest
+from tao_sdk.backends.docker.log_frames import STREAMS, Frames, Places, last_lines
+from tao_sdk.model.errors import PathNotFound, UsageError
+from tao_sdk.transports.dockerd import Daemon, DaemonError
+
+PAUSE = 0.05  # seconds between an answer's end and the next, while the container lives
+
+FEWEST = 200  # frames of a tail: enough to see both streams where both are used
+
+
+def read(daemon: Daemon, container: str, request: LogRequest, has_ended: Callable[[], bool]) -> Iterator[LogChunk]:
+    """The bytes that are wanted. A reader that was cut off goes on where it was."""
+    if request.rank:
+        raise UsageError(f"There is no rank {request.rank}.", "A container has one process group, rank 0.")
+    if request.stream and request.stream not in STREAMS:
+        raise UsageError(f"There is no stream {request.stream!r}.", "", "Known are: stdout, stderr.")
+    try:
+        yield from _read(daemon, container, request, has_ended)
+    except DaemonError as error:
+        if error.status != 404:
+            raise
+        raise PathNotFound("The container is gone, and its log with it.", error.what) from error
+
+
+def _read(daemon: Daemon, container: str, request: LogRequest, has_ended: Callable[[], bool]) -> Iterator[LogChunk]:
+    places = Places.of(request.cursor)
+    if request.tail is not None:
+        places, data = tail(daemon, container, request.stream, request.tail)
+        if data:
+            yield LogChunk(data, places.cursor())
+        if not request.follow:
+            return
+    while True:
+        over = not request.follow or has_ended()  # looked before reading: what is there afterwards is all
+        frames = Frames(places.resumed(), request.stream)
+        yield from blocks(daemon, container, frames, follow=not over)
+        places = frames.places
+        if over:
+            return
+        time.sleep(PAUSE)
+
+
+def blocks(daemon: Daemon, container: str, frames: Frames, follow: bool) -> Iterator[LogChunk]:
+    with daemon.stream(f"/containers/{container}/logs", **query(follow, since=frames.places.since())) as answer:
+        for block in answer:
+            if found := frames.feed(block):
+                yield LogChunk(b"".join(found), frames.places.cursor())
+
+
+def tail(daemon: Daemon, container: str, stream: str, lines: int) -> tuple[Places, bytes]:
+    """(how far the log was read, its last lines). The daemon counts frames, and a long line has many."""
+    wanted = max(lines, FEWEST)
+    while True:
+        frames = Frames(Places(), stream)
+        texts: list[bytes] = []
+        with daemon.stream(f"/containers/{container}/logs", **query(False, tail=str(wanted))) as answer:
+            for block in answer:
+                texts += frames.feed(block)
+        data = last_lines(texts, lines) if lines else b""
+        if data is None and frames.count < wanted:
+            data = b"".join(texts)
+        if data is not None:
+            if frames.count >= wanted:
+                frames.places.pass_over()
+            return frames.places, data
+        wanted *= 4
+
+
+def query(follow: bool, **more: str) -> dict[str, Any]:
+    return {"stdout": 1, "stderr": 1, "timestamps": 1, "follow": int(follow), **{k: v for k, v in more.items() if v}}

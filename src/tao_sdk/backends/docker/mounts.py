@@ -1,0 +1,113 @@
+"""Mounts: host paths and volumes in the container, in every form in which people write them. Pure."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from tao_sdk.model.fields import FieldError
+
+SOURCE = ("source", "host_path", "from", "from_path", "src")
+TARGET = ("target", "container_path", "mount_path", "path", "destination", "dst", "bind")
+MODES = {"": False, "rw": False, "ro": True, "z": False, "Z": False}
+EXAMPLE = "Write src:dst, src:dst:ro, {source: src, target: dst}, or {src: {bind: dst, mode: ro}}."
+
+
+@dataclass(frozen=True)
+class Mount:
+    """One place in the container. `volume`: `source` is the name of a volume, else an absolute path of the host."""
+
+    source: str
+    target: str
+    read_only: bool = False
+    volume: bool = False
+
+    def request(self) -> dict[str, Any]:
+        """As the API has it. A bind of this kind refuses a missing source, where the older one makes a folder."""
+        kind = "volume" if self.volume else "bind"
+        return {"Type": kind, "Source": self.source, "Target": self.target, "ReadOnly": self.read_only}
+
+    def on_host(self, path: str) -> str | None:
+        """Where a path of the container lies on the host, if it lies in this mount."""
+        if self.volume or posixpath.commonpath([path, self.target]) != self.target:
+            return None
+        return posixpath.normpath(posixpath.join(self.source, posixpath.relpath(path, self.target)))
+
+
+def read_mounts(given: Any, cwd: str, home: str) -> list[Mount]:
+    """Raises SpecError naming the mount that cannot be understood."""
+    found = [mount(one, cwd, home) for one in separate(given)]
+    taken = [each.target for each in found]
+    for target in taken:
+        if taken.count(target) > 1:
+            raise FieldError("mounts", f"mounts has {target} twice.", "A place can hold one thing.", "Leave one out.")
+    return found
+
+
+def separate(given: Any) -> Iterator[Any]:
+    """The mounts one by one."""
+    if given is None:
+        return
+    if isinstance(given, Mapping):
+        mapping = cast("Mapping[str, Any]", given)
+        if any(name in mapping for name in SOURCE):
+            yield mapping
+        else:
+            yield from mapping.items()
+    elif isinstance(given, str):
+        yield given
+    elif isinstance(given, (list, tuple)):
+        for one in cast("list[Any]", given):
+            yield from separate(one)
+    else:
+        raise wrong(given)
+
+
+def mount(given: Any, cwd: str, home: str) -> Mount:
+    if isinstance(given, str):
+        return from_text(given, cwd, home)
+    if isinstance(given, tuple):
+        source, how = cast("tuple[str, Any]", given)
+        if isinstance(how, str):
+            return from_text(f"{source}:{how}", cwd, home)
+        if not isinstance(how, Mapping):
+            raise wrong({source: how})
+        return from_mapping({"source": source, **cast("Mapping[str, Any]", how)}, cwd, home)
+    return from_mapping(given, cwd, home)
+
+
+def from_text(text: str, cwd: str, home: str) -> Mount:
+    source, _, rest = text.partition(":")
+    target, _, mode = rest.partition(":")
+    flags = mode.split(",")
+    if any(flag not in MODES for flag in flags):
+        raise wrong(text)
+    return made(text, source, target or source, any(MODES[flag] for flag in flags), cwd, home)
+
+
+def from_mapping(given: Mapping[str, Any], cwd: str, home: str) -> Mount:
+    source = next((str(given[name]) for name in SOURCE if name in given), "")
+    target = next((str(given[name]) for name in TARGET if name in given), source)
+    mode = str(given.get("mode", ""))
+    unknown = set(given) - {*SOURCE, *TARGET, "mode", "read_only", "readonly", "type"}
+    if unknown or mode not in MODES:
+        raise wrong(dict(given))
+    return made(given, source, target, bool(given.get("read_only", given.get("readonly", MODES[mode]))), cwd, home)
+
+
+def made(given: Any, source: str, target: str, read_only: bool, cwd: str, home: str) -> Mount:
+    if not source or not target.startswith("/"):
+        raise wrong(given)
+    volume = not source.startswith(("/", ".", "~")) and "/" not in source
+    if source.startswith("~"):
+        source = home + source[1:]
+    path = source if volume else posixpath.normpath(posixpath.join(cwd, source.removeprefix("file://")))
+    return Mount(path, posixpath.normpath(target), read_only, volume)
+
+
+def wrong(given: Any) -> FieldError:
+    return FieldError(
+        "mounts", f"mounts has {given!r}.", "It names no source, or no absolute place in the job.", EXAMPLE
+    )

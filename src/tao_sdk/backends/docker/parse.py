@@ -1,0 +1,130 @@
+"""A daemon's words -> what they mean to us. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from tao_sdk.model.diagnosis import NodeEvent
+from tao_sdk.model.observation import Observation, Phase
+from tao_sdk.model.units import format_duration
+
+# The states of a container -> ours. Source: the daemon's API and the platform document's map; the others have ended.
+PHASES: Mapping[str, Phase] = {
+    "created": Phase.PENDING,
+    "running": Phase.RUNNING,
+    "restarting": Phase.RUNNING,
+    "paused": Phase.PAUSED,
+}
+ENDED = ("exited", "dead", "removing")
+TIMED_OUT = (124, 137, 143)  # what `timeout` ends with, or the command that it ended
+LATE = timedelta(seconds=2)  # a busy daemon notes the start later than it was
+NEVER = "0001-01-01"
+
+
+def living(state: str) -> Observation:
+    """A container that has not ended, by the word that the list has for it."""
+    return Observation(PHASES.get(state, Phase.UNKNOWN), state)
+
+
+def observation(inspected: Mapping[str, Any], canceled: bool = False) -> Observation:
+    """A container as `inspect` shows it."""
+    state: Mapping[str, Any] = inspected["State"]
+    word = str(state["Status"])
+    if word == "created" and state.get("Error"):
+        return Observation(Phase.FAILED, "not started", state.get("ExitCode"), str(state["Error"]))
+    if word not in ENDED:
+        seen = living(word)
+        return Observation(seen.phase, word, started_at=moment(state.get("StartedAt")))
+    code = int(state["ExitCode"])
+    reason = why(inspected, code)
+    phase = Phase.CANCELED if canceled else Phase.FAILED if code or reason else Phase.SUCCEEDED
+    return Observation(
+        phase,
+        f"{word} ({code})",
+        code,
+        "canceled" if canceled else reason or (f"exit code {code}" if code else ""),
+        moment(state.get("StartedAt")),
+        moment(state.get("FinishedAt")),
+    )
+
+
+def why(inspected: Mapping[str, Any], code: int) -> str:
+    """What the daemon knows of an end besides its exit code."""
+    state: Mapping[str, Any] = inspected["State"]
+    limit = time_limit(inspected)
+    if state.get("OOMKilled") and code:
+        return "OOMKilled: the container ran out of its memory"
+    if limit and code in TIMED_OUT and lasted(state) >= limit - min(LATE, limit / 2):
+        return f"time limit of {format_duration(limit)} reached"
+    return str(state.get("Error") or "") if code else ""
+
+
+def time_limit(inspected: Mapping[str, Any]) -> timedelta | None:
+    text = labels(inspected).get("tao-sdk-time-limit")
+    return timedelta(seconds=float(text)) if text else None
+
+
+def labels(inspected: Mapping[str, Any]) -> Mapping[str, str]:
+    return inspected["Config"].get("Labels") or {}
+
+
+def lasted(state: Mapping[str, Any]) -> timedelta:
+    started, ended = moment(state.get("StartedAt")), moment(state.get("FinishedAt"))
+    return ended - started if started and ended else timedelta(0)
+
+
+def moment(text: str | None) -> datetime | None:
+    """The daemon's time, which has nanoseconds; None for its "never"."""
+    if not text or text.startswith(NEVER):
+        return None
+    match = re.match(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?", text)
+    if match is None:
+        return None
+    whole = datetime.strptime(match[1], "%Y-%m-%dT%H:%M:%S").replace(tzinfo=timezone.utc)
+    return whole + timedelta(seconds=float(match[2] or 0))
+
+
+def belongs(inspected: Mapping[str, Any], job_id: str, number: int, store_id: str) -> bool:
+    return names(inspected) == (job_id, str(number), store_id)
+
+
+def names(inspected: Mapping[str, Any]) -> tuple[str, str, str]:
+    """(job id, attempt, store) of a container; empty for a stranger's."""
+    found = labels(inspected)
+    return found.get("tao-sdk-job-id", ""), found.get("tao-sdk-attempt", ""), found.get("tao-sdk-store", "")
+
+
+def events(inspected: Mapping[str, Any], told: list[Mapping[str, Any]]) -> tuple[NodeEvent, ...]:
+    """What the daemon reported of a container: `told` are its events, as far as it remembers them."""
+    state: Mapping[str, Any] = inspected["State"]
+    found: list[NodeEvent] = []
+    if state.get("OOMKilled"):
+        found.append(NodeEvent("OOMKilled", "the kernel ended a process for want of memory in the container"))
+    if state.get("Error"):
+        found.append(NodeEvent("StartError", str(state["Error"])))
+    for event in told:
+        action = str(event.get("Action", ""))
+        signal = event.get("Actor", {}).get("Attributes", {}).get("signal", "")
+        if action == "kill":
+            found.append(NodeEvent("Killed", f"killed through the daemon with signal {signal}"))
+        elif action in ("oom", "die", "stop"):
+            code = event.get("Actor", {}).get("Attributes", {}).get("exitCode", "")
+            found.append(NodeEvent(action.capitalize(), f"exit code {code}" if code else action))
+    return tuple(found)
+
+
+def owner(user: str, passwd: str, group: str) -> tuple[int, int]:
+    """(uid, gid) of a container's user: `1000`, `1000:1000`, `name`, `name:group`; root when it is not said."""
+    name, _, group_name = user.partition(":")
+    rows = [line.split(":") for line in passwd.splitlines() if line.count(":") >= 6]
+    row = next((row for row in rows if name in (row[0], row[2])), None)
+    uid = int(name) if name.isdigit() else int(row[2]) if row else 0
+    gid = int(row[3]) if row else 0
+    if group_name:
+        groups = [line.split(":") for line in group.splitlines() if line.count(":") >= 3]
+        found = next((int(each[2]) for each in groups if each[0] == group_name), gid)
+        gid = int(group_name) if group_name.isdigit() else found
+    return uid, gid

@@ -1,0 +1,90 @@
+"""What only Docker does to a job, and what to do about it; asked before the general rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
+from tao_sdk.model.errors import Refused
+from tao_sdk.model.rule import Rule, all_of, any_of, backend_says, exit_code, first_match, in_log
+
+INFRA, PROGRAM, USER = ErrClass.INFRA, ErrClass.PROGRAM, ErrClass.USER
+
+# What a daemon, a registry and a program say; from the recorded words of Docker 20.10 and of the GPU runtime's documents.
+NO_GPU = r"could not select device driver|unknown or invalid runtime name: nvidia|unknown runtime.*nvidia"
+OLD_DRIVER = (
+    r"unsatisfied condition: (?:cuda|driver)|driver.*too old|nvml error: driver|CUDA driver version is insufficient"
+)
+NO_IMAGE = r"manifest .*(?:not found|unknown)|repository does not exist|No such image|name unknown|pull access denied"
+DENIED = r"unauthorized|authentication required|no basic auth credentials|denied: "
+NO_REGISTRY = (
+    r"(?:dial|read) tcp|no such host|i/o timeout|connection re(?:fused|set)|x509|TLS handshake|HTTP response to HTTPS"
+)
+NO_PROGRAM = r"OCI runtime create failed|executable file not found|exec: .*no such file|permission denied: unknown"
+SMALL_SHM = r"Bus error|insufficient shared memory|/dev/shm.*No space|No space left on device.*/dev/shm|SIGBUS"
+NO_SUCH_FILE = in_log(
+    r"No such file or directory: b?'/|(?:cannot (?:access|open|stat)|can't open) '?/|: /\S+: No such file or directory"
+)
+
+
+def path_missing(evidence: Evidence) -> str | None:
+    """A file of the host that the command did not find; a program that is missing is another matter."""
+    return None if evidence.exit_code in (0, 126, 127) else NO_SUCH_FILE(evidence)
+
+
+RULES: Sequence[Rule] = (
+    Rule("docker.oom_killed", backend_says(r"OOMKilled"), "The container ran out of its memory and was killed.", PROGRAM,
+         "Give it more (--memory 64g), or use fewer data-loader workers or a smaller batch."),
+    Rule("docker.no_gpu_runtime", backend_says(NO_GPU),
+         "Docker cannot give GPUs to containers here: the NVIDIA Container Toolkit is not installed or not configured.", INFRA,
+         "Install it and run: nvidia-ctk runtime configure --runtime=docker; restart Docker. Without a GPU: --gpus 0"),
+    Rule("docker.driver_too_old", any_of(backend_says(OLD_DRIVER), in_log(OLD_DRIVER)),
+         "The GPU driver of the host is too old for this image: {seen}", INFRA,
+         "Update the NVIDIA driver, or use an image made for an older CUDA."),
+    Rule("docker.image_not_found", backend_says(NO_IMAGE),
+         "The image cannot be found, or may not be pulled: {seen}", USER,
+         "Check its name and tag. If it is private: docker login, or set NGC_KEY for nvcr.io."),
+    Rule("docker.pull_unauthorized", backend_says(DENIED),
+         "The registry did not let us pull the image: {seen}", USER,
+         "For nvcr.io set a valid NGC_KEY; for others run: docker login REGISTRY"),
+    Rule("docker.registry_unreachable", backend_says(NO_REGISTRY),
+         "The registry cannot be reached by the daemon: {seen}", INFRA,
+         "Check the registry's name, the daemon's network, proxy and certificates.", retryable=True),
+    Rule("docker.network_missing", backend_says(r"network \S+ (not found|is ambiguous)|could not find a network"),
+         "The docker network is not there: {seen}", USER, "Create it (docker network create NAME), or leave the option out."),
+    Rule("docker.no_space", backend_says(r"no space left on device|disk quota"), "The daemon's disk is full: {seen}", INFRA,
+         "Free space there: docker system df, then docker image prune."),
+    Rule("docker.entrypoint_missing", backend_says(NO_PROGRAM),
+         "The image's entrypoint, or its shell, cannot be run: {seen}", USER,
+         "Use an image with /bin/sh, and whose ENTRYPOINT exists and is executable."),
+    Rule("docker.no_shell", all_of(exit_code(127), in_log(r"\[FATAL tini \(\d+\)\] exec (\S+) failed")),
+         "The image has no such program, not even to begin: {seen}", USER,
+         "Use an image with /bin/sh, and whose ENTRYPOINT exists."),
+    Rule("docker.shm_too_small", in_log(SMALL_SHM),
+         "/dev/shm is too small: {seen}", USER, "Ask for more: --shm-size 16g, or use fewer data-loader workers."),
+    Rule("docker.path_not_mounted", path_missing,
+         "A path is not there inside the container: {seen}", USER,
+         "Mount it (--mounts in the job file: src:dst), or use its path inside the container."),
+    Rule("docker.stopped_outside", any_of(all_of(exit_code(137), backend_says(r"killed through the daemon")), exit_code(143)),
+         "The container was stopped from outside, by docker stop or kill, or with the daemon ({seen}).", INFRA,
+         "Submit it again; it resumes from its newest complete checkpoint.", retryable=True),
+    Rule("docker.daemon_failed", exit_code(125), "The container could not begin ({seen}).", INFRA,
+         "Read the end of its log; submit it again."),
+)  # fmt: skip
+
+
+def diagnose(evidence: Evidence) -> Diagnosis | None:
+    """The rule of Docker's that explains a failure. A time limit is ours, not Docker's, and waiting is no failure."""
+    if "time limit" in evidence.reason or evidence.phase.lower() in ("pending", "unknown", "paused"):
+        return None
+    return first_match(RULES, evidence)
+
+
+def refused(words: str) -> Refused:
+    """The daemon's refusal, with what follows from it where a rule knows its words."""
+    found = first_match(RULES, Evidence(phase="failed", reason=words))
+    if found is None:
+        return Refused(words, "The Docker daemon refused it.")
+    error = Refused(found.cause, words if words not in found.cause else "", found.suggestion)
+    error.code = found.rule
+    return error

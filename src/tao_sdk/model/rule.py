@@ -1,0 +1,97 @@
+"""Rule: one way in which evidence explains a failed or waiting job, and the looks that rules are made of.
+
+Here: what a rule is. Not here: the rules. The general ones are in engine/rules.py, a backend's own in its folder.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence, NodeEvent
+
+Looks = Callable[[Evidence], str | None]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`cause` and `suggestion` may use {seen}, the first line of what the rule saw."""
+
+    name: str
+    looks: Looks
+    cause: str
+    err_class: ErrClass
+    suggestion: str
+    retryable: bool = False
+
+    def apply(self, evidence: Evidence) -> Diagnosis | None:
+        seen = self.looks(evidence)
+        if seen is None:
+            return None
+        first = seen.strip().splitlines()[0] if seen.strip() else ""
+        return Diagnosis(
+            cause=self.cause.replace("{seen}", first),
+            err_class=self.err_class,
+            suggestion=self.suggestion.replace("{seen}", first),
+            retryable=self.retryable,
+            evidence=seen,
+            rule=self.name,
+            events=evidence.events or (NodeEvent(self.name, first),),
+        )
+
+
+def in_log(pattern: str) -> Looks:
+    """The last line of the log that matches; with a traceback the last one is what ended the program."""
+    compiled = re.compile(pattern)
+
+    def looks(evidence: Evidence) -> str | None:
+        lines = evidence.log_tail.splitlines()
+        return next((line.strip() for line in reversed(lines) if compiled.search(line)), None)
+
+    return looks
+
+
+def runner_failed(prefix: str) -> Looks:
+    """The runner's own "failed" event, when its code starts with `prefix`."""
+
+    def looks(evidence: Evidence) -> str | None:
+        for event in reversed(evidence.runner):
+            if event.get("event") == "failed" and str(event.get("code", "")).startswith(prefix):
+                return " ".join(str(event.get(part) or "") for part in ("what", "why", "next")).strip()
+        return None
+
+    return looks
+
+
+def exit_code(*codes: int) -> Looks:
+    return lambda evidence: f"exit code {evidence.exit_code}" if evidence.exit_code in codes else None
+
+
+def backend_says(pattern: str) -> Looks:
+    compiled = re.compile(pattern, re.IGNORECASE)
+
+    def looks(evidence: Evidence) -> str | None:
+        words = [evidence.reason, evidence.raw, *(f"{e.node_event_name}: {e.message}" for e in evidence.events)]
+        return next((word for word in words if compiled.search(word)), None)
+
+    return looks
+
+
+def all_of(*every: Looks) -> Looks:
+    """What the last one saw, when all see something."""
+
+    def looks(evidence: Evidence) -> str | None:
+        seen = [one(evidence) for one in every]
+        return seen[-1] if all(s is not None for s in seen) else None
+
+    return looks
+
+
+def any_of(*some: Looks) -> Looks:
+    return lambda evidence: next((seen for one in some if (seen := one(evidence)) is not None), None)
+
+
+def first_match(rules: Sequence[Rule], evidence: Evidence) -> Diagnosis | None:
+    """The answer of the first rule that has one."""
+    return next((found for rule in rules if (found := rule.apply(evidence))), None)

@@ -1,0 +1,222 @@
+"""A Docker daemon over its API: requests and answers, nothing decided. The library is loaded at the first request.
+
+Errors: Unreachable when the daemon did not answer, DaemonError when it did and refused.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import threading
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tao_sdk.model.errors import MissingExtra, TaoError, Unreachable
+from tao_sdk.transports.chunks import Chunks
+
+TIMEOUT = 60.0  # seconds for an answer to begin
+OLDEST, NEWEST = "1.40", "1.47"  # versions of the API that we speak
+
+Json = dict[str, Any]
+
+
+class DaemonError(TaoError):
+    """The daemon answered and refused; `status` is the HTTP status, `what` its words."""
+
+    code = "docker.refused"
+
+    def __init__(self, status: int, what: str) -> None:
+        super().__init__(what)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a daemon listens. `certificates` is a folder with ca.pem, cert.pem and key.pem; `verify` checks its name."""
+
+    url: str
+    certificates: str = ""
+    verify: bool = True
+
+
+@dataclass
+class Daemon:
+    """One daemon. Safe to use from several threads."""
+
+    address: Address
+    _session: Any = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def session(self) -> Any:
+        with self._lock:
+            if self._session is None:
+                self._session = connect(self.address)
+            return self._session
+
+    def ask(self, method: str, path: str, body: Any = None, timeout: float = TIMEOUT, **query: Any) -> Any:
+        """The answer's JSON; None where there is none."""
+        answer = self.request(method, path, json=body, params=parameters(query), timeout=timeout)
+        return answer.json() if answer.content else None
+
+    def put_archive(self, container: str, folder: str, data: bytes) -> None:
+        """Unpack a tar in a container, running or not."""
+        self.request("PUT", f"/containers/{container}/archive", params={"path": folder}, data=data, timeout=TIMEOUT)
+
+    def get(self, path: str) -> Any:
+        return self.ask("GET", path)
+
+    @contextmanager
+    def stream(self, path: str, **query: Any) -> Generator[Chunks]:
+        """The bytes of an answer that may go on for ever. Raises Unreachable when the daemon goes away in the middle."""
+        answer = self.request("GET", path, params=parameters(query), stream=True, timeout=(TIMEOUT, None))
+        try:
+            yield Chunks(answer.raw._fp.fp, answer.headers.get("Transfer-Encoding") == "chunked")
+        except OSError as error:
+            raise Unreachable(f"The connection to {self.address.url} broke.", str(error)) from error
+        finally:
+            answer.close()
+
+    def lines(self, method: str, path: str, headers: Mapping[str, str], **query: Any) -> Iterator[Json]:
+        """One JSON object per line, as a pull sends its progress."""
+        import requests
+
+        answer = self.request(
+            method, path, params=parameters(query), headers=dict(headers), stream=True, timeout=(TIMEOUT, None)
+        )
+        try:
+            for line in answer.iter_lines():
+                if line:
+                    yield json.loads(line)
+        except requests.RequestException as error:
+            raise Unreachable(f"The connection to {self.address.url} broke.", str(error)) from error
+        finally:
+            answer.close()
+
+    def file(self, container: str, path: str) -> bytes | None:
+        """A file out of a container, running or not; None when it is not there."""
+        try:
+            answer = self.request("GET", f"/containers/{container}/archive", params={"path": path}, timeout=TIMEOUT)
+        except DaemonError as error:
+            if error.status == 404:
+                return None
+            raise
+        with tarfile.open(fileobj=io.BytesIO(answer.content)) as archive:
+            content = archive.extractfile(archive.next())  # pyright: ignore[reportArgumentType]
+            return content.read() if content else None
+
+    def request(self, method: str, path: str, **more: Any) -> Any:
+        import requests
+
+        session = self.session
+        try:
+            answer = session.request(method, f"{session.base_url}/v{session.agreed}{path}", **more)
+        except requests.RequestException as error:
+            raise Unreachable(f"The Docker daemon at {self.address.url} does not answer.", cause_of(error)) from error
+        if answer.status_code >= 400:
+            raise DaemonError(answer.status_code, words(answer))
+        return answer
+
+
+def connect(address: Address) -> Any:
+    """A session of the docker library, with the newest API that both sides know."""
+    try:
+        import docker
+        from docker.errors import DockerException, TLSParameterError
+        from docker.tls import TLSConfig
+    except ImportError as error:
+        raise MissingExtra(
+            "The docker library is not installed.", str(error), "Run: pip install 'nvidia-tao-sdk[docker]'"
+        ) from error
+    import requests
+
+    tls: Any = None
+    try:
+        if address.certificates:
+            folder = address.certificates
+            pair = (f"{folder}/cert.pem", f"{folder}/key.pem")
+            tls = TLSConfig(client_cert=pair, ca_cert=f"{folder}/ca.pem", verify=address.verify)
+        session: Any = docker.APIClient(
+            base_url=address.url,
+            tls=tls,  # pyright: ignore[reportArgumentType]
+            version=OLDEST,
+            timeout=int(TIMEOUT),
+            use_ssh_client=True,
+        )
+        session.trust_env = False  # else $REQUESTS_CA_BUNDLE would replace the daemon's own certificates
+        answer = session.get(f"{session.base_url}/version", timeout=TIMEOUT)
+        session.agreed = min(answer.json()["ApiVersion"], NEWEST, key=numbers)
+        return session
+    except (DockerException, TLSParameterError, requests.RequestException, OSError) as error:
+        raise Unreachable(
+            f"The Docker daemon at {address.url} cannot be reached.",
+            cause_of(error),
+            "Start Docker, or set DOCKER_HOST or DOCKER_CONTEXT to where it runs.",
+        ) from error
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def parameters(query: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: json.dumps(value) if isinstance(value, Mapping) else value for name, value in query.items()}
+
+
+def words(answer: Any) -> str:
+    try:
+        return str(answer.json()["message"])
+    except (ValueError, KeyError, TypeError):
+        return answer.text.strip() or f"HTTP status {answer.status_code}"
+
+
+def cause_of(error: BaseException) -> str:
+    """The innermost of the errors that a library has wrapped around each other."""
+    while error.__cause__ is not None or error.__context__ is not None:
+        error = error.__cause__ or error.__context__  # pyright: ignore[reportAssignmentType]
+    return str(error)
+
+
+def archive(files: Sequence[tuple[str, bytes, int]], owner: tuple[int, int], folder: str) -> bytes:
+    """A tar of (name, content, mode) in a folder that only its owner can enter."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        entry = tarfile.TarInfo(folder)
+        entry.type, entry.mode = tarfile.DIRTYPE, 0o700
+        entry.uid, entry.gid = owner
+        tar.addfile(entry)
+        for name, content, mode in files:
+            entry = tarfile.TarInfo(f"{folder}/{name}")
+            entry.size, entry.mode = len(content), mode
+            entry.uid, entry.gid = owner
+            tar.addfile(entry, io.BytesIO(content))
+    return out.getvalue()
+
+
+def registry_of(image: str) -> str:
+    """The registry that an image's name leads to."""
+    import docker.auth
+
+    return docker.auth.resolve_repository_name(image)[0]
+
+
+def stored_login(registry: str, config: str) -> Mapping[str, str]:
+    """What `docker login` has kept for a registry, itself or by a credential helper; empty when it has nothing."""
+    import docker.auth
+    from docker.errors import DockerException
+
+    try:
+        return docker.auth.load_config(config).resolve_authconfig(registry) or {}  # pyright: ignore
+    except DockerException:
+        return {}
+
+
+def login_header(login: Mapping[str, str]) -> Mapping[str, str]:
+    import base64
+
+    if not login:
+        return {}
+    return {"X-Registry-Auth": base64.urlsafe_b64encode(json.dumps(dict(login)).encode()).decode()}

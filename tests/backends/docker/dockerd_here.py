@@ -1,0 +1,200 @@
+"""A real dockerd for the tests: started apart from any other, with images made on this machine, and stopped by its pid.
+
+Here: the daemon and its images. Not here: what the tests do with it. `daemon()` starts one for the whole test session;
+a process that the tests start finds it by TAO_TEST_DOCKER_HOST.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import functools
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+CACHE = ROOT / ".cache" / "docker"
+VARIABLE = "TAO_TEST_DOCKER_HOST"
+PYTHON, BUSYBOX, EMPTY = "tao-test-python", "tao-test-busybox", "tao-test-empty"
+DOCUMENTED = "nvcr.io/nvidia/tao/tao-toolkit:6.26.3-pyt"  # a small image stands for it
+NEEDS = {"dockerd": "docker.io", "debootstrap": "debootstrap", "busybox": "busybox-static", "htpasswd": "apache2-utils"}
+PACKAGES = "python3-minimal,python3-numpy"
+START_SECONDS = 30.0
+
+
+def missing(words: str) -> Any:
+    """Fail where everything must be tested, else skip and say why."""
+    (pytest.fail if os.environ.get("CI") else pytest.skip)(f"docker is not tested: {words}")
+
+
+def need(*programs: str) -> None:
+    """Install what is missing, where we may."""
+    wanted = [NEEDS.get(program, program) for program in programs if shutil.which(program) is None]
+    if not wanted:
+        return
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        missing(f"{', '.join(wanted)} must be installed by root")
+    environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
+    for words in (["update", "-q"], ["install", "-qy", "--no-install-recommends", *wanted]):
+        done = subprocess.run(["apt-get", *words], env=environ, capture_output=True, text=True)
+    if done.returncode:
+        missing(f"apt-get install {' '.join(wanted)}: {done.stderr[-500:]}")
+
+
+class Daemon:
+    """One dockerd with folders of its own. `restart` keeps its containers running."""
+
+    def __init__(self, data: Path, folder: Path, *flags: str) -> None:
+        self.data, self.folder, self.flags = data, folder, flags
+        self.socket = folder / "docker.sock"
+        self.host = f"unix://{self.socket}"
+        self.pid_file = folder / "dockerd.pid"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        argv = [
+            "dockerd", "--data-root", str(self.data), "--exec-root", str(self.folder / "exec"),
+            "--pidfile", str(self.pid_file), "--host", self.host, "--live-restore", *self.flags,
+        ]  # fmt: skip
+        with (self.folder / "dockerd.log").open("ab") as log:
+            self.process = subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
+        until(self.answers, START_SECONDS, lambda: (self.folder / "dockerd.log").read_text()[-2000:])
+
+    def answers(self) -> bool:
+        if self.process is not None and self.process.poll() is not None:
+            missing(f"dockerd ended: {(self.folder / 'dockerd.log').read_text()[-2000:]}")
+        return self.socket.exists() and self.docker("version", check=False).returncode == 0
+
+    def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        if self.process is not None:
+            self.process.send_signal(how)
+            self.process.wait(30)
+            self.process = None
+
+    def docker(self, *words: str, check: bool = True, stdin: bytes | None = None) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            ["docker", "-H", self.host, *words], input=stdin.decode() if stdin else None, capture_output=True, text=True
+        )
+        if check and done.returncode:
+            raise AssertionError(f"docker {' '.join(words)}: {done.stderr}")
+        return done
+
+    def inspect(self, name: str) -> dict[str, Any]:
+        return json.loads(self.docker("inspect", name).stdout)[0]
+
+
+def until(true: Callable[[], bool], seconds: float, words: Callable[[], str] = str) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, f"not in {seconds} s: {words()}"
+        time.sleep(0.05)
+
+
+@functools.cache
+def daemon() -> Daemon:
+    """The test session's dockerd, with the images; started at the first call."""
+    if os.geteuid() != 0:
+        missing("dockerd needs root")
+    if sys.platform != "linux":
+        missing("dockerd needs Linux")
+    need("dockerd", "debootstrap", "busybox")
+    CACHE.mkdir(parents=True, exist_ok=True)
+    lock = (CACHE / "lock").open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)  # one test session at a time has the images
+    here = Daemon(CACHE / "data", Path(tempfile.mkdtemp(prefix="taod-")), "--bip=10.213.7.1/24")
+    atexit.register(end, here, lock)
+    here.start()
+    clear(here)
+    make_images(here)
+    os.environ[VARIABLE] = here.host
+    return here
+
+
+def host() -> str:
+    """Where the session's dockerd answers; for a process that a test has started, the one that the test named."""
+    return os.environ.get(VARIABLE) or daemon().host
+
+
+def end(here: Daemon, lock: object) -> None:
+    if here.process is None:
+        here.start()
+    clear(here)
+    here.stop()
+    shutil.rmtree(here.folder, ignore_errors=True)
+    del lock
+
+
+def clear(here: Daemon) -> None:
+    """No container stays, and no network or volume of a test."""
+    if ids := here.docker("ps", "-aq").stdout.split():
+        here.docker("rm", "-f", "-v", *ids)
+    here.docker("network", "prune", "-f")
+    here.docker("volume", "prune", "-f")
+
+
+def make_images(here: Daemon) -> None:
+    have = here.docker("images", "--format", "{{.Repository}}").stdout.split()
+    if PYTHON not in have:
+        here.docker("import", "--change", "CMD /bin/bash", str(debian_root()), PYTHON)
+    if BUSYBOX not in have:
+        here.docker("import", str(busybox_root()), BUSYBOX)
+    if EMPTY not in have:
+        here.docker("import", str(tar(CACHE / "empty.tar", {"nothing": b""})), EMPTY)
+    for name in ("tao-digits", DOCUMENTED):
+        here.docker("tag", PYTHON, name)
+
+
+def debian_root() -> Path:
+    """A Debian of 175 MB with bash, python3 and numpy, as a tar file; made once."""
+    made = CACHE / "debian.tar"
+    if not made.exists():
+        folder = Path(tempfile.mkdtemp(prefix="debian-", dir=CACHE))
+        subprocess.run(
+            ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(folder)],
+            check=True, capture_output=True,
+        )  # fmt: skip
+        shutil.rmtree(folder / "var/cache/apt")
+        subprocess.run(["tar", "-C", str(folder), "-cf", f"{made}.part", "."], check=True)
+        shutil.rmtree(folder)
+        Path(f"{made}.part").rename(made)
+    return made
+
+
+def busybox_root() -> Path:
+    """Neither bash nor python3: one program under the names that a shell command uses."""
+    program = Path(shutil.which("busybox") or "/bin/busybox").read_bytes()
+    names = subprocess.run(["busybox", "--list"], capture_output=True, text=True, check=True).stdout.split()
+    wanted = sorted({*names, "sh"} - {"bash", "busybox"})
+    links = {f"bin/{name}": "busybox" for name in wanted}
+    passwd = b"root:x:0:0:root:/root:/bin/sh\nplain:x:1234:1234::/home/plain:/bin/sh\n"
+    return tar(CACHE / "busybox.tar", {"bin/busybox": program, "etc/passwd": passwd}, links)
+
+
+def tar(path: Path, files: dict[str, bytes], links: dict[str, str] | None = None) -> Path:
+    with tarfile.open(path, "w") as out:
+        for folder in ("bin", "etc", "tmp"):
+            entry = tarfile.TarInfo(folder)
+            entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if folder == "tmp" else 0o755
+            out.addfile(entry)
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), 0o755
+            out.addfile(entry, io.BytesIO(content))
+        for name, target in (links or {}).items():
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.linkname = tarfile.SYMTYPE, target
+            out.addfile(entry)
+    return path

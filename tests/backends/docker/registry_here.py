@@ -1,0 +1,68 @@
+"""A registry with TLS and a password on this machine, as Debian has it, and how to fill it."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+import dockerd_here
+from dockerd_here import Daemon
+
+ADDRESS = "10.213.7.1"  # of the test daemon's bridge; on loopback a daemon falls back to plain HTTP, whose error hides the first
+USER, PASSWORD = "somebody", "registry-Passwort-1"
+
+
+class Registry:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with socket.socket() as free:
+            free.bind((ADDRESS, 0))
+            self.port = free.getsockname()[1]
+        self.name = f"{ADDRESS}:{self.port}"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        dockerd_here.need("docker-registry", "openssl", "htpasswd")
+        run = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem", "-out", "cert.pem",
+               "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:10.213.7.1"]  # fmt: skip
+        subprocess.run(run, cwd=self.folder, check=True, capture_output=True)
+        made = subprocess.run(["htpasswd", "-nbB", USER, PASSWORD], check=True, capture_output=True, text=True)
+        (self.folder / "users").write_text(made.stdout.strip() + "\n")
+        (self.folder / "config.yml").write_text(
+            f"version: 0.1\nlog: {{level: error}}\nstorage: {{filesystem: {{rootdirectory: {self.folder}/store}}}}\n"
+            f"http: {{addr: '{ADDRESS}:{self.port}', tls: {{certificate: {self.folder}/cert.pem, key: {self.folder}/key.pem}}}}\n"
+            f"auth: {{htpasswd: {{realm: test, path: {self.folder}/users}}}}\n"
+        )
+        with (self.folder / "registry.log").open("wb") as log:
+            argv = ["docker-registry", "serve", str(self.folder / "config.yml")]
+            self.process = subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
+        trusted = Path("/etc/docker/certs.d") / self.name
+        trusted.mkdir(parents=True, exist_ok=True)
+        shutil.copy(self.folder / "cert.pem", trusted / "ca.crt")
+        dockerd_here.until(self.answers, 20, lambda: (self.folder / "registry.log").read_text()[-1000:])
+
+    def answers(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex((ADDRESS, self.port)) == 0
+
+    def stop(self) -> None:
+        shutil.rmtree(Path("/etc/docker/certs.d") / self.name, ignore_errors=True)
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait(10)
+
+    def login(self, here: Daemon, config: Path) -> None:
+        argv = ["docker", "--config", str(config), "-H", here.host, "login", "-u", USER, "--password-stdin", self.name]
+        subprocess.run(argv, input=PASSWORD.encode(), check=True, capture_output=True)
+
+    def push(self, here: Daemon, image: str, name: str, config: Path) -> str:
+        """The image's name in the registry; the daemon has it no more."""
+        there = f"{self.name}/{name}"
+        here.docker("tag", image, there)
+        argv = ["docker", "--config", str(config), "-H", here.host, "push", there]
+        pushed = subprocess.run(argv, check=True, capture_output=True, text=True)
+        here.docker("rmi", there)
+        self.digest = next(word for word in pushed.stdout.split() if word.startswith("sha256:"))
+        return there

@@ -1,0 +1,131 @@
+"""Images: pulled with progress and the right login, from a registry with TLS and a password; every failure explained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from dockerd_here import BUSYBOX, Daemon
+from registry_here import PASSWORD, Registry
+
+from tao_sdk.backends.docker.pull import Layers, Pulled, parted
+from tao_sdk.client import Client
+from tao_sdk.model.errors import CredentialError, Refused
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.status import Status
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    registry = Registry(tmp_path_factory.mktemp("registry"))
+    try:
+        registry.start()
+        yield registry
+    finally:
+        registry.stop()
+
+
+@pytest.fixture
+def image(registry: Registry, here: Daemon, tmp_path: Path) -> Iterator[str]:
+    registry.login(here, tmp_path / "pusher")
+    name = registry.push(here, BUSYBOX, "team/small:1.0", tmp_path / "pusher")
+    yield name
+    here.docker("rmi", "-f", name, check=False)
+
+
+def run(client: Client, image: str, **options: object) -> Status:
+    job = client.submit(JobSpec(image=image, command="true", gpu_count=0), "docker", options).job
+    client.wait(job.id, timeout=60)
+    return client.get_job(job.id).status
+
+
+def test_a_private_image_without_a_login_is_refused_with_the_remedy(client: Client, image: str) -> None:
+    with pytest.raises(Refused, match="docker login"):
+        run(client, image)
+    assert client.list_jobs() == []
+
+
+def test_a_private_image_is_pulled_with_what_docker_login_has_kept(
+    client: Client, image: str, registry: Registry, here: Daemon, surroundings: dict[str, str]
+) -> None:
+    registry.login(here, Path(surroundings["HOME"]) / ".docker")
+    assert run(client, image) is Status.COMPLETE
+    assert not [path for path in Path(surroundings["TAO_SDK_STATE_DIR"]).rglob("*")
+                if path.is_file() and PASSWORD.encode() in path.read_bytes()]  # fmt: skip
+
+
+def test_an_image_named_by_its_digest_is_pulled(
+    client: Client, image: str, registry: Registry, here: Daemon, surroundings: dict[str, str]
+) -> None:
+    registry.login(here, Path(surroundings["HOME"]) / ".docker")
+    name = f"{image.rpartition(':')[0]}@{registry.digest}"
+    assert run(client, name, pull="always") is Status.COMPLETE
+    here.docker("rmi", "-f", name, check=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"),
+    [
+        ("localhost:1/no/registry:1", "docker.registry_unreachable"),
+        ("no-such-registry.invalid/x:1", "docker.registry_unreachable"),
+    ],
+)
+def test_a_registry_that_cannot_be_reached_is_told_so(client: Client, name: str, rule: str) -> None:
+    with pytest.raises(Refused) as refused:
+        run(client, name)
+    assert refused.value.code == "docker.registry_unreachable"
+
+
+def test_an_image_that_the_registry_does_not_have_is_told_so(
+    client: Client, registry: Registry, here: Daemon, surroundings: dict[str, str]
+) -> None:
+    registry.login(here, Path(surroundings["HOME"]) / ".docker")
+    with pytest.raises(Refused) as refused:
+        run(client, f"{registry.name}/team/nothing:1")
+    assert refused.value.code == "docker.image_not_found"
+
+
+def test_never_pulls_nothing(client: Client, image: str) -> None:
+    with pytest.raises(Refused, match="pull is never"):
+        run(client, image, pull="never")
+
+
+def test_an_image_of_nvcr_without_a_key_names_the_variable(client: Client) -> None:
+    with pytest.raises(CredentialError, match="NGC_KEY"):
+        run(client, "nvcr.io/nvidia/none:1")
+
+
+def test_the_ngc_key_is_the_login_of_nvcr(surroundings: dict[str, str]) -> None:
+    with Client(settings=Settings({**surroundings, "NGC_KEY": "nvapi-not-real"})) as client:
+        login = client.engine.backend("docker").images.login("nvcr.io/nvidia/tao:1")  # pyright: ignore
+    assert login == {"username": "$oauthtoken", "password": "nvapi-not-real", "serveraddress": "nvcr.io"}
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("a", ("a", "latest")),
+        ("a:1", ("a", "1")),
+        ("host:5000/a", ("host:5000/a", "latest")),
+        ("host:5000/a:1", ("host:5000/a", "1")),
+        ("a@sha256:00", ("a@sha256:00", "")),
+    ],
+)
+def test_a_port_is_no_tag_and_a_digest_stays(name: str, parts: tuple[str, str]) -> None:
+    assert parted(name) == parts
+
+
+def test_progress_counts_layers_and_bytes_and_says_when() -> None:
+    layers = Layers()
+    for line in (
+        {"status": "Pulling from team/small", "id": "1.0"},
+        {"status": "Pulling fs layer", "id": "aa", "progressDetail": {}},
+        {"status": "Already exists", "id": "bb", "progressDetail": {}},
+        {"status": "Downloading", "id": "aa", "progressDetail": {"current": 1_000_000, "total": 4_000_000}},
+    ):
+        layers.take(line)
+    seen = layers.pulled()
+    assert (seen.layers, seen.known, seen.bytes, seen.total) == (1, 2, 1_000_000, 4_000_000)
+    assert Pulled(1, 2, 1_000_000, 4_000_000, 10.0).text("x") == "pulling x: 1 of 2 layers, 1.0 MB of 4.0 MB, ETA 0:30"

@@ -1,0 +1,233 @@
+"""What Docker does to a job, and what the job's user sees of it, on a real daemon."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import dockerd_here
+import pytest
+from dockerd_here import BUSYBOX, EMPTY, PYTHON, Daemon
+
+from tao_sdk.client import Client
+from tao_sdk.model.errors import Refused
+from tao_sdk.model.job import Job
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.status import Status
+
+
+def submit(
+    client: Client, command: str, image: str = PYTHON, options: dict[str, Any] | None = None, **more: Any
+) -> Job:
+    return client.submit(JobSpec(image=image, command=command, **{"gpu_count": 0, **more}), "docker", options).job
+
+
+def ended(client: Client, job: Job) -> Job:
+    client.wait(job.id, timeout=60)
+    return client.get_job(job.id)
+
+
+def until(client: Client, job: Job, words: str) -> None:
+    dockerd_here.until(lambda: words in client.get_job_logs(job.id), 30)
+
+
+def container(job: Job) -> str:
+    return f"tao-job-{job.id}"
+
+
+@pytest.mark.parametrize(("image", "shell"), [(PYTHON, "bash"), (BUSYBOX, "sh")])
+def test_bash_runs_the_command_where_the_image_has_it_and_sh_where_not(client: Client, image: str, shell: str) -> None:
+    job = submit(client, 'echo "shell ${BASH_VERSION:+bash}"; false || exit 4', image, time_limit="1m")
+    assert ended(client, job).exit_code == 4
+    assert client.get_job_logs(job.id).split() == ["shell", *(["bash"] if shell == "bash" else [])]
+
+
+def test_an_image_without_any_shell_is_explained(client: Client) -> None:
+    try:
+        job = ended(client, submit(client, "true", EMPTY))
+    except Refused as refused:
+        assert refused.code.startswith("docker.")
+        return
+    assert job.status is Status.ERROR
+    assert client.diagnose(job.id).rule in ("docker.no_shell", "docker.entrypoint_missing")  # pyright: ignore
+
+
+def test_the_container_is_as_the_document_says(client: Client, here: Daemon) -> None:
+    job = submit(client, "sleep 30", labels={"team": "a b"}, memory="64m", cpus=0.5, shm_size="32m")
+    seen = here.inspect(container(job))
+    assert seen["HostConfig"]["Init"] is True
+    assert seen["HostConfig"]["Memory"] == 64 << 20
+    assert seen["HostConfig"]["NanoCpus"] == 500_000_000
+    assert seen["HostConfig"]["Tmpfs"]["/dev/shm"].endswith("size=33554432")
+    assert next(iter(seen["NetworkSettings"]["Networks"].values()))["NetworkID"] == network_id(here, "tao_default")
+    labels = seen["Config"]["Labels"]
+    assert (labels["tao-toolkit"], labels["tao-sdk-job-id"], labels["team"]) == ("true", job.id, "a b")
+    assert job.backend_details["backend_type"] == "local-docker"
+
+
+def network_id(here: Daemon, name: str) -> str:
+    return here.docker("network", "inspect", "-f", "{{.Id}}", name).stdout.strip()
+
+
+def test_a_container_that_ran_out_of_memory_is_told_so(client: Client) -> None:
+    job = submit(client, "python3 -c 'x = bytearray(300 << 20); print(len(x))'", memory="48m")
+    assert ended(client, job).exit_code == 137
+    assert client.diagnose(job.id).rule == "docker.oom_killed"  # pyright: ignore[reportOptionalMemberAccess]
+
+
+def test_a_container_removed_by_hand_is_told_so(client: Client, here: Daemon) -> None:
+    job = submit(client, "sleep 300")
+    here.docker("rm", "-f", container(job))
+    assert ended(client, job).message == "removed outside"
+    assert "removed" in client.get_failure_analysis(job.id)["cause"]  # pyright: ignore[reportOptionalSubscript]
+
+
+def test_a_container_removed_by_hand_after_its_work_was_whole_is_complete(client: Client, here: Daemon) -> None:
+    job = submit(client, "echo 1 > $TAO_RESULTS_DIR/out/a", outputs=["/results/out"], keep_results=True)
+    manifest = Path(client.get_job_results_dir(job.id)) / ".tao" / "manifest.json"
+    dockerd_here.until(lambda: manifest.exists() and '"whole": true' in manifest.read_text(), 30)
+    here.docker("rm", "-f", container(job))
+    assert ended(client, job).status in (Status.COMPLETE, Status.ERROR)
+    assert client.get_job(job.id).message.startswith("ended; the backend no longer has it")
+
+
+def test_a_job_and_its_log_survive_a_restart_of_the_daemon(client: Client, here: Daemon) -> None:
+    job = submit(client, "for i in $(seq 1 60); do echo line $i; sleep 0.1; done")
+    until(client, job, "line 3\n")
+    assert client.get_job(job.id).status is Status.RUNNING
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.extend(client.follow_logs(job.id)), daemon=True)
+    reader.start()
+    here.stop()
+    try:
+        seen = client.get_job(job.id)
+    finally:
+        here.start()
+    assert (seen.status, seen.message.startswith("not seen since")) == (Status.RUNNING, True)
+    assert ended(client, job).status is Status.COMPLETE
+    reader.join(30)
+    assert b"".join(read) == b"".join(b"line %d\n" % i for i in range(1, 61))
+
+
+def test_gpus_without_a_gpu_runtime_are_refused_with_the_remedy_and_leave_nothing(client: Client, here: Daemon) -> None:
+    planned = client.plan(JobSpec(image=PYTHON, command="true", gpu_count=2), "docker")
+    assert planned.plan.request["container"]["HostConfig"]["DeviceRequests"][0]["Count"] == 2
+    with pytest.raises(Refused, match="NVIDIA Container Toolkit"):
+        submit(client, "true", gpu_count=2)
+    assert client.list_jobs() == []
+    assert here.docker("ps", "-aq").stdout == ""
+
+
+def test_a_program_that_saves_when_told_to_end_ends_at_once(client: Client) -> None:
+    job = submit(client, "trap 'echo saved; exit 0' TERM; echo ready; sleep 300 & wait")
+    until(client, job, "ready")
+    began = time.monotonic()
+    assert client.cancel_job(job.id, grace=30) is True
+    assert time.monotonic() - began < 15
+    assert client.get_job(job.id).status is Status.CANCELED
+    assert client.get_job_logs(job.id) == "ready\nsaved\n"
+
+
+def test_a_paused_container_is_paused_and_can_be_canceled(client: Client, here: Daemon) -> None:
+    job = submit(client, "sleep 300")
+    here.docker("pause", container(job))
+    assert client.get_job(job.id).status is Status.PAUSED
+    assert client.cancel_job(job.id, grace=1) is True
+
+
+def test_a_container_stopped_by_hand_is_explained(client: Client, here: Daemon) -> None:
+    job = submit(client, "sleep 300")
+    here.docker("stop", "-t", "1", container(job))
+    assert ended(client, job).status is Status.ERROR
+    found = client.diagnose(job.id)
+    assert found is not None
+    assert (found.rule, found.retryable) == ("docker.stopped_outside", True)
+
+
+def test_the_streams_can_be_read_apart(client: Client) -> None:
+    job = submit(client, "echo out; echo err >&2; echo out again")
+    ended(client, job)
+    assert client.get_job_logs(job.id, stream="stdout") == "out\nout again\n"
+    assert client.get_job_logs(job.id, stream="stderr") == "err\n"
+
+
+def test_a_progress_bar_without_a_newline_is_read_once_while_the_other_stream_goes_on(client: Client) -> None:
+    bar = "for i in $(seq 1 40); do printf '%01000d\\r' $i >&2; echo line $i; sleep 0.02; done; echo >&2; echo end >&2"
+    job = submit(client, bar)
+    read, cursor = b"", ""
+    backend = client.engine.backend_of(job)
+    ref = client.engine.ref_of(job)
+    assert ref is not None
+    from tao_sdk.backends.contract import LogRequest
+
+    over, before = False, "none"
+    while not over or cursor != before:
+        over, before = client.get_job(job.id).status.terminal, cursor
+        for chunk in backend.logs(ref, LogRequest(cursor=cursor)):
+            read, cursor = read + chunk.data, chunk.cursor
+    err = b"".join(b"%01000d\r" % i for i in range(1, 41)) + b"\nend\n"
+    assert len(read) == len(err) + sum(len(f"line {i}\n") for i in range(1, 41))
+    assert client.get_job_logs(job.id, stream="stderr").encode() == err
+
+
+def test_a_name_that_is_taken_is_refused_and_the_strangers_container_stays(client: Client, here: Daemon) -> None:
+    planned = client.plan(JobSpec(image=PYTHON, command="true", gpu_count=0), "docker").plan
+    here.docker("run", "-d", "--name", planned.request["name"], PYTHON, "sleep", "60")
+    try:
+        with pytest.raises(Refused, match=r"taken by a container that is not of this job\. docker rm -f"):
+            client.engine.backend("docker").submit(planned, {})
+        assert here.inspect(planned.request["name"])["State"]["Running"]
+    finally:
+        here.docker("rm", "-f", planned.request["name"])
+
+
+def test_clients_that_start_at_once_make_one_network(surroundings: dict[str, str], here: Daemon) -> None:
+    here.docker("network", "prune", "-f")
+    clients = [Client(settings=Settings(surroundings)) for _ in range(4)]
+    threads = [threading.Thread(target=submit, args=(client, "true")) for client in clients]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    jobs = clients[0].list_jobs()
+    assert [job.status for job in clients[0].wait_all([job.id for job in jobs], 60)] == [Status.COMPLETE] * 4
+    for job in jobs:
+        clients[0].remove(job.id)
+    for client in clients:
+        client.close()
+
+
+def test_a_network_that_was_named_and_is_not_there_is_refused_with_the_command(client: Client, here: Daemon) -> None:
+    with pytest.raises(Refused, match="docker network create nowhere"):
+        submit(client, "true", options={"network": "nowhere"})
+    assert here.docker("ps", "-aq").stdout == ""
+
+
+def test_auto_remove_keeps_the_log_and_the_exit_code(surroundings: dict[str, str], here: Daemon) -> None:
+    with Client(settings=Settings({**surroundings, "DOCKER_AUTO_REMOVE": "true"})) as client:
+        job = submit(client, "echo kept; exit 3")
+        assert ended(client, job).exit_code == 3
+        assert client.get_job_logs(job.id) == "kept\n"
+        assert here.docker("ps", "-aq", "--filter", f"name={container(job)}").stdout == ""
+        assert "exit code 3" in client.diagnose(job.id).cause  # pyright: ignore[reportOptionalMemberAccess]
+
+
+def test_native_is_laid_over_the_request(client: Client, here: Daemon) -> None:
+    job = submit(client, "sleep 30", native={"HostConfig": {"PidsLimit": 77}, "WorkingDir": "/tmp"})
+    seen = here.inspect(container(job))
+    assert (seen["HostConfig"]["PidsLimit"], seen["Config"]["WorkingDir"]) == (77, "/tmp")
+    assert seen["HostConfig"]["Init"] is True
+
+
+def test_gc_removes_the_container_and_keeps_the_log(client: Client, here: Daemon) -> None:
+    from datetime import timedelta
+
+    job = submit(client, "echo kept")
+    ended(client, job)
+    assert client.gc(older_than=timedelta(0)) == [job.id]
+    assert subprocess.run(["docker", "-H", here.host, "inspect", container(job)], capture_output=True).returncode
+    assert client.get_job_logs(job.id) == "kept\n"

@@ -1,0 +1,125 @@
+"""Mounts in every form, refused where a path is missing; and whose the results are."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dockerd_here import BUSYBOX, PYTHON, Daemon
+
+from tao_sdk.backends.docker.mounts import Mount, read_mounts
+from tao_sdk.client import Client
+from tao_sdk.model.errors import Refused, SpecError
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.status import Status
+
+A = Mount("/src", "/dst")
+RO = Mount("/src", "/dst", read_only=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "mounts"),
+    [
+        (None, []),
+        ("/src:/dst", [A]),
+        (["/src:/dst:ro"], [RO]),
+        (["/src"], [Mount("/src", "/src")]),
+        (["src:/dst"], [Mount("src", "/dst", volume=True)]),
+        (["./src:/dst"], [Mount("/here/src", "/dst")]),
+        (["data/src:/dst"], [Mount("/here/data/src", "/dst")]),
+        (["~/src:/dst"], [Mount("/home/me/src", "/dst")]),
+        ([{"source": "/src", "target": "/dst", "read_only": True}], [RO]),
+        ([{"host_path": "/src", "container_path": "/dst", "mode": "ro"}], [RO]),
+        ({"from": "/src", "mount_path": "/dst"}, [A]),
+        ({"/src": {"bind": "/dst", "mode": "ro"}}, [RO]),
+        ({"/src": "/dst"}, [A]),
+        (["/src:/dst", "/src:/other"], [A, Mount("/src", "/other")]),
+    ],
+)
+def test_every_form_of_a_mount_is_understood(given: Any, mounts: list[Mount]) -> None:
+    assert read_mounts(given, "/here", "/home/me") == mounts
+
+
+@pytest.mark.parametrize(
+    "given", ["", ":/dst", "/src:dst", "/src:/dst:rx", [3], {"/src": 4}, ["/a:/dst", "/b:/dst"], 7]
+)
+def test_a_mount_that_cannot_be_understood_is_refused(given: Any) -> None:
+    with pytest.raises(SpecError, match="mounts"):
+        read_mounts(given, "/here", "/home/me")
+
+
+def run(client: Client, command: str, **more: Any) -> str:
+    spec = JobSpec(image=more.pop("image", PYTHON), command=command, gpu_count=0, **more)
+    job = client.submit(spec, "docker").job
+    client.wait(job.id, timeout=60)
+    assert client.get_job(job.id).status is Status.COMPLETE, client.get_job_logs(job.id)
+    return job.id
+
+
+def test_one_folder_can_be_mounted_at_two_places_and_only_one_is_written(client: Client, tmp_path: Path) -> None:
+    run(client, "echo new > /b/file; ! echo no > /a/file", mounts=[f"{tmp_path}:/a:ro", f"{tmp_path}:/b"])
+    assert (tmp_path / "file").read_text() == "new\n"
+
+
+def test_a_missing_path_is_refused_and_no_folder_is_made(client: Client, tmp_path: Path, here: Daemon) -> None:
+    with pytest.raises(Refused, match=str(tmp_path / "nothing")):
+        run(client, "true", mounts=[f"{tmp_path}/nothing:/data"])
+    assert not (tmp_path / "nothing").exists()
+    assert here.docker("ps", "-aq").stdout == ""
+    assert client.list_jobs() == []
+
+
+def test_results_are_kept_here_when_asked_for_and_lost_with_a_note_when_not(client: Client, tmp_path: Path) -> None:
+    job = run(client, 'mkdir -p "$TAO_RESULTS_DIR"; echo 1 > "$TAO_RESULTS_DIR/a"', keep_results=True)
+    assert Path(client.get_job_results_dir(job), "a").read_text() == "1\n"
+    assert client.get_job_results_dir(job) == str(tmp_path / "runs" / job)
+    spec = JobSpec(image=PYTHON, command="true", gpu_count=0, outputs=["/results/"])
+    assert "lost" in " ".join(client.plan(spec, "docker").plan.notes)
+
+
+SUBMIT = """
+import os, sys
+from tao_sdk.client import Client
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec
+
+def run(state):
+    command = 'id -u; mkdir -p "$TAO_RESULTS_DIR" && echo 1 > "$TAO_RESULTS_DIR/a" && touch "$HOME/b"'
+    spec = JobSpec(image=sys.argv[1], command=command, gpu_count=0, keep_results=True)
+    with Client(settings=Settings({**os.environ, "TAO_SDK_STATE_DIR": state})) as client:
+        job = client.submit(spec, "docker").job
+        return client.wait(job.id, timeout=60).status, client.get_job_logs(job.id).strip(), client.get_job_results_dir(job.id)
+
+os.chdir(sys.argv[2]); run(sys.argv[2] + "/state")  # loads what the plain user might not be able to read
+os.chdir(sys.argv[3]); os.setgroups([]); os.setgid(1234); os.setuid(1234)
+print(*run(sys.argv[3] + "/state"))
+"""
+
+
+@pytest.mark.parametrize("image", [PYTHON, BUSYBOX])
+def test_a_plain_users_results_are_his(here: Daemon, surroundings: dict[str, str], tmp_path: Path, image: str) -> None:
+    home = Path("/tmp") / f"tao-plain-{os.getpid()}-{image}"
+    home.mkdir()
+    here.folder.chmod(0o755)
+    here.socket.chmod(0o666)
+    os.chown(home, 1234, 1234)
+    try:
+        environ = {**surroundings, "HOME": str(home), "TAO_SDK_STATE_DIR": str(home / "state")}
+        done = subprocess.run(
+            [sys.executable, "-c", SUBMIT, image, str(tmp_path), str(home)],
+            env=environ,
+            cwd=home,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        status, uid, folder = done.stdout.split()
+        assert (status, uid) == ("Complete", "1234")
+        assert Path(folder, "a").stat().st_uid == 1234
+    finally:
+        here.socket.chmod(0o660)
+        subprocess.run(["rm", "-rf", str(home)], check=True)

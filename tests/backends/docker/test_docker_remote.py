@@ -1,0 +1,145 @@
+"""Daemons elsewhere: over TLS, and those that a docker context names."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import dockerd_here
+import pytest
+from dockerd_here import BUSYBOX, Daemon
+
+from tao_sdk.backends.docker.address import find_address
+from tao_sdk.client import Client
+from tao_sdk.model.errors import Refused, Unreachable
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.status import Status
+from tao_sdk.transports.dockerd import Address
+
+
+def certificates(folder: Path) -> None:
+    """A CA, and a pair that serves for both sides."""
+    run = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca-key.pem", "-out", "ca.pem", "-days", "2",
+           "-subj", "/CN=test-ca"]  # fmt: skip
+    subprocess.run(run, cwd=folder, check=True, capture_output=True)
+    run = [
+        "openssl",
+        "req",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-keyout",
+        "key.pem",
+        "-out",
+        "request.pem",
+        "-subj",
+        "/CN=localhost",
+    ]
+    subprocess.run(run, cwd=folder, check=True, capture_output=True)
+    (folder / "extensions").write_text(
+        "subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=serverAuth,clientAuth\n"
+    )
+    run = ["openssl", "x509", "-req", "-in", "request.pem", "-CA", "ca.pem", "-CAkey", "ca-key.pem", "-CAcreateserial",
+           "-days", "2", "-out", "cert.pem", "-extfile", "extensions"]  # fmt: skip
+    subprocess.run(run, cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Daemon, str, Path]]:
+    """A second daemon, reached over TLS: (daemon, its address, the certificates)."""
+    dockerd_here.daemon()
+    folder = tmp_path_factory.mktemp("far")
+    (folder / "certificates").mkdir()
+    certificates(folder / "certificates")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    pair = folder / "certificates"
+    flags = ["--bridge=none", "--host", f"tcp://127.0.0.1:{port}", "--tlsverify", f"--tlscacert={pair}/ca.pem"]
+    far = Daemon(folder / "data", folder, *flags, f"--tlscert={pair}/cert.pem", f"--tlskey={pair}/key.pem")
+    far.start()
+    try:
+        far.docker("import", str(dockerd_here.busybox_root()), BUSYBOX)
+        yield far, f"tcp://localhost:{port}", pair
+    finally:
+        dockerd_here.clear(far)
+        far.stop()
+
+
+def environ(surroundings: dict[str, str], host: str, pair: Path) -> dict[str, str]:
+    return {**surroundings, "DOCKER_HOST": host, "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(pair)}
+
+
+def test_a_job_runs_on_a_daemon_over_tls(surroundings: dict[str, str], far: tuple[Daemon, str, Path]) -> None:
+    daemon, host, pair = far
+    with Client(settings=Settings(environ(surroundings, host, pair))) as client:
+        spec = JobSpec(image=BUSYBOX, command="echo far; exit 3", gpu_count=0)
+        job = client.submit(spec, "docker", {"network": "none"}).job
+        client.wait(job.id, timeout=60)
+        assert (client.get_job(job.id).exit_code, client.get_job_logs(job.id)) == (3, "far\n")
+        assert f"tao-job-{job.id}" in daemon.docker("ps", "-a").stdout
+        client.remove(job.id)
+
+
+def test_a_path_that_the_far_daemon_does_not_have_is_refused_although_it_is_here(
+    surroundings: dict[str, str], far: tuple[Daemon, str, Path], tmp_path: Path
+) -> None:
+    daemon, host, pair = far
+    with Client(settings=Settings(environ(surroundings, host, pair))) as client:
+        spec = JobSpec(image=BUSYBOX, command="true", gpu_count=0, mounts=["/not/there:/data"])
+        with pytest.raises(Refused, match="bind source path does not exist: /not/there"):
+            client.submit(spec, "docker", {"network": "none"})
+        assert client.list_jobs() == []
+        assert daemon.docker("ps", "-aq").stdout == ""
+
+
+def test_a_far_daemon_keeps_results_in_its_volume(surroundings: dict[str, str], far: tuple[Daemon, str, Path]) -> None:
+    daemon, host, pair = far
+    with Client(settings=Settings(environ(surroundings, host, pair))) as client:
+        command = 'mkdir -p "$TAO_RESULTS_DIR"; echo 1 > "$TAO_RESULTS_DIR/a"'
+        spec = JobSpec(image=BUSYBOX, command=command, gpu_count=0, keep_results=True)
+        job = client.submit(spec, "docker", {"network": "none"}).job
+        assert client.wait(job.id, timeout=60).status == Status.COMPLETE
+        client.remove(job.id)
+        look = ["run", "--rm", "--network=none", "-v", "tao-runs:/r", BUSYBOX, "sh", "-c", f"cat /r/{job.id}/a"]
+        assert daemon.docker(*look).stdout == "1\n"
+
+
+def test_without_the_certificates_it_cannot_be_reached(
+    surroundings: dict[str, str], far: tuple[Daemon, str, Path]
+) -> None:
+    with (
+        Client(settings=Settings({**surroundings, "DOCKER_HOST": far[1]})) as client,
+        pytest.raises((Unreachable, Refused)),
+    ):
+        client.submit(JobSpec(image=BUSYBOX, command="true", gpu_count=0), "docker")
+
+
+def test_the_context_in_use_names_the_daemon_unless_docker_host_does(tmp_path: Path) -> None:
+    folder = tmp_path / ".docker"
+    meta = folder / "contexts" / "meta" / hashlib.sha256(b"far").hexdigest()
+    meta.mkdir(parents=True)
+    endpoint = {"Host": "ssh://me@far", "SkipTLSVerify": False}
+    (meta / "meta.json").write_text(json.dumps({"Name": "far", "Endpoints": {"docker": endpoint}}))
+    (folder / "config.json").write_text('{"currentContext": "far"}')
+    home = {"HOME": str(tmp_path)}
+    assert find_address(Settings(home)).url == "ssh://me@far"
+    assert find_address(Settings({**home, "DOCKER_CONTEXT": "default"})).url == "unix:///var/run/docker.sock"
+    assert find_address(Settings({**home, "DOCKER_HOST": "unix:///x"})) == Address("unix:///x", "", False)
+
+
+def test_a_job_of_another_daemon_is_not_looked_for_here(surroundings: dict[str, str], here: Daemon) -> None:
+    with Client(settings=Settings(surroundings)) as client:
+        job = client.submit(JobSpec(image=BUSYBOX, command="sleep 60", gpu_count=0), "docker").job
+        client.get_job(job.id)
+    with Client(settings=Settings({**surroundings, "DOCKER_HOST": "tcp://localhost:1"})) as client:
+        seen = client.get_job(job.id)
+        assert (seen.status, "not seen since" in seen.message) == (Status.RUNNING, True)
+    with Client(settings=Settings(surroundings)) as client:
+        client.cancel_job(job.id, grace=0)
+        client.remove(job.id)

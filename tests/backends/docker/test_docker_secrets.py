@@ -1,0 +1,94 @@
+"""A canary in every field that can hold a secret reaches the command and is found nowhere else."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from pathlib import Path
+
+import dockerd_here
+import pytest
+from dockerd_here import BUSYBOX, PYTHON, Daemon
+
+from tao_sdk.client import Client
+from tao_sdk.model.secrets import Secret
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec
+
+CANARY = "k4n4ry-'\"$(id)`\\ ü\nsecond line"
+CREDENTIALS = ("ACCESS_KEY", "SECRET_KEY", "NGC_KEY", "HF_TOKEN", "S3_ENDPOINT_URL", "S3_BUCKET_NAME", "CLOUD_REGION")
+INSIDE = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "NGC_KEY",
+    "HF_TOKEN",
+    "AWS_ENDPOINT_URL",
+    "S3_BUCKET_NAME",
+    "AWS_REGION",
+)
+
+
+def digest(name: str, value: str) -> str:
+    return f"{name} {hashlib.sha256(value.encode()).hexdigest()}"
+
+
+@pytest.mark.parametrize("user", ["", "1234:1234", "plain"])
+def test_a_canary_in_every_field_is_found_nowhere_in_the_open(
+    surroundings: dict[str, str], here: Daemon, tmp_path: Path, user: str
+) -> None:
+    values = {name: f"k4n4ry-{name}-{number}-{CANARY}" for number, name in enumerate(CREDENTIALS)}
+    given = {
+        "MARKED": f"k4n4ry-marked-{CANARY}",
+        "PLAIN": "k4n4ry-plain",
+        "WRAPPED": Secret(f"k4n4ry-wrapped-{CANARY}"),
+    }
+    names = [*INSIDE, *given]
+    say = "; ".join(f'printf "%s %s\\n" {name} "$(printf %s "${name}" | sha256sum | cut -d" " -f1)"' for name in names)
+    image = BUSYBOX if user == "plain" else PYTHON
+    spec = JobSpec(image=image, command=f"{say}; sleep 300", gpu_count=0, env_vars=given, secrets=("MARKED",))
+    with Client(settings=Settings({**surroundings, **values})) as client:
+        job = client.submit(spec, "docker", {"user": user}).job
+        dockerd_here.until(
+            lambda: client.get_job_logs(job.id).count("\n") == len(names), 30, lambda: client.get_job_logs(job.id)
+        )
+        expected = [digest(inside, values[name]) for inside, name in zip(INSIDE, CREDENTIALS, strict=True)]
+        expected += [digest(name, value.value if isinstance(value, Secret) else value) for name, value in given.items()]
+        assert sorted(client.get_job_logs(job.id).splitlines()) == sorted(expected)
+        container = f"tao-job-{job.id}"
+        assert "k4n4ry" not in here.docker("inspect", container).stdout
+        assert "k4n4ry" not in here.docker("ps", "-a", "--no-trunc").stdout
+        assert "k4n4ry" not in arguments()
+        client.cancel_job(job.id, grace=0)
+        exported = subprocess.run(["docker", "-H", here.host, "export", container], capture_output=True, check=True)
+        assert b"k4n4ry" not in exported.stdout
+        changed = here.docker("diff", container).stdout.split()
+        assert "/.tao-job/env" not in changed
+        files = [path for path in (tmp_path / "state").rglob("*") if path.is_file()]
+        assert not [
+            path for path in files if b"k4n4ry-marked" in path.read_bytes() or b"k4n4ry-NGC" in path.read_bytes()
+        ]
+        client.remove(job.id)
+
+
+def arguments() -> str:
+    found = ""
+    for process in Path("/proc").iterdir():
+        try:
+            found += (process / "cmdline").read_text(errors="replace") if process.name.isdigit() else ""
+        except OSError:
+            continue
+    return found
+
+
+def test_what_steers_the_sdk_and_the_callers_environment_do_not_enter(surroundings: dict[str, str]) -> None:
+    with Client(
+        settings=Settings({**surroundings, "DOCKER_NETWORK": "", "MONGOSECRET": "no", "LC_NAME": "mine"})
+    ) as client:
+        spec = JobSpec(image=PYTHON, command="env", gpu_count=0, env_vars={"BACKEND": "x", "MINE": "1"})
+        job = client.submit(spec, "docker").job
+        client.wait(job.id, timeout=60)
+        seen = dict(line.split("=", 1) for line in client.get_job_logs(job.id).splitlines() if "=" in line)
+        client.remove(job.id)
+    assert seen["MINE"] == "1"
+    assert seen["TAO_JOB_ID"] == job.id
+    assert not {"BACKEND", "HOST_PLATFORM", "MONGOSECRET", "DOCKER_HOST", "DOCKER_NETWORK", "LC_NAME"} & set(seen)
