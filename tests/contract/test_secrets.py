@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import stat
 import time
 from pathlib import Path
@@ -47,7 +48,7 @@ def test_a_secret_reaches_the_command_and_is_nowhere_in_the_open(
         if seen.exists() and seen.read_text():
             break
         time.sleep(0.05)
-    assert seen.read_text().split()[0] == __import__("hashlib").sha256(VALUE.encode()).hexdigest()
+    assert seen.read_text().split()[0] == hashlib.sha256(VALUE.encode()).hexdigest()
     assert VALUE.encode() not in arguments_of_everything()
     assert place.running(job.id) > 0
     in_the_open = [path for path in files_with(place.state, VALUE) if stat.S_IMODE(path.stat().st_mode) & 0o077]
@@ -95,7 +96,7 @@ def test_a_known_secret_in_an_option_is_refused_without_showing_it(place: Place)
 
 
 def test_an_error_that_quotes_a_value_does_not_show_the_secret_in_it(place: Place) -> None:
-    with Client(settings=Settings({**place.environ(), "NGC_KEY": "plain-secret-value"})) as client:
+    with place.client(NGC_KEY="plain-secret-value") as client:
         spec = JobSpec(command="true {config_path}", specs={"model.plain-secret-value": 1}, gpu_count=0)
         with pytest.raises(TaoError) as refused:
             client.submit(spec, place.platform)

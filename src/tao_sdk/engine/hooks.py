@@ -63,7 +63,8 @@ class Callbacks:
             mine = is_milestone and engine.store.claim(job.id, "on_epoch_milestone", f"callback-{epoch}")
             self._read[job.id] = event.seq
             if mine:
-                callback(job, epoch, job.progress.get("epochs"))
+                now = engine.store.get(job.id)  # the event may be newer than the job that we were given
+                callback(now, epoch, now.progress.get("epochs"))
 
 
 def split(hooks: Mapping[str, Any]) -> tuple[dict[str, Callback], dict[str, Any]]:
