@@ -72,7 +72,8 @@ def print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 )
 @click.pass_context
 def tao(ctx: click.Context, state_file: str | None) -> None:
-    """Run training jobs, and lose no job, log or result. In this version jobs run on this machine (platform local).
+    """Run training jobs, and lose no job, log or result. In this version jobs run as processes of this
+    machine (local) or as containers (docker).
 
     \b
       tao run job.yaml                       run it and watch

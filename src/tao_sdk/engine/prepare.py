@@ -156,6 +156,6 @@ def general_findings(spec: JobSpec, backend: Backend) -> list[Finding]:
         )
     if (spec.num_nodes or 1) > 1 and not backend.capabilities.multi_node:
         what = f"{backend.platform} runs a job on one node, not {spec.num_nodes}."
-        fix = "Leave num_nodes out, or choose slurm or kubernetes."
+        fix = "Leave num_nodes out, or choose a platform that runs jobs on several."
         findings.append(Finding(Severity.ERROR, "spec.num_nodes", what, "", fix))
     return findings
