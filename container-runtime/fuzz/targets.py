@@ -81,7 +81,7 @@ def yaml_is_read_as_pyyaml_reads_it_or_refused(data: bytes) -> None:
         expected = pyyaml.safe_load(text)
     except (pyyaml.YAMLError, ValueError, RecursionError):
         return
-    if not has_date(expected):
+    if not has_date(expected) and "0o" not in text:  # octal as of YAML 1.2, which engines read and PyYAML does not
         assert same(found, expected), (found, expected)
 
 
@@ -141,7 +141,15 @@ TOML = b'a = 1\n# c\n[t]\nb = ["x", 2.5]\n[[t.u]]\nc.d = """m\nl"""\n[fuzz]\ni =
 SEEDS: dict[str, list[bytes]] = {
     "toml": [TOML, b"", b"[broken", b"x = 1979-05-27"],
     "toml-edit": [TOML, b"", b"fuzz = 1", b"fuzz.a = 2\n[t]"],
-    "yaml": [CDI, b"a: {b: [1, 'two']}\nc: |\n  text\n", b"- &x 1\n- *x\n"],
+    "yaml": [
+        CDI,
+        b"a: {b: [1, 'two']}\nc: |\n  text\n",
+        b"a: |\n  x",
+        b"a: |\n  x\n   ",
+        b"[1,?'two']",
+        b"[a?b]",
+        b"- &x 1\n- *x\n",
+    ],
     "cdi": [CDI, b'{"cdiVersion":"0.5.0","kind":"a.b/c","devices":[{"name":"x","containerEdits":{"env":["A=b"]}}]}'],
     "json": [b'{"a": [1, 2.5, null, "\\u00e9"]} rest', b"[" * 5000, b'"\\ud800"'],
     "requirements": [b"cuda>=11.6 brand=tesla,driver>=470", b"cuda >=1", b"bogus!=v1.2-rc.1"],

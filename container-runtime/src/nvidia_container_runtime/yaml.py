@@ -211,7 +211,8 @@ class _Reader:
         while self.at < len(self.lines) and self.lines[self.at][2] <= end:
             self.at += 1
         text = "\n".join(body).rstrip("\n")
-        return text if chomp == "-" or not text else text + "\n"
+        unended = bool(body and body[-1]) and end == len(self.source)  # the file's last line has no newline to keep
+        return text if chomp == "-" or not text or unended else text + "\n"
 
     def unquoted(self, text: str) -> str:
         inner = text[1:-1]
@@ -340,7 +341,8 @@ class _Flow:
         if (
             not plain
             or plain[0] in REFUSED
-            or (plain[0] in "#|>-?" and plain[1:2] in ("", " "))
+            or (plain[0] in "#|>-" and plain[1:2] in ("", " "))
+            or "?" in plain  # the two YAMLs differ in what it means here
             or " #" in plain
             or "\t" in plain
         ):
