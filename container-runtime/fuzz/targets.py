@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,19 @@ import yaml as pyyaml
 from nvidia_container_runtime import argv, cdi_spec, csv_mode, json_text, requirements, toml, yaml
 from nvidia_container_runtime.ctk import toml_text
 
+
+class CoreLoader(pyyaml.SafeLoader):
+    """PyYAML with the booleans of YAML 1.2, as the engines' libraries have them: `no` is a word."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own name and type
+        first: [pair for pair in pairs if pair[0] != "tag:yaml.org,2002:bool"]
+        for first, pairs in pyyaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+CoreLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:bool", re.compile("^(true|True|TRUE|false|False|FALSE)$"), list("tTfF")
+)
 DATES = (datetime.date, datetime.datetime, datetime.time)
 
 
@@ -78,7 +92,7 @@ def yaml_is_read_as_pyyaml_reads_it_or_refused(data: bytes) -> None:
     except yaml.YamlFault:
         return
     try:
-        expected = pyyaml.safe_load(text)
+        expected = pyyaml.load(text, Loader=CoreLoader)
     except (pyyaml.YAMLError, ValueError, RecursionError):
         return
     if not has_date(expected) and "0o" not in text:  # octal as of YAML 1.2, which engines read and PyYAML does not

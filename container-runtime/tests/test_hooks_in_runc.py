@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 import subprocess
 from pathlib import Path
 
 import pytest
 
 import engines
-from conftest import SYSTEM_PATH, need
+from conftest import GO, SYSTEM_PATH, need
 
 pytestmark = pytest.mark.engines
 PARAMS = "ResmanDebugLevel: 4294967295\nModifyDeviceFiles: 1\nDeviceFileUID: 0\n"
@@ -88,3 +89,31 @@ def test_newer_cuda_libraries_of_the_container_are_found_first(
     command = "cat /etc/ld.so.conf.d/00-compat-* 2>/dev/null; grep -c /usr/local/cuda/compat/libcuda.so.1 /etc/ld.so.cache 2>/dev/null || true"
     said = printed(bundle, runtime, prefix, f"{command}", "enable-cuda-compat", f"--host-driver-version={host}")
     assert said == ("/usr/local/cuda/compat\n1\n" if used else "")
+
+
+def test_the_drivers_profile_names_the_gpus_of_the_container(bundle: Path, runtime: str, prefix: Path) -> None:
+    """By their nodes' minor numbers: a GPU that the container did not get is not in the mask."""
+    nodes = bundle / "rootfs/nodes"
+    nodes.mkdir()
+    for name, minor in (("nvidia0", 3), ("nvidia2", 5), ("nvidiactl", 7)):
+        os.mknod(nodes / name, 0o666 | stat.S_IFCHR, os.makedev(1, minor))
+    (nodes / "nvidia5").write_text("no device")
+    hook = str(prefix / "bin/nvidia-ctk")
+    state = {"ociVersion": "1.0.2", "bundle": str(bundle), "root": str(bundle / "rootfs")}
+    shutil.rmtree(bundle / "rootfs/dev")
+    nodes.rename(bundle / "rootfs/dev")
+    done = subprocess.run([hook, "hook", "update-application-profile"], input=json.dumps(state), text=True, check=False)
+    assert done.returncode == 0
+    written = bundle / "rootfs/etc/nvidia/nvidia-application-profiles-rc.d/10-container.conf"
+    assert '"EGLVisibleDGPUDevices",0x28]' in written.read_text()
+    if (GO / "nvidia-ctk").exists():
+        ours = written.read_text()
+        written.unlink()
+        subprocess.run(
+            [GO / "nvidia-ctk", "hook", "update-application-profile"], input=json.dumps(state), text=True, check=True
+        )
+        assert written.read_text().strip() == ours.strip()
+    shown = printed(
+        bundle, runtime, prefix, "ls /etc/nvidia/nvidia-application-profiles-rc.d", "update-application-profile"
+    )
+    assert shown == "10-container.conf\n"
