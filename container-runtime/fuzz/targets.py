@@ -20,7 +20,7 @@ from nvidia_container_runtime.ctk import toml_text
 
 
 class CoreLoader(pyyaml.SafeLoader):
-    """PyYAML with the booleans of YAML 1.2, as the engines' libraries have them: `no` is a word."""
+    """PyYAML with the booleans and floats of YAML 1.2, as the engines' libraries have them: `no` is a word."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - PyYAML's own name and type
         first: [pair for pair in pairs if pair[0] != "tag:yaml.org,2002:bool"]
@@ -30,6 +30,11 @@ class CoreLoader(pyyaml.SafeLoader):
 
 CoreLoader.add_implicit_resolver(
     "tag:yaml.org,2002:bool", re.compile("^(true|True|TRUE|false|False|FALSE)$"), list("tTfF")
+)
+CoreLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?$"),
+    list("-+.0123456789"),
 )
 DATES = (datetime.date, datetime.datetime, datetime.time)
 

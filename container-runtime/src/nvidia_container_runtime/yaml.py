@@ -206,6 +206,8 @@ class _Reader:
                 break
             if raw.strip() and margin < 0:
                 margin = here
+            if raw.strip() and here < margin:
+                raise self.fault("a line of a block scalar is indented less than its first one")
             end += 1
         body = [raw[margin:] for raw in self.source[start:end]] if margin >= 0 else []
         while self.at < len(self.lines) and self.lines[self.at][2] <= end:
