@@ -55,6 +55,8 @@ class _Reader:
     def document(self) -> "Any":
         if not self.lines:
             return None
+        if self.lines[self.at][1].startswith("|"):
+            raise self.fault("a document that is one block scalar is not read here")
         value = self.node(self.lines[self.at][0])
         if self.at < len(self.lines):
             raise self.fault(f"unexpected {self.lines[self.at][1]!r}")
