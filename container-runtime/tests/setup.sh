@@ -29,9 +29,9 @@ for program in runc crun dockerd containerd busybox gcc; do
 done
 
 module=github.com/NVIDIA/nvidia-container-toolkit
-if [ ! -x .cache/go/nvidia-container-runtime-hook ] && need go; then
+if [ ! -x .cache/go/nvidia-ctk ] && need go; then
     GOBIN="$PWD/.cache/go" go install $module/cmd/nvidia-container-runtime@v1.20.1 \
-        $module/cmd/nvidia-container-runtime-hook@v1.20.1 2>.cache-go.log || cat .cache-go.log
+        $module/cmd/nvidia-container-runtime-hook@v1.20.1 $module/cmd/nvidia-ctk@v1.20.1 2>.cache-go.log || cat .cache-go.log
     rm -f .cache-go.log
 fi
 [ -x .cache/go/nvidia-container-runtime ] || missing="$missing go-shim"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 import subprocess
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 import tomllib
 import yaml
 
-from conftest import SYSTEM_PATH, Host
+from conftest import SYSTEM_PATH, Host, need
 from nvidia_container_runtime import cdi_spec
 
 CRI = 'plugins."io.containerd.grpc.v1.cri"'
@@ -222,6 +223,40 @@ def test_cri_o_gets_a_runtime_of_type_oci(ctk: Any, tmp_path: Path) -> None:
     good(ctk(*words, "--remove"))
     assert "nvidia" not in file.read_text()
     assert "# crio" in file.read_text()
+
+
+def test_the_model_can_come_from_what_the_engine_says_itself(ctk: Any, tmp_path: Path) -> None:
+    """The file names no runtime to be like; the engine's dump does, in a drop-in or a default."""
+    for engine, words, dump in (
+        ("containerd", "config dump", f'version = 2\n[{CRI}.containerd.runtimes.runc.options]\nSystemdCgroup = true\n'),
+        ("crio", "status config", 'INFO a line\n[crio.runtime]\ndefault_runtime = "crun"\n[crio.runtime.runtimes.crun]\nmonitor_path = "/m"\n'),
+    ):  # fmt: skip
+        (tmp_path / "dump").write_text(dump)
+        program, file = tmp_path / engine, tmp_path / f"{engine}.toml"
+        program.write_text(f'#!/bin/sh\n[ "$*" = "{words}" ] && cat {tmp_path}/dump\n')
+        program.chmod(0o755)
+        file.write_text("# mine\n")
+        base = ["runtime", "configure", "--runtime", engine, "--config", file, "--config-source", "command"]
+        good(ctk(*base, "--executable-path", program))
+        text = file.read_text()
+        assert "# mine\n" in text
+        assert ("SystemdCgroup = true" if engine == "containerd" else 'monitor_path = "/m"') in text
+        done = ctk(*base, "--executable-path", tmp_path / "absent")
+        assert done.returncode == 1
+        assert "--config-source file" in done.stderr
+        assert file.read_text() == text
+    done = ctk("runtime", "configure", "--config", tmp_path / "x", "--config-source", "command")
+    assert done.returncode == 1
+    assert "docker has no command" in done.stderr
+
+
+def test_containerd_itself_is_asked(ctk: Any, tmp_path: Path) -> None:
+    need("containerd", shutil.which("containerd"))
+    words = ["runtime", "configure", "--runtime", "containerd", "--config", tmp_path / "c", "--config-source=command"]
+    good(ctk(*words, f"--drop-in-config={tmp_path}/drop-in.toml"))
+    cri = tomllib.loads((tmp_path / "drop-in.toml").read_text())["plugins"]["io.containerd.grpc.v1.cri"]
+    assert cri["containerd"]["runtimes"]["nvidia"]["runtime_type"] == "io.containerd.runc.v2"
+    assert "stream_server_port" in cri, "a default that no file names"
 
 
 def test_cri_os_drop_in_holds_the_runtime_alone(ctk: Any, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import Host, need
+from conftest import PYTHON, Host, need
 
 NAMES = ["nvidia-container-runtime", "nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"]
 COMMANDS = [
@@ -54,6 +54,19 @@ def test_no_signal_is_left_ignored(host: Host, command: str) -> None:
     host.spec()
     host.run(command, "--bundle", str(host.bundle), "x")
     assert host.record.signals == []
+
+
+@pytest.mark.parametrize("command", ["create", "state"])
+def test_what_the_caller_ignores_stays_ignored(host: Host, command: str) -> None:
+    ignored = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP, signal.SIGINT)
+
+    def ignore() -> None:
+        for number in ignored:
+            signal.signal(number, signal.SIG_IGN)
+
+    host.spec()
+    host.run(command, "--bundle", str(host.bundle), "x", preexec_fn=ignore, restore_signals=False)
+    assert host.record.signals == sorted(ignored)
 
 
 @pytest.mark.parametrize("command", ["create", "state"])
@@ -262,6 +275,18 @@ def test_every_supported_interpreter_runs_it_packed_and_from_sources(host: Host,
         ):
             done = host.run(*words, name="nvidia-ctk")
             assert done.returncode == 0, done.stderr
+
+
+def test_interpreters_that_can_start_quickly_do(tmp_path: Path) -> None:
+    """Otherwise creations would work as well, and cost a quarter more."""
+    from nvidia_container_runtime import install
+
+    for python in (PYTHON, *SUPPORTED):
+        target = tmp_path / python.name
+        install.main(["--prefix", str(target), "--python", str(python), "--state", str(target / "state")])
+        start = target / "lib/nvidia-container-runtime/start" / python.name
+        assert start.is_symlink() == (int(python.name.partition(".")[2]) >= 11), python
+        assert (str(start) in (target / "bin/nvidia-container-runtime").read_text()) == start.is_symlink()
 
 
 def test_when_the_interpreter_is_gone_another_takes_over(host: Host, tmp_path: Path) -> None:

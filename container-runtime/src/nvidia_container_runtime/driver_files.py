@@ -81,6 +81,7 @@ def common_edits(root: str, driver: str, ctk: str, journal: "Journal") -> "dict[
         edits.ctk_hook(ctk, "enable-cuda-compat", f"--host-driver-version={driver}"),
         *files.ldcache_hooks(ctk, folders),
         edits.ctk_hook(ctk, "disable-device-node-modification"),
+        edits.ctk_hook(ctk, "update-application-profile"),
     ]
     if not library_mounts:
         journal.warning(f"No libraries of driver {driver} found below {root}")

@@ -4,8 +4,8 @@
 # was derived from, in a file of root's; anything that differs, or that a log line may have to be written for, is
 # Python's. Names start with _nvcr_ because an assignment to a name that is in the environment would change it there.
 _nvcr_full() {
-    [ -x @PYTHON@ ] || exec /usr/bin/python3 -ISX utf8 @LIBRARY@/launch.py "${0##*/}" "$@"
-    exec @PYTHON@ -ISX utf8 @LAUNCH@ "${0##*/}" "$@"
+    [ -x @QUICK@ ] || exec /usr/bin/python3 -ISX utf8 @LIBRARY@/launch.py "${0##*/}" "$@"
+    exec @QUICK@ -ISX utf8 @LAUNCH@ "${0##*/}" "$@"
 }
 for _nvcr_word; do
     case $_nvcr_word in create | -*debug* | -*version*) _nvcr_full "$@" ;; esac

@@ -13,8 +13,8 @@ SOURCES = Path(__file__).resolve().parent
 FRONTED = ("nvidia-container-runtime", "nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy")
 PLAIN = ("nvidia-container-runtime-hook", "nvidia-ctk")
 DIRECT = """#!/bin/sh
-[ -x @PYTHON@ ] || exec /usr/bin/python3 -ISX utf8 @LIBRARY@/launch.py "${0##*/}" "$@"
-exec @PYTHON@ -ISX utf8 @LAUNCH@ "${0##*/}" "$@"
+[ -x @QUICK@ ] || exec /usr/bin/python3 -ISX utf8 @LIBRARY@/launch.py "${0##*/}" "$@"
+exec @QUICK@ -ISX utf8 @LAUNCH@ "${0##*/}" "$@"
 """
 
 
@@ -27,6 +27,7 @@ def install(prefix: Path, python: Path, state: Path, fronted: bool = True, root:
     pack(staged, python, state if fronted else "")
     words = {
         "@PYTHON@": str(python),
+        "@QUICK@": str(library / "start" / python.name if (staged / "start").is_dir() else python),
         "@LAUNCH@": str(library / launcher(python)),
         "@LIBRARY@": str(library),
         "@STATE@": str(state),
@@ -34,6 +35,8 @@ def install(prefix: Path, python: Path, state: Path, fronted: bool = True, root:
     binaries.mkdir(parents=True, exist_ok=True)
     for name in (*FRONTED, *PLAIN):
         template = (SOURCES / "front.sh").read_text() if fronted and name in FRONTED else DIRECT
+        if name == "nvidia-ctk":  # it works at length, with streams and much of the standard library
+            template = template.replace("@QUICK@", "@PYTHON@")
         for word, value in words.items():
             template = template.replace(word, value)
         write_program(binaries / name, template)
@@ -52,8 +55,9 @@ def launcher(python: Path) -> str:
 
 def copy_sources(staged: Path) -> None:
     target = staged / PACKAGE
-    if target.exists():
-        shutil.rmtree(target)
+    for folder in (target, staged / "start"):
+        if folder.exists():
+            shutil.rmtree(folder)
     shutil.copytree(
         SOURCES, target, ignore=shutil.ignore_patterns("__pycache__", "*.sh", "launch.py", "install.py", "pack.py")
     )

@@ -49,17 +49,41 @@ class Pack:
         return entry and ModuleSpec(name, self, is_package=entry[0])
 
     def create_module(self, spec: object) -> None:
-        return None
+        """As the import system makes modules."""
 
     def exec_module(self, module: "Any") -> None:
         exec(self.read(module.__name__), module.__dict__)
 
 
-def start(descriptor: int, offset: int, state: str, json: str, index: "dict[str, tuple[bool, int, int]]") -> int:
+class StandardLibrary:
+    """The finder before the last, in a quick start: the first import that needs a folder completes what was skipped."""
+
+    def __init__(self, folders: "list[str]") -> None:
+        self.folders = folders
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if sys.path == self.folders:
+            return
+        sys.path[:] = self.folders
+        del sys.modules["encodings"]  # launch.py's code; the real one knows all codecs
+        import encodings  # noqa: F401  # pyright: ignore
+
+
+def start(
+    quick: bool,
+    descriptor: int,
+    offset: int,
+    state: str,
+    json: str,
+    folders: "list[str]",
+    index: "dict[str, tuple[bool, int, int]]",
+) -> int:
     """Run the program that the command line names. The pack is open as `descriptor`; its code starts at `offset`."""
     gc.disable()  # the process lives for milliseconds
     pack = Pack(descriptor, offset, json, index)
     sys.meta_path.insert(0, pack)
+    if quick:
+        sys.meta_path.insert(-1, StandardLibrary(folders))
     pack.load_always()
     from nvidia_container_runtime.program import main
 

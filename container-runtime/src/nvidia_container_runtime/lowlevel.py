@@ -1,6 +1,7 @@
 """The low-level runtime: which program it is, and becoming it."""
 
 import posix
+import sys
 
 from . import paths
 from .errors import RuntimeFault, reason
@@ -47,10 +48,11 @@ def find_helper(name: str, default: str, path: str) -> str:
 
 def become(program: str, words: "list[bytes]", environment: "Mapping[bytes, bytes]") -> None:
     """Replace this process. Returns never; what Python changed in the process is changed back first."""
-    import _signal  # pyright: ignore[reportMissingImports]
+    if "_signal" in sys.modules:  # else a quick start: Python has not come to its signals
+        import _signal  # pyright: ignore[reportMissingImports]
 
-    _signal.signal(SIGPIPE, SIG_DFL)
-    _signal.signal(SIGXFSZ, SIG_DFL)
+        _signal.signal(SIGPIPE, SIG_DFL)
+        _signal.signal(SIGXFSZ, SIG_DFL)
     try:
         posix.execve(program, words, environment)
     except OSError as error:

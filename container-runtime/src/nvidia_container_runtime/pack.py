@@ -2,8 +2,13 @@
 
 Run by the interpreter that will run the shim, because bytecode is its own:  python3 -I pack.py SOURCES TARGET STATE
 The file: the length of the head in 8 digits, the head, the code of the modules. The head is (interpreter's version,
-loader.py's code, where the front's state lies, where _json lies, {module: (is a package, offset, size)}); what every
-creation imports is one piece, named "".
+loader.py's code, where the front's state lies, where _json lies, where the standard library lies, {module: (is a
+package, offset, size)}); what every creation imports is one piece, named "".
+
+Beside it lies the quick start, `start/`: a link to the interpreter, a file `pythonX.Y._pth` that makes this folder all
+of its path, and launch.py's code as `encodings.pyc`. The first module that CPython imports from its path is
+`encodings`, so the shim runs before half of the interpreter's own start. What does not know `._pth` files (before
+3.11) is started the ordinary way.
 """
 
 from __future__ import annotations
@@ -11,12 +16,15 @@ from __future__ import annotations
 import ast
 import marshal
 import py_compile
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from types import CodeType
 from typing import Any
 
 PACKAGE = "nvidia_container_runtime"
+PROBE_PASSED = 77
 # What every creation imports, in an order in which each finds what it imports: they are loaded as one piece.
 ALWAYS = (
     "", "errors", "paths", "journal", "settings", "memory", "json_text", "bundle", "lowlevel", "argv", "shim",
@@ -88,10 +96,40 @@ def pack(sources: Path, target: Path, state: str) -> None:
         index[name] = (name in modules and modules[name][0], offset, len(piece))
         offset += len(piece)
     loader = compiled(sources / "loader.py", "loader")
-    head = marshal.dumps((sys.version, loader, state, json_library(), index))
+    head = marshal.dumps((sys.version, loader, state, json_library(), library(), index))
     content = b"%8d" % len(head) + head + b"".join(pieces.values())
     (target / f"{sys.implementation.cache_tag}.pack").write_bytes(content)
     py_compile.compile(str(target / "launch.py"), str(target / "launch.pyc"), doraise=True)
+    quick_start(target)
+
+
+def library() -> list[str]:
+    """The folders of the standard library, and no others."""
+    return [folder for folder in sys.path if folder.startswith("/") and "packages" not in folder]
+
+
+def quick_start(target: Path) -> None:
+    """Make `start/`, if this interpreter really takes its `encodings` from there."""
+    python = Path(sys.executable)
+    if python.name != f"python{sys.version_info[0]}.{sys.version_info[1]}":
+        return  # a name that may stand for another version one day, which could not read the compiled code
+    with tempfile.TemporaryDirectory() as name:
+        probe = Path(name)
+        (probe / "probe.py").write_text(f"import posix\nposix._exit({PROBE_PASSED})\n")
+        fill_start(probe, python, probe / "probe.py")
+        tried = subprocess.run([probe / python.name, "-ISX", "utf8", "-c", ""], capture_output=True, check=False)
+    if tried.returncode == PROBE_PASSED:
+        (target / "start").mkdir(exist_ok=True)
+        fill_start(target / "start", python, target / "launch.py")
+
+
+def fill_start(folder: Path, python: Path, source: Path) -> None:
+    """The link comes last: without what it needs the interpreter would start the ordinary way, or not at all."""
+    py_compile.compile(str(source), str(folder / "encodings.pyc"), doraise=True, optimize=2)
+    (folder / f"{python.name}._pth").write_text(".\n")
+    draft = folder / "python.new"
+    draft.symlink_to(python)
+    draft.replace(folder / python.name)
 
 
 def json_library() -> str:

@@ -1,5 +1,7 @@
 """Which program a name stands for, and the outermost edge of each: nothing leaves a traceback on a container's log."""
 
+import sys
+
 from .journal import complain
 
 SIGINT, SIG_DFL = 2, 0
@@ -28,6 +30,8 @@ def main(words: "list[str]", state: str = "") -> int:
 
 def leave_interrupts_alone() -> None:
     """An interrupt ends this program as it would end any other: Python's own way prints a traceback."""
+    if "_signal" not in sys.modules:
+        return  # a quick start: Python has not come to its signals
     import _signal  # pyright: ignore[reportMissingImports]
 
     if callable(_signal.getsignal(SIGINT)):

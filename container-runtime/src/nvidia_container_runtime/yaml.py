@@ -55,6 +55,8 @@ class _Reader:
     def document(self) -> "Any":
         if not self.lines:
             return None
+        if self.lines[self.at][1].startswith("|"):
+            raise self.fault("a document that is one block scalar is not read here")
         value = self.node(self.lines[self.at][0])
         if self.at < len(self.lines):
             raise self.fault(f"unexpected {self.lines[self.at][1]!r}")
@@ -206,12 +208,15 @@ class _Reader:
                 break
             if raw.strip() and margin < 0:
                 margin = here
+            if raw.strip() and here < margin:
+                raise self.fault("a line of a block scalar is indented less than its first one")
             end += 1
         body = [raw[margin:] for raw in self.source[start:end]] if margin >= 0 else []
         while self.at < len(self.lines) and self.lines[self.at][2] <= end:
             self.at += 1
         text = "\n".join(body).rstrip("\n")
-        return text if chomp == "-" or not text else text + "\n"
+        unended = bool(body and body[-1]) and end == len(self.source)  # the file's last line has no newline to keep
+        return text if chomp == "-" or not text or unended else text + "\n"
 
     def unquoted(self, text: str) -> str:
         inner = text[1:-1]
@@ -340,7 +345,8 @@ class _Flow:
         if (
             not plain
             or plain[0] in REFUSED
-            or (plain[0] in "#|>-?" and plain[1:2] in ("", " "))
+            or (plain[0] in "#|>-" and plain[1:2] in ("", " "))
+            or "?" in plain  # the two YAMLs differ in what it means here
             or " #" in plain
             or "\t" in plain
         ):

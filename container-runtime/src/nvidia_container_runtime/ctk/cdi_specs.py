@@ -131,6 +131,8 @@ def list_devices(options: argparse.Namespace) -> int:
 
 # --- transform root
 
+HOST_HOOKS = ("prestart", "createRuntime", "poststart", "poststop")  # the paths in their arguments are the host's
+
 
 def transform_root(options: argparse.Namespace) -> int:
     text = sys.stdin.read() if options.input == "-" else Path(options.input).read_text()
@@ -156,8 +158,13 @@ def move(part: dict[str, Any], source: str, target: str, relative_to: str) -> No
     for hook in part.get("hooks") or []:
         if relative_to == "host":
             hook["path"] = moved(hook["path"], source, target)
-        else:
-            hook["args"] = [moved(word, source, target) for word in hook.get("args") or []]
+        if "args" in hook and (hook["hookName"] in HOST_HOOKS) == (relative_to == "host"):
+            hook["args"] = [moved_word(word, source, target) for word in hook["args"]]
+
+
+def moved_word(word: str, source: str, target: str) -> str:
+    """An argument that is a path, or TARGET::LINK."""
+    return "::".join(moved(path, source, target) for path in word.split("::"))
 
 
 def moved(path: str, source: str, target: str) -> str:

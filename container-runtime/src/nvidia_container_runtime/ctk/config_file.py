@@ -12,7 +12,20 @@ from ..errors import RuntimeFault
 from . import configure, toml_text
 
 TRUE, FALSE = ("true", "True", "1", "yes"), ("false", "False", "0", "no")
-UNSHOWN = {settings.CLI + "no-pivot": False}
+UNSHOWN = (settings.CLI + "no-pivot", settings.RUNTIME + "modes.csv.compat-container-root")
+# Keys that a new file has as comments, with what somebody would set them to.
+COMMENTED: dict[str, Any] = {
+    "accept-nvidia-visible-devices-as-volume-mounts": False,
+    "accept-nvidia-visible-devices-envvar-when-unprivileged": True,
+    "swarm-resource": "DOCKER_RESOURCE_GPU",
+    settings.CLI + "debug": "/var/log/nvidia-container-toolkit.log",
+    settings.CLI + "ldcache": "/etc/ld.so.cache",
+    settings.CLI + "no-cgroups": False,
+    settings.CLI + "path": "/usr/bin/nvidia-container-cli",
+    settings.CLI + "root": "/run/nvidia/driver",
+    settings.CLI + "user": "root:video",
+    settings.RUNTIME + "debug": "/var/log/nvidia-container-runtime.log",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,19 +55,16 @@ def default_path() -> str:
 
 
 def default_text() -> str:
-    """Every key in order; a key whose value is a default one with nothing to it stands as a comment."""
-    tables: dict[str, list[str]] = {}
+    """Every key in order, those that are seldom set as comments."""
+    tables: dict[str, list[str]] = {settings.RUNTIME + "modes": []}
     for key in sorted(schema.DEFAULTS):
-        value = schema.DEFAULTS[key]
         table, _, name = key.rpartition(".")
-        if value is None or key in UNSHOWN:
-            continue
-        commented = value in ("", [], "/dev/null") or key == "swarm-resource"
-        shown = "DOCKER_RESOURCE_GPU" if key == "swarm-resource" else value
-        shown = "/var/log/" + table + ".log" if name == "debug" else shown
-        tables.setdefault(table, []).append(f"{'#' if commented else ''}{name} = {toml_text.literal(shown)}\n")
-    parts = [(f"[{table}]\n" if table else "") + "".join(lines) for table, lines in sorted(tables.items())]
-    return "\n".join(parts)
+        if key in COMMENTED:
+            tables.setdefault(table, []).append(f"#{name} = {toml_text.literal(COMMENTED[key])}\n")
+        elif schema.DEFAULTS[key] is not None and key not in UNSHOWN:
+            tables.setdefault(table, []).append(f"{name} = {toml_text.literal(schema.DEFAULTS[key])}\n")
+    ordered = sorted(tables, key=lambda table: table.split("."))
+    return "\n".join((f"[{table}]\n" if table else "") + "".join(tables[table]) for table in ordered)
 
 
 def changed(text: str, assignments: list[str]) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import tempfile
+from itertools import dropwhile
 from pathlib import Path
 
 from ..errors import RuntimeFault
@@ -15,6 +17,13 @@ from . import engines
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runtime", choices=sorted(engines.ADD), default="docker")
     parser.add_argument("--config", help="the engine's configuration file")
+    parser.add_argument(
+        "--config-source",
+        choices=("file", "command"),
+        default="file",
+        help="where the engine's other runtimes are looked up: its file, or what it says itself",
+    )
+    parser.add_argument("--executable-path", default="", help="the engine's program, for --config-source command")
     parser.add_argument("--config-mode", choices=("config-file", "oci-hook"), default="config-file")
     parser.add_argument(
         "--drop-in-config", nargs="?", const="", help="write a file of our own instead of changing the engine's"
@@ -58,7 +67,25 @@ def changes(options: argparse.Namespace) -> list[tuple[Path, str]]:
 def changed(options: argparse.Namespace, text: str) -> str:
     if options.remove:
         return engines.REMOVE[options.runtime](text, options.nvidia_runtime_name)
-    return engines.ADD[options.runtime](text, registration(options))
+    return engines.ADD[options.runtime](text, registration(options), in_force(options))
+
+
+def in_force(options: argparse.Namespace) -> str:
+    """The configuration that the engine itself says it works with; nothing where its file is to be asked."""
+    if options.config_source == "file":
+        return ""
+    if options.runtime not in engines.DUMPS:
+        raise RuntimeFault(f"{options.runtime} has no command that prints its configuration: use --config-source file")
+    program, *words = engines.DUMPS[options.runtime]
+    command = [options.executable_path or program, *words]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = error.stderr.strip() if isinstance(error, subprocess.CalledProcessError) else error.strerror
+        raise RuntimeFault(f"`{' '.join(command)}` failed ({said}); use --config-source file") from None
+    if options.runtime == "containerd":
+        return done.stdout
+    return "\n".join(dropwhile(lambda line: not line.startswith("["), done.stdout.splitlines()))  # log lines come first
 
 
 def registration(options: argparse.Namespace) -> engines.Registration:
@@ -80,10 +107,10 @@ def drop_in_changes(options: argparse.Namespace, main: Path) -> list[tuple[Path,
     if options.remove:
         return [(target, "")]
     if options.runtime == "crio":
-        return [(target, engines.crio("", registration(options)))]
+        return [(target, engines.crio("", registration(options), in_force(options) or read(main)))]
     text = read(main)
     return [
-        (target, engines.containerd_drop_in(text, registration(options))),
+        (target, engines.containerd_drop_in(in_force(options) or text, registration(options))),
         (main, engines.with_import(text, str(target))),
     ]
 

@@ -18,7 +18,10 @@ DEFAULT_DROP_INS = {
     "crio": "/etc/crio/crio.conf.d/99-nvidia.toml",
 }
 CRI_PLUGINS = {1: "cri", 2: "io.containerd.grpc.v1.cri", 3: "io.containerd.cri.v1.runtime"}
-CRI_IMAGES = "io.containerd.cri.v1.images"
+# A runtime's keys in containerd 1 where there is none to be like; containerd 2 has no such keys.
+NO_MODEL = {"privileged_without_host_devices": False, "runtime_engine": "", "runtime_root": ""}
+# What prints the configuration that an engine works with: its file, its drop-ins and its defaults.
+DUMPS = {"containerd": ("containerd", "config", "dump"), "crio": ("crio", "status", "config")}
 
 
 class Registration(NamedTuple):
@@ -33,7 +36,7 @@ class Registration(NamedTuple):
 # --- docker
 
 
-def docker(text: str, wanted: Registration) -> str:
+def docker(text: str, wanted: Registration, in_force: str = "") -> str:  # noqa: ARG001 - all engines look alike
     config = daemon_json(text)
     runtimes = part(config, "runtimes")
     known = part(runtimes, wanted.name)
@@ -81,14 +84,14 @@ def cri_plugin(edit: toml_text.Edit) -> tuple[str, int]:
     return CRI_PLUGINS[version], version
 
 
-def containerd(text: str, wanted: Registration) -> str:
+def containerd(text: str, wanted: Registration, in_force: str = "") -> str:
+    """The file's new text. `in_force` is the configuration to find the model in, where it is more than this file."""
     edit = toml_text.Edit(text)
     plugin, version = cri_plugin(edit)
     if not edit.value:
         edit.set(("version",), version)
-    runtimes = ("plugins", plugin, "containerd", "runtimes")
-    new = (*runtimes, wanted.name)
-    like = model(edit, runtimes, edit.get(("plugins", plugin, "containerd", "default_runtime_name")), wanted.name)
+    new = ("plugins", plugin, "containerd", "runtimes", wanted.name)
+    like = containerd_model(toml_text.Edit(in_force) if in_force else edit, wanted.name)
     for key, value in {"runtime_type": "io.containerd.runc.v2", **like, **(edit.get(new) or {})}.items():
         if not isinstance(value, dict):
             edit.set((*new, key), value)
@@ -102,6 +105,13 @@ def containerd(text: str, wanted: Registration) -> str:
     if wanted.cdi:
         edit.set(("plugins", plugin, "enable_cdi"), True)
     return edit.text
+
+
+def containerd_model(edit: toml_text.Edit, name: str) -> dict[str, Any]:
+    plugin, version = cri_plugin(edit)
+    table = ("plugins", plugin, "containerd")
+    found = model(edit, (*table, "runtimes"), edit.get((*table, "default_runtime_name")), name)
+    return found or ({} if version == 3 else dict(NO_MODEL))
 
 
 def containerd_without(text: str, name: str) -> str:
@@ -145,10 +155,11 @@ def model(edit: toml_text.Edit, runtimes: tuple[str, ...], default: str | None, 
 # --- cri-o
 
 
-def crio(text: str, wanted: Registration) -> str:
+def crio(text: str, wanted: Registration, in_force: str = "") -> str:
     edit = toml_text.Edit(text)
     runtimes = ("crio", "runtime", "runtimes")
-    like = model(edit, runtimes, edit.get(("crio", "runtime", "default_runtime")), wanted.name)
+    known = toml_text.Edit(in_force) if in_force else edit
+    like = model(known, runtimes, known.get(("crio", "runtime", "default_runtime")), wanted.name)
     new = (*runtimes, wanted.name)
     kept = {
         **like,

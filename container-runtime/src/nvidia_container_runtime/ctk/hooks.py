@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import sys
 
 from .. import paths
@@ -111,10 +112,45 @@ def without_modification(text: str) -> str | None:
     return text.replace("ModifyDeviceFiles: 1", "ModifyDeviceFiles: 0")
 
 
+PROFILES = "/etc/nvidia/nvidia-application-profiles-rc.d"
+MASK_BITS = 64
+
+
+def update_application_profile(root: str, flags: Flags) -> None:  # noqa: ARG001 - all hooks look alike
+    """EGL and Vulkan find GPUs without their nodes: the driver's settings tell them which are the container's."""
+    with Root(root).folder("/dev") as folder:
+        mask = sum(1 << minor for minor in gpu_minors(folder))
+    if not mask:
+        return
+    profile = (
+        f'{{"profiles":[{{"name":"_container_","settings":["EGLVisibleDGPUDevices",0x{mask:x}]}}],'
+        '"rules":[{"pattern":[],"profile":"_container_"}]}\n'
+    )
+    with Root(root).folder(PROFILES, create=True) as folder:
+        draft = f".10-container.conf.{os.getpid()}"
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=folder)
+        with os.fdopen(descriptor, "w") as stream:
+            os.fchmod(descriptor, 0o644)
+            stream.write(profile)
+        os.rename(draft, "10-container.conf", src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def gpu_minors(folder: int) -> set[int]:
+    """The minor numbers of the /dev/nvidiaN that are device nodes."""
+    minors: set[int] = set()
+    for name in os.listdir(f"/proc/self/fd/{folder}"):
+        if name.startswith("nvidia") and name[len("nvidia") :].isdecimal():
+            seen = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISCHR(seen.st_mode) and os.minor(seen.st_rdev) < MASK_BITS:
+                minors.add(os.minor(seen.st_rdev))
+    return minors
+
+
 ACTIONS = {
     "create-symlinks": create_symlinks,
     "chmod": chmod,
     "update-ldcache": update_ldcache,
     "enable-cuda-compat": enable_cuda_compat,
     "disable-device-node-modification": disable_device_node_modification,
+    "update-application-profile": update_application_profile,
 }

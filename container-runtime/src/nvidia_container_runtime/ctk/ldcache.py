@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from ..errors import RuntimeFault
 from .hook_root import Root
 
 CLONE_NEWNS = 0x00020000
+MS_NOSUID, MS_NODEV, MS_NOEXEC = 2, 4, 8
 MS_BIND, MS_REC, MS_PRIVATE, MS_RDONLY, MS_REMOUNT, MNT_DETACH = 4096, 16384, 1 << 18, 1, 32, 2
 PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "ppc64le": 203}
 
@@ -74,19 +76,31 @@ def mount_over(root: str, path: str, change: Callable[[str], str | None]) -> Non
         return
     if text is None:
         return
-    content = os.memfd_create("params", 0)
-    os.write(content, text.encode())
-    with Root(root).folder(path) as target:
-        mount(f"/proc/self/fd/{content}", f"/proc/self/fd/{target}", MS_BIND)
-        mount("none", f"/proc/self/fd/{target}", MS_BIND | MS_REMOUNT | MS_RDONLY)
+    folder = tempfile.mkdtemp(prefix="nvidia-ctk-")
+    mount(
+        "tmpfs", folder, MS_NOSUID | MS_NODEV | MS_NOEXEC, "tmpfs"
+    )  # only a file of some mount can be bound elsewhere
+    try:
+        content = Path(folder, "content")
+        content.write_text(text)
+        content.chmod(0o444)
+        mount(
+            "none", folder, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC
+        )  # what is bound is too
+        with Root(root).folder(path) as target:
+            mount(str(content), f"/proc/self/fd/{target}", MS_BIND)
+    finally:
+        check("umount2", libc().umount2(folder.encode(), MNT_DETACH))
+        os.rmdir(folder)
 
 
 def libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def mount(source: str, target: str, flags: int) -> None:
-    check(f"mount {target}", libc().mount(source.encode(), target.encode(), None, ctypes.c_ulong(flags), None))
+def mount(source: str, target: str, flags: int, kind: str = "") -> None:
+    result = libc().mount(source.encode(), target.encode(), kind.encode() or None, ctypes.c_ulong(flags), None)
+    check(f"mount {target}", result)
 
 
 def check(what: str, result: int) -> None:

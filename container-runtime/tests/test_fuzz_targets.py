@@ -1,0 +1,28 @@
+"""The fuzz targets hold for their seeds and for a little noise; `make fuzz` searches for longer."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from conftest import PACKAGE
+
+sys.path.insert(0, str(PACKAGE / "fuzz"))
+import targets
+
+
+@pytest.mark.parametrize("name", targets.TARGETS)
+def test_a_parser_takes_its_seeds_and_noise(name: str) -> None:
+    target = targets.TARGETS[name]
+    for seed in targets.SEEDS[name]:
+        target(seed)
+
+    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.sampled_from(targets.SEEDS[name]), st.integers(0, 400), st.integers(0, 9), st.binary(max_size=6))
+    def changed(seed: bytes, at: int, gone: int, new: bytes) -> None:
+        target(seed[:at] + new + seed[at + gone :])
+
+    changed()
