@@ -28,10 +28,11 @@ def test_other_names_of_a_platform_are_accepted(alias: str, name: str) -> None:
     assert registry.platform_name(alias) == name
 
 
-@pytest.mark.parametrize("name", [*registry.NOT_BUILT, *registry.ALIASES])
+TO_COME = [*registry.NOT_BUILT, *(alias for alias, name in registry.ALIASES.items() if name in registry.NOT_BUILT)]
+
+
+@pytest.mark.parametrize("name", TO_COME)
 def test_a_platform_that_is_not_built_yet_is_told_as_that(name: str) -> None:
-    if registry.platform_name(name) in registry.platforms():
-        pytest.skip("it is built")
     with pytest.raises(TaoError, match=f"{registry.platform_name(name)} is not part of this version"):
         registry.backend_class(name)
 

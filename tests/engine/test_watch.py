@@ -136,6 +136,25 @@ def test_a_callback_that_hangs_or_raises_holds_up_no_other_job(client: Client) -
     assert fired.wait(10)
 
 
+def test_callbacks_come_in_order_however_many_poll(client: Client) -> None:
+    seen: list[object] = []
+
+    def slow_at_first(job: object, epoch: int, total: object) -> None:
+        time.sleep(0.3 if epoch == 10 else 0)
+        seen.append(epoch)
+
+    epochs = "for e in $(seq 1 30); do echo epoch $e/30; done"
+    job = run(
+        client, epochs, hooks={"on_epoch_milestone": slow_at_first, "on_complete": lambda job: seen.append("end")}
+    )
+    pollers = [threading.Thread(target=client.wait, args=(job, 30)) for _ in range(4)]
+    for poller in pollers:
+        poller.start()
+    for poller in pollers:
+        poller.join()
+    assert seen == [10, 20, 30, "end"]
+
+
 def test_a_callback_that_has_begun_is_finished_before_the_client_closes(client: Client) -> None:
     begun, finished = threading.Event(), threading.Event()
 

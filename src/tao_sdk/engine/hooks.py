@@ -11,6 +11,8 @@ import json
 import os
 import subprocess
 import tempfile
+import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any
@@ -40,16 +42,19 @@ class Callbacks:
     milestone: int = MILESTONE
     of_job: dict[str, Mapping[str, Callback]] = field(default_factory=dict[str, Mapping[str, Callback]])
     _read: dict[str, int] = field(default_factory=dict[str, int])  # the last event that was looked at for epochs
+    # Whoever polls may fire, one at a time for a job, so that its callbacks come in order. A callback may poll itself.
+    _turns: defaultdict[str, threading.RLock] = field(default_factory=lambda: defaultdict(threading.RLock))
 
     def want_epochs(self, job_id: str) -> bool:
         return "on_epoch_milestone" in self.of_job.get(job_id, {})
 
     def fire(self, engine: Engine, job: Job) -> None:
         """What the job's events call for and nobody has claimed yet, in order; after its end the job is let go."""
-        if callback := self.of_job.get(job.id, {}).get("on_epoch_milestone"):
-            self._fire_epochs(engine, job, callback)
-        if job.status.terminal:
-            self._fire_end(engine, job)
+        with self._turns[job.id]:
+            if callback := self.of_job.get(job.id, {}).get("on_epoch_milestone"):
+                self._fire_epochs(engine, job, callback)
+            if job.status.terminal:
+                self._fire_end(engine, job)
 
     def _fire_end(self, engine: Engine, job: Job) -> None:
         callback = self.of_job.pop(job.id, {}).get(HOOK_OF.get(job.status, ""))

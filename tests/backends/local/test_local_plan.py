@@ -85,6 +85,7 @@ def test_a_plan_says_all_that_will_happen() -> None:
         "results_dir": "/work/my project/runs/digits-0123456789",
         "notes": [],
         "backend_details": {"backend_type": "local", "num_gpu": 1, "job_dir": "/state/local/digits-0123456789.2"},
+        "release_when_over": False,
     }
     assert "hidden" not in repr(planned)
 
