@@ -84,6 +84,13 @@ class Daemon:
             self.process.wait(30)
             self.process = None
 
+    def leave_no_mounts(self) -> None:
+        """dockerd leaves its data folder mounted on itself, and the network namespaces of containers that were killed."""
+        places = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+        for place in sorted(places, reverse=True):
+            if Path(place).is_relative_to(self.data) or Path(place).is_relative_to(self.folder):
+                subprocess.run(["umount", place], check=True)
+
     def docker(self, *words: str, check: bool = True, stdin: bytes | None = None) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             ["docker", "-H", self.host, *words], input=stdin.decode() if stdin else None, capture_output=True, text=True
@@ -133,6 +140,7 @@ def end(here: Daemon, lock: object) -> None:
         here.start()
     clear(here)
     here.stop()
+    here.leave_no_mounts()
     shutil.rmtree(here.folder, ignore_errors=True)
     del lock
 

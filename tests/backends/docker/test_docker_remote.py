@@ -69,6 +69,7 @@ def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Daemon, str,
     finally:
         dockerd_here.clear(far)
         far.stop()
+        far.leave_no_mounts()
 
 
 def environ(surroundings: dict[str, str], host: str, pair: Path) -> dict[str, str]:
