@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
-
-import pytest
 
 from tao_sdk.client import Client
 from tao_sdk.engine import cancel
 from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.plan import Attempt, Plan
-from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
 SUPERVISOR_DIES = "kill -9 $PPID; sleep 0.1"
-
-
-@pytest.fixture
-def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
-    monkeypatch.chdir(tmp_path)
-    environ = {
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "HOME": str(tmp_path),
-        "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
-    }
-    with Client(settings=Settings(environ)) as client:
-        yield client
 
 
 class Changed:

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
 from tao_sdk.client import Client
-from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 
 SILENT = """
@@ -17,18 +11,6 @@ cd $TAO_RESULTS_DIR/out/train
 for e in 1 2 3; do echo '{"epoch": '$e', "max_epoch": 3, "kpi": {"val_accuracy": 0.'$e'}}' >> status.json; done
 printf '{"epoch": 4, "max_ep' >> status.json
 """
-
-
-@pytest.fixture
-def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
-    monkeypatch.chdir(tmp_path)
-    environ = {
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "HOME": str(tmp_path),
-        "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
-    }
-    with Client(settings=Settings(environ)) as client:
-        yield client
 
 
 def test_a_job_that_prints_nothing_is_followed_by_its_status_file(client: Client) -> None:

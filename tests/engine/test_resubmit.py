@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,22 +12,13 @@ from tao_sdk.engine.resubmit import resubmit
 from tao_sdk.engine.submit import lease_of
 from tao_sdk.model.errors import Refused, SpecError, TaoError, Unreachable
 from tao_sdk.model.job import Job
-from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
 
 @pytest.fixture
-def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
-    monkeypatch.chdir(tmp_path)
-    environ = {
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "HOME": str(tmp_path),
-        "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
-        "NGC_KEY": "a-secret-that-is-kept",
-    }
-    with Client(settings=Settings(environ)) as client:
-        yield client
+def callers_own() -> dict[str, str]:
+    return {"NGC_KEY": "a-secret-that-is-kept"}
 
 
 class Failing:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,23 +15,15 @@ from tao_sdk.engine.prepare import Request, prepare
 from tao_sdk.engine.submit import change, keep, lease_of, settle
 from tao_sdk.model.errors import Refused
 from tao_sdk.model.job import Job
-from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
 
-@pytest.fixture
-def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
-    monkeypatch.chdir(tmp_path)
-    environ = {
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "HOME": str(tmp_path),
-        "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
-    }
-    with Client(settings=Settings(environ)) as client:
-        yield client
-        for job in client.list_jobs(look=False):
-            client.cancel_job(job.id, grace=0)
+@pytest.fixture(autouse=True)
+def nothing_goes_on(client: Client) -> Iterator[None]:
+    yield
+    for job in client.list_jobs(look=False):
+        client.cancel_job(job.id, grace=0)
 
 
 def kept(client: Client) -> Job:

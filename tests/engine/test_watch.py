@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,24 +21,20 @@ from tao_sdk.model.errors import StoreError, Unreachable
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Attempt, Plan
-from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
 
 @pytest.fixture
-def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
-    monkeypatch.chdir(tmp_path)
-    environ = {
-        "PATH": "/usr/local/bin:/usr/bin:/bin",
-        "HOME": str(tmp_path),
-        "TAO_SDK_STATE_DIR": str(tmp_path / "state"),
-        "HOOK_TOKEN": "correct-horse",
-    }
-    with Client(settings=Settings(environ)) as client:
-        yield client
-        for job in client.list_jobs(look=False):
-            client.cancel_job(job.id, grace=0)
+def callers_own() -> dict[str, str]:
+    return {"HOOK_TOKEN": "correct-horse"}
+
+
+@pytest.fixture(autouse=True)
+def nothing_goes_on(client: Client) -> Iterator[None]:
+    yield
+    for job in client.list_jobs(look=False):
+        client.cancel_job(job.id, grace=0)
 
 
 def run(client: Client, command: str, **more: Any) -> str:
