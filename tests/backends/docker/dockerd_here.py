@@ -27,6 +27,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 CACHE = ROOT / ".cache" / "docker"
+LOCK = Path(tempfile.gettempdir()) / "tao-tests-dockerd.lock"
 VARIABLE = "TAO_TEST_DOCKER_HOST"
 PYTHON, BUSYBOX, EMPTY = "tao-test-python", "tao-test-busybox", "tao-test-empty"
 DOCUMENTED = "nvcr.io/nvidia/tao/tao-toolkit:6.26.3-pyt"  # a small image stands for it
@@ -119,8 +120,8 @@ def daemon() -> Daemon:
         missing("dockerd needs Linux")
     need("dockerd", "debootstrap", "busybox")
     CACHE.mkdir(parents=True, exist_ok=True)
-    lock = (CACHE / "lock").open("w")
-    fcntl.flock(lock, fcntl.LOCK_EX)  # one test session at a time has the images
+    lock = LOCK.open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)  # one test session at a time, of whichever clone, has the bridge docker0
     here = Daemon(CACHE / "data", Path(tempfile.mkdtemp(prefix="taod-")), "--bip=10.213.7.1/24")
     atexit.register(end, here, lock)
     here.start()
