@@ -39,6 +39,11 @@ def allowed(layer: str) -> set[str]:
 
 def imports_of(path: Path) -> set[str]:
     """Every tao_sdk layer that a file imports, wherever in the file."""
+    return {name.split(".")[1] for name in modules_of(path)}
+
+
+def modules_of(path: Path) -> set[str]:
+    """The full name of everything of tao_sdk that a file imports, wherever in the file."""
     found: set[str] = set()
     package = path.relative_to(SOURCE.parent).with_suffix("").parts
     for node in ast.walk(ast.parse(path.read_text())):
@@ -50,7 +55,7 @@ def imports_of(path: Path) -> set[str]:
             names = [alias.name for alias in node.names]
         else:
             continue
-        found |= {name.split(".")[1] for name in names if name.startswith("tao_sdk.")}
+        found |= {name for name in names if name.startswith("tao_sdk.")}
     return found
 
 
@@ -64,6 +69,16 @@ def test_imports_run_one_way(path: Path) -> None:
         name for name in imports_of(path) if (SOURCE / name).exists() or (SOURCE / f"{name}.py").exists()
     } - allowed(layer)
     assert not wrong, f"{layer} may not import {', '.join(sorted(wrong))}"
+
+
+BACKENDS = sorted(path for path in (SOURCE / "backends").glob("*/*.py"))
+
+
+@pytest.mark.parametrize("path", BACKENDS, ids=lambda path: str(path.relative_to(SOURCE / "backends")))
+def test_no_backend_imports_another(path: Path) -> None:
+    own, others = path.parent.name, {each.parent.name for each in BACKENDS}
+    imported = {name.split(".")[2] for name in modules_of(path) if name.startswith("tao_sdk.backends.")}
+    assert not imported & (others - {own}), "what two backends share lies beside them, in backends/"
 
 
 def test_every_layer_that_exists_has_its_place() -> None:

@@ -13,6 +13,7 @@ from machine import Machine, until
 
 from tao_sdk.backends.local import parse
 from tao_sdk.backends.local.parse import Life, Seen
+from tao_sdk.backends.outcome import parse_manifest
 from tao_sdk.model.observation import Outcome, Phase
 from tao_sdk.model.plan import Ref
 
@@ -183,4 +184,4 @@ def test_an_exit_record_that_makes_no_sense_decides_nothing(machine: Machine, ch
 
 @pytest.mark.parametrize("code", [-1, 256, 2**70, 1.5])
 def test_an_exit_code_that_no_process_can_have_is_not_known(code: float) -> None:
-    assert parse.manifest(json.dumps({"attempt": 1, "whole": True, "exit_code": code}), 1) == Outcome(False, None)
+    assert parse_manifest(json.dumps({"attempt": 1, "whole": True, "exit_code": code}), 1) == Outcome(False, None)

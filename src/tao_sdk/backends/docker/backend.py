@@ -6,10 +6,9 @@ What is decided is decided in render.py and parse.py; here they are joined to th
 from __future__ import annotations
 
 import math
-import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -23,9 +22,8 @@ from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.images import Images
 from tao_sdk.backends.docker.options import DockerOptions
 from tao_sdk.backends.docker.turns import Turns
-from tao_sdk.backends.local import sight
-from tao_sdk.backends.local.backend import this_machine
-from tao_sdk.backends.local.files import LocalFiles
+from tao_sdk.backends.outcome import read_outcome
+from tao_sdk.backends.this_machine import LocalFiles, this_machine
 from tao_sdk.model.diagnosis import Diagnosis, Evidence
 from tao_sdk.model.errors import CredentialError, Refused, Unreachable
 from tao_sdk.model.finding import Finding
@@ -36,6 +34,7 @@ from tao_sdk.model.spec import JobSpec
 from tao_sdk.transports import dockerd
 from tao_sdk.transports.dockerd import Daemon, DaemonError
 
+ASKED_FOR = 0.3  # seconds in which a daemon has taken what a client that died had sent
 MARGIN = 30.0  # seconds beyond the grace for a stop to be answered
 
 
@@ -112,15 +111,31 @@ class DockerBackend:
         """The attempt's container, started: the one that is there, or a new one."""
         found = self.inspect(render.container_name(plan.attempt))
         container = found if found and self.is_of(found, plan.attempt) else None
+        if container is not None and not container.begun:
+            container = self.begun_after_all(container)
         if container is None:
             pulling = self.images.ready(plan)
             if pulling is not None:
                 return self.unready(plan.attempt, pulling)
             self.make_way(found, plan.attempt)
             container = self.create(plan)
-        if not container.begun:
             self.start(container, plan, secrets)
         return self.ref(container, plan.attempt, ready=True)
+
+    def begun_after_all(self, container: Container) -> Container | None:
+        """A container that a client left unstarted goes: half of something may wait at its standard input.
+
+        Unless its start is under way, or was asked for a moment ago: the daemon answers only when a start is over, and
+        removes nothing that runs when it is not forced to.
+        """
+        for _ in range(30):
+            time.sleep(ASKED_FOR)
+            left = self.inspect(container.id)
+            if left is None or left.begun:
+                return left
+            with ignored(404, 409):
+                self.daemon.ask("DELETE", f"/containers/{container.id}", v=1)
+        raise Unreachable(f"{container.id} neither starts nor can be removed.", "", "Try again.")
 
     def make_way(self, found: Container | None, attempt: Attempt) -> None:
         """An earlier attempt of the same job gives its name to this one; a stranger's container does not."""
@@ -172,12 +187,13 @@ class DockerBackend:
         return name
 
     def start(self, container: Container, plan: Plan, secrets: Mapping[str, str]) -> None:
-        """Deliver what must not be seen or is too long, and start. What cannot start is removed."""
+        """Deliver what is too long, and what must not be seen, and start. What cannot start is removed."""
         try:
-            if files := delivered(plan, secrets):
-                data = dockerd.archive(files, self.owner(container), render.FOLDER)
-                self.daemon.put_archive(container.id, "/", data)
-            self.daemon.ask("POST", f"/containers/{container.id}/start")
+            if command := plan.request["command"]:
+                file = ("command", command.encode("utf-8", "surrogateescape"), 0o600)
+                self.daemon.put_archive(container.id, "/", dockerd.archive([file], self.owner(container), render.FOLDER))
+            with self.daemon.typing(container.id, typed(plan, secrets)):
+                self.daemon.ask("POST", f"/containers/{container.id}/start")
         except DaemonError:
             self.remove(container.id)
             raise
@@ -264,7 +280,7 @@ class DockerBackend:
             raise
 
     def outcome(self, ref: Ref) -> Outcome | None:
-        return sight.outcome(ref.details.get("results_dir", ""), ref.attempt.number)
+        return read_outcome(self.files(ref.endpoint), ref.details.get("results_dir", ""), ref.attempt.number)
 
     def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
         self.must_be_here(ref)
@@ -367,17 +383,21 @@ class DockerBackend:
             raise Unreachable(f"The job lives on {ref.endpoint}, this is {self.endpoint}.", "", "Ask from there.")
 
 
+@contextmanager
+def ignored(*statuses: int) -> Generator[None]:
+    try:
+        yield
+    except DaemonError as error:
+        if error.status not in statuses:
+            raise
+
+
 def network_request(name: str) -> dict[str, Any]:
     return {"Name": name, "CheckDuplicate": True, "Driver": "bridge", "Labels": {"tao-toolkit": "true"}}
 
 
-def delivered(plan: Plan, secrets: Mapping[str, str]) -> list[tuple[str, bytes, int]]:
-    """(name, content, mode) of each file that is put into the container; the secrets' values go nowhere else."""
-    values = {
-        name: value if isinstance(value, str) else secrets[value["secret"]]
-        for name, value in plan.request["environment"].items()
-    }
-    lines = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in values.items())
-    files = [("env", lines.encode("utf-8", "surrogateescape"), 0o600)] if lines else []
-    command = plan.request["command"]
-    return [*files, *([("command", command.encode("utf-8", "surrogateescape"), 0o600)] if command else [])]
+def typed(plan: Plan, secrets: Mapping[str, str]) -> bytes:
+    """What the container is told through its standard input; the secrets' values go nowhere else."""
+    environment = plan.request["environment"]
+    values = {name: value if isinstance(value, str) else secrets[value["secret"]] for name, value in environment.items()}
+    return render.statements(values).encode("utf-8", "surrogateescape") if values else b""

@@ -5,13 +5,11 @@ What is decided is decided in render.py and parse.py; here folders are made and 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import secrets as random
 import shutil
 import signal
-import socket
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,10 +21,11 @@ from tao_sdk.backends.contract import Capabilities, LogChunk, LogRequest, MiB
 from tao_sdk.backends.local import logs, parse, render, sight
 from tao_sdk.backends.local import survey as look
 from tao_sdk.backends.local.facts import LocalFacts
-from tao_sdk.backends.local.files import LocalFiles
 from tao_sdk.backends.local.folder import Folder, create, is_taken, take
 from tao_sdk.backends.local.options import LocalOptions
 from tao_sdk.backends.local.request import Request
+from tao_sdk.backends.outcome import json_object
+from tao_sdk.backends.this_machine import LocalFiles, this_machine
 from tao_sdk.model.diagnosis import Diagnosis, Evidence
 from tao_sdk.model.errors import Refused, Unreachable, UsageError
 from tao_sdk.model.finding import Finding
@@ -138,7 +137,7 @@ class LocalBackend:
     def ref(self, attempt: Attempt, seen: parse.Seen) -> Ref | None:
         """The Ref of a folder; not ready while nobody has taken charge of it. None when there is none, or a stranger's."""
         folder = self.folder(attempt)
-        record = parse.json_object(folder.text("attempt"))
+        record = json_object(folder.text("attempt"))
         if record is None or record.get("store_id") != attempt.store_id:
             return None
         begun = bool(seen.exit) or seen.process is not parse.Life.NEVER or seen.supervised
@@ -199,7 +198,7 @@ class LocalBackend:
         self.must_be_here(ref)
         folder = self.folder(ref.attempt)
         seen = self.observed(ref, sight.Sight())
-        record = parse.json_object(folder.text("attempt")) or {}
+        record = json_object(folder.text("attempt")) or {}
         waited = time.time() - record["created"] if seen.phase is Phase.PENDING and record else 0.0
         return Evidence(
             phase=seen.phase.value,
@@ -370,12 +369,3 @@ def request(plan: Plan, secrets: Mapping[str, str]) -> Request:
 
 def results_dir(ref: Ref) -> str:
     return ref.details.get("results_dir", "")
-
-
-def this_machine() -> str:
-    """The same after every restart: the host's name, and a digest of its machine-id where it has one."""
-    try:
-        machine = Path("/etc/machine-id").read_bytes().strip()
-    except OSError:
-        return socket.gethostname()
-    return f"{socket.gethostname()}-{hashlib.sha256(machine).hexdigest()[:8]}"

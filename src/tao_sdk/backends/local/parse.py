@@ -10,15 +10,15 @@ there was neither                              pending: submit has not been fini
 
 from __future__ import annotations
 
-import json
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from enum import Enum
-from typing import Any, cast
+from typing import Any
 
 from tao_sdk.backends.local.facts import Gpu
+from tao_sdk.backends.outcome import json_object
 from tao_sdk.model.diagnosis import NodeEvent
 from tao_sdk.model.observation import Observation, Outcome, Phase
 from tao_sdk.model.units import format_duration
@@ -212,24 +212,6 @@ def exit_record(text: str) -> Mapping[str, Any] | None:
 
 def is_plausible(value: Any) -> bool:
     return not isinstance(value, (int, float)) or abs(value) < LARGEST
-
-
-def manifest(text: str, attempt: int) -> Outcome | None:
-    """What a manifest says of this attempt; another attempt's says nothing."""
-    record = json_object(text)
-    if record is None or record.get("attempt") != attempt:
-        return None
-    code: Any = record.get("exit_code")
-    known = isinstance(code, int) and 0 <= code < 256
-    return Outcome(whole=record.get("whole") is True and known, exit_code=code if known else None)
-
-
-def json_object(text: str) -> Mapping[str, Any] | None:
-    try:
-        value: Any = json.loads(text)
-    except ValueError:
-        return None
-    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else None
 
 
 QUERY = ["--query-gpu=index,uuid,name,memory.total,memory.used", "--format=csv,noheader"]

@@ -10,7 +10,10 @@ from functools import cached_property
 from pathlib import Path
 
 from tao_sdk.backends.local.folder import Folder, is_taken
-from tao_sdk.backends.local.parse import Life, Seen, exit_record, manifest
+from tao_sdk.backends.local.parse import Life, Seen, exit_record
+from tao_sdk.backends.outcome import read_outcome
+from tao_sdk.backends.this_machine import LocalFiles
+from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.observation import Outcome
 from tao_sdk.transports.process import GONE, STOPPED, Identity, sessions
 
@@ -72,8 +75,8 @@ def began(folder: Folder) -> float | None:
 
 
 def outcome(results_dir: str, attempt: int) -> Outcome | None:
+    """None also where the record cannot be read: one attempt's must not keep the others from being seen."""
     try:
-        text = Path(results_dir, ".tao", "manifest.json").read_text(encoding="utf-8", errors="replace")
-    except OSError:
+        return read_outcome(LocalFiles(), results_dir, attempt)
+    except Unreachable:
         return None
-    return manifest(text, attempt)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tao_sdk.backends.local.files import LocalFiles
+from tao_sdk.backends.this_machine import LocalFiles
 from tao_sdk.model.errors import PathNotFound, Unreachable
 
 FILES = LocalFiles()

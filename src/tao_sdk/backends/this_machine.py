@@ -1,8 +1,10 @@
-"""Files of this machine, as a local job sees them."""
+"""This machine as backends share it: how it is called, and its files as they are seen from here."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import socket
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -11,6 +13,15 @@ from pathlib import Path
 from tao_sdk.backends.contract import FileStat
 from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.runner.local import find
+
+
+def this_machine() -> str:
+    """The same after every restart: the host's name, and a digest of its machine-id where it has one."""
+    try:
+        machine = Path("/etc/machine-id").read_bytes().strip()
+    except OSError:
+        return socket.gethostname()
+    return f"{socket.gethostname()}-{hashlib.sha256(machine).hexdigest()[:8]}"
 
 
 class LocalFiles:
