@@ -10,7 +10,7 @@ import json
 import tarfile
 import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from tao_sdk.model.errors import MissingExtra, TaoError, Unreachable
 from tao_sdk.transports.chunks import Chunks
 
 TIMEOUT = 60.0  # seconds for an answer to begin
+AT_ONCE = 32 * 1024  # bytes that a connection takes before the other side reads
 OLDEST, NEWEST = "1.40", "1.47"  # versions of the API that we speak
 
 Json = dict[str, Any]
@@ -65,6 +66,28 @@ class Daemon:
     def put_archive(self, container: str, folder: str, data: bytes) -> None:
         """Unpack a tar in a container, running or not."""
         self.request("PUT", f"/containers/{container}/archive", params={"path": folder}, data=data, timeout=TIMEOUT)
+
+    @contextmanager
+    def typing(self, container: str, data: bytes) -> Generator[None]:
+        """Start the container inside: `data` is its standard input, and lies ready before that if it is not much.
+
+        Nobody has to stay for it then: the daemon has it, or the kernel between us.
+        """
+        if not data:
+            yield
+            return
+        answer = self.request("POST", f"/containers/{container}/attach", params={"stream": 1, "stdin": 1},
+                              headers={"Connection": "Upgrade", "Upgrade": "tcp"}, stream=True, timeout=TIMEOUT)  # fmt: skip
+        line = raw_socket(self.session, answer)
+        sender = threading.Thread(target=send, args=(line, data), daemon=True)
+        try:
+            (sender.start if len(data) > AT_ONCE else sender.run)()
+            yield
+            if sender.is_alive():
+                sender.join(TIMEOUT)
+        finally:
+            line.close()
+            answer.close()
 
     def get(self, path: str) -> Any:
         return self.ask("GET", path)
@@ -156,6 +179,17 @@ def connect(address: Address) -> Any:
             cause_of(error),
             "Start Docker, or set DOCKER_HOST or DOCKER_CONTEXT to where it runs.",
         ) from error
+
+
+def raw_socket(session: Any, answer: Any) -> Any:
+    """What is under an answer that has become a plain connection."""
+    found = session._get_raw_response_socket(answer)
+    return getattr(found, "_sock", found)
+
+
+def send(line: Any, data: bytes) -> None:
+    with suppress(OSError):  # a container that ended does not read; that it did tells why
+        line.sendall(data)
 
 
 def numbers(version: str) -> tuple[int, ...]:

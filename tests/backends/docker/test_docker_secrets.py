@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import dockerd_here
 import pytest
@@ -92,3 +94,54 @@ def test_what_steers_the_sdk_and_the_callers_environment_do_not_enter(surroundin
     assert seen["MINE"] == "1"
     assert seen["TAO_JOB_ID"] == job.id
     assert not {"BACKEND", "HOST_PLATFORM", "MONGOSECRET", "DOCKER_HOST", "DOCKER_NETWORK", "LC_NAME"} & set(seen)
+
+
+KILLED = """
+import os, signal, sys
+from tao_sdk.client import Client
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec
+
+def at_the_start(frame, event, arg):
+    told = frame.f_locals
+    if frame.f_code.co_name == "ask" and str(told.get("path", "")).endswith("/start"):
+        if event == "return" or not AFTER:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return at_the_start
+
+AFTER = sys.argv[2] == "after"
+client = Client(settings=Settings(os.environ))
+sys.settrace(at_the_start)
+client.submit(JobSpec(image=sys.argv[1], command="echo $NGC_KEY | sha256sum", gpu_count=0), "docker")
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("size", [20, 100_000])  # what a connection takes at once, and what it does not
+def test_a_client_killed_before_or_after_the_start_leaves_no_secret_behind(
+    surroundings: dict[str, str], here: Daemon, tmp_path: Path, when: str, size: int
+) -> None:
+    value = "k4n4ry" + "x" * size
+    told = {**surroundings, "NGC_KEY": value}
+    killed = subprocess.run([sys.executable, "-c", KILLED, BUSYBOX, when], env=told, capture_output=True, text=True)
+    assert killed.returncode == -9, killed.stderr
+    with Client(settings=Settings(told)) as client:
+        job = client.list_jobs(look=False)[0]
+        container = here.inspect(f"tao-job-{job.id}")
+        assert when == "after" or container["State"]["Status"] == "created"
+        assert not left_behind(here, container)
+        client.wait(job.id, timeout=60)
+        if size < 30_000:
+            assert client.get_job_logs(job.id).split()[0] == hashlib.sha256(f"{value}\n".encode()).hexdigest()
+        else:  # half of it may have been on its way when there was nobody left to send the rest
+            assert client.get_job(job.id).exit_code in (0, 125)
+        assert not left_behind(here, here.inspect(f"tao-job-{job.id}"))
+        client.remove(job.id)
+
+
+def left_behind(here: Daemon, container: dict[str, Any]) -> list[Path]:
+    """What the daemon keeps of a container on its disk, and that holds the canary."""
+    folders = [Path(container["GraphDriver"]["Data"]["UpperDir"]), here.data / "containers" / container["Id"]]
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    assert files
+    return [path for path in files if b"k4n4ry" in path.read_bytes()]

@@ -191,7 +191,9 @@ class DockerBackend:
         try:
             if command := plan.request["command"]:
                 file = ("command", command.encode("utf-8", "surrogateescape"), 0o600)
-                self.daemon.put_archive(container.id, "/", dockerd.archive([file], self.owner(container), render.FOLDER))
+                self.daemon.put_archive(
+                    container.id, "/", dockerd.archive([file], self.owner(container), render.FOLDER)
+                )
             with self.daemon.typing(container.id, typed(plan, secrets)):
                 self.daemon.ask("POST", f"/containers/{container.id}/start")
         except DaemonError:
@@ -399,5 +401,7 @@ def network_request(name: str) -> dict[str, Any]:
 def typed(plan: Plan, secrets: Mapping[str, str]) -> bytes:
     """What the container is told through its standard input; the secrets' values go nowhere else."""
     environment = plan.request["environment"]
-    values = {name: value if isinstance(value, str) else secrets[value["secret"]] for name, value in environment.items()}
+    values = {
+        name: value if isinstance(value, str) else secrets[value["secret"]] for name, value in environment.items()
+    }
     return render.statements(values).encode("utf-8", "surrogateescape") if values else b""

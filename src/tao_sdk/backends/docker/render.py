@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import posixpath
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
@@ -36,6 +37,12 @@ FOLDER = ".tao-job"  # in the container: what is delivered before it starts
 MAX_ARGUMENT = 96 * 1024  # bytes; Linux takes 128 KiB
 # Keeps the log's bytes as they are, which json-file does not; never rotated, as json-file is not unless told to.
 LOG = {"Type": "local", "Config": {"max-size": "1000g", "max-file": "1", "compress": "false"}}
+# The environment comes through standard input: so it is on no disk, neither before the start nor after a crash.
+TAKE_IN = """_tao_newline='
+'
+while IFS= read -r _tao_line && [ "$_tao_line" != whole ]; do eval "$_tao_line"; done
+[ "$_tao_line" = whole ] || { echo "tao: the environment did not arrive whole" >&2; exit 125; }
+unset _tao_line _tao_newline"""
 
 Variables = dict[str, "str | SecretRef"]
 
@@ -57,6 +64,7 @@ def plan(spec: JobSpec, options: DockerOptions, facts: DockerFacts, attempt: Att
         "Env": [f"{name}={value}" for name, value in sorted({**shown, **gpu_variables(spec, facts)}.items())],
         "Labels": labels(spec, attempt, gpus, results),
         "StopSignal": "SIGTERM",
+        **({"OpenStdin": True, "StdinOnce": True} if delivered else {}),
         **({"User": user} if user else {}),
         "HostConfig": host_config(spec, options, facts, mounts, gpus),
     }
@@ -90,17 +98,20 @@ def container_name(attempt: Attempt) -> str:
 
 
 def start_script(spec: JobSpec, environment: bool, long: bool) -> str:
-    """What /bin/sh does before the command: takes in the delivered environment, and hands over to bash where there is one."""
-    env = f"/{FOLDER}/env"
-    lines = [f". {env} || exit 125", f"rm -f {env} || : > {env}"] if environment else []
-    lines.append("s=$(command -v bash) || s=/bin/sh")
-    limit = ""
+    """What /bin/sh does before the command: takes in the environment, and hands over to bash where there is one."""
+    lines = [TAKE_IN] if environment else []
+    lines.append(f"set -- /{FOLDER}/command" if long else 'set -- -c "$1"')
+    lines.append('if command -v bash >/dev/null; then set -- bash "$@"; else set -- /bin/sh "$@"; fi')
     if spec.time_limit is not None:
-        seconds = math.ceil(spec.time_limit.total_seconds())
-        lines.append(f"command -v timeout >/dev/null && t='timeout -k {GRACE} {seconds}' || t=")
-        limit = "$t "
-    lines.append(f'exec {limit}"$s" ' + (f"/{FOLDER}/command" if long else '-c "$1"'))
-    return "\n".join(lines)
+        limit = f"timeout -k {GRACE} {math.ceil(spec.time_limit.total_seconds())}"
+        lines.append(f'if command -v timeout >/dev/null; then set -- {limit} "$@"; fi')
+    return "\n".join([*lines, 'exec "$@" </dev/null'])
+
+
+def statements(values: Mapping[str, str]) -> str:
+    """What TAKE_IN reads: one statement a line, and a last line that says that it is whole."""
+    quoted = {name: shlex.quote(value).replace("\n", "'\"$_tao_newline\"'") for name, value in values.items()}
+    return "".join(f"export {name}={value}\n" for name, value in quoted.items()) + "whole\n"
 
 
 def is_shown(name: str) -> bool:
