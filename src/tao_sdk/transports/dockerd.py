@@ -162,13 +162,17 @@ def connect(address: Address) -> Any:
             folder = address.certificates
             pair = (f"{folder}/cert.pem", f"{folder}/key.pem")
             tls = TLSConfig(client_cert=pair, ca_cert=f"{folder}/ca.pem", verify=address.verify)
+        through_ssh = address.url.startswith("ssh://")
         session: Any = docker.APIClient(
-            base_url=address.url,
+            base_url="unix://ssh" if through_ssh else address.url,
             tls=tls,  # pyright: ignore[reportArgumentType]
             version=OLDEST,
             timeout=int(TIMEOUT),
-            use_ssh_client=True,
         )
+        if through_ssh:
+            from tao_sdk.transports.dockerd_ssh import SshAdapter
+
+            session.mount("http+docker://", SshAdapter(address.url, TIMEOUT))
         session.trust_env = False  # else $REQUESTS_CA_BUNDLE would replace the daemon's own certificates
         answer = session.get(f"{session.base_url}/version", timeout=TIMEOUT)
         session.agreed = min(answer.json()["ApiVersion"], NEWEST, key=numbers)
@@ -237,15 +241,16 @@ def registry_of(image: str) -> str:
     return docker.auth.resolve_repository_name(image)[0]
 
 
-def stored_login(registry: str, config: str) -> Mapping[str, str]:
-    """What `docker login` has kept for a registry, itself or by a credential helper; empty when it has nothing."""
+def stored_login(registry: str, config: str, environ: Mapping[str, str]) -> tuple[Mapping[str, str], str]:
+    """What `docker login` has kept for a registry, itself or by a credential helper, and why a helper gave nothing."""
     import docker.auth
     from docker.errors import DockerException
 
     try:
-        return docker.auth.load_config(config).resolve_authconfig(registry) or {}  # pyright: ignore
-    except DockerException:
-        return {}
+        kept = docker.auth.load_config(config, credstore_env=dict(environ))  # pyright: ignore
+        return kept.resolve_authconfig(registry) or {}, ""  # pyright: ignore
+    except DockerException as error:
+        return {}, f"({cause_of(error)})"
 
 
 def login_header(login: Mapping[str, str]) -> Mapping[str, str]:

@@ -31,7 +31,10 @@ LOCK = Path(tempfile.gettempdir()) / "tao-tests-dockerd.lock"
 VARIABLE = "TAO_TEST_DOCKER_HOST"
 PYTHON, BUSYBOX, EMPTY = "tao-test-python", "tao-test-busybox", "tao-test-empty"
 DOCUMENTED = "nvcr.io/nvidia/tao/tao-toolkit:6.26.3-pyt"  # a small image stands for it
-NEEDS = {"dockerd": "docker.io", "debootstrap": "debootstrap", "busybox": "busybox-static", "htpasswd": "apache2-utils"}
+NEEDS = {
+    "dockerd": "docker.io", "debootstrap": "debootstrap", "busybox": "busybox-static", "htpasswd": "apache2-utils",
+    "sshd": "openssh-server",
+}  # fmt: skip
 PACKAGES = "python3-minimal,python3-numpy"
 START_SECONDS = 30.0
 

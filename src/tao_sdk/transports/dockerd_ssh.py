@@ -1,0 +1,258 @@
+"""A Docker daemon behind ssh: every connection to it is an `ssh` of its own, which dials the daemon on the far side.
+
+OpenSSH's own client is run, so that ~/.ssh/config, agents and jump hosts hold; it never asks, and an unknown host key is
+refused. Imported by dockerd.py at the first such request, as it needs the docker library's own dependencies.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import requests
+import urllib3.connection
+import urllib3.connectionpool
+from docker.transport.basehttpadapter import BaseHTTPAdapter
+
+from tao_sdk.model.errors import Unreachable, UsageError
+
+OPTIONS = {
+    "BatchMode": "yes",
+    "StrictHostKeyChecking": "yes",
+    "ConnectTimeout": "20",
+    "ServerAliveInterval": "15",
+    "ServerAliveCountMax": "4",
+    "ForwardAgent": "no",
+    "ForwardX11": "no",
+}
+SOCKET = "/var/run/docker.sock"
+CONNECTIONS = 10  # kept open for the next request; sshd serves so many at once
+END_SECONDS = 5.0  # in which an ssh whose connection broke has ended and said why
+
+# On the far side: the docker command where there is one, for it knows that side's context; else python3.
+DIAL = f"""
+import os, socket, sys, threading
+host = sys.argv[1] or os.environ.get("DOCKER_HOST") or "unix://{SOCKET}"
+line = socket.socket(socket.AF_UNIX)
+line.connect(host.replace("unix://", "", 1))
+def there():
+    for data in iter(lambda: os.read(0, 65536), b""):
+        line.sendall(data)
+    line.shutdown(socket.SHUT_WR)
+threading.Thread(target=there, daemon=True).start()
+for data in iter(lambda: line.recv(65536), b""):
+    while data:
+        data = data[os.write(1, data):]
+"""
+NOTHING = "tao: neither docker nor python3 is there"
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where ssh goes: a name of ~/.ssh/config or of the network. `path` is the daemon's socket there, if it was named."""
+
+    host: str
+    user: str = ""
+    port: str = ""
+    path: str = ""
+
+    @classmethod
+    def parse(cls, url: str) -> Target:
+        """Raises UsageError for an address that ssh cannot take."""
+        parts = urlsplit(url)
+        try:
+            port = str(parts.port or "")
+        except ValueError:
+            port = "?"
+        if not parts.hostname or parts.password or port == "?" or parts.query:
+            shown = f"ssh://{parts.netloc.rpartition('@')[2]}"
+            raise UsageError(
+                f"{shown} is no address of a Docker daemon.", "", "Write ssh://user@host, or ssh://user@host:port."
+            )
+        host = parts.netloc.rpartition("@")[2].removesuffix(f":{port}") if port else parts.netloc.rpartition("@")[2]
+        return cls(host.strip("[]"), parts.username or "", port, parts.path.rstrip("/"))
+
+    def argv(self) -> list[str]:
+        options = [word for name, value in OPTIONS.items() for word in ("-o", f"{name}={value}")]
+        where = [*(["-l", self.user] if self.user else []), *(["-p", self.port] if self.port else [])]
+        return ["ssh", "-T", *options, *where, "--", self.host, f"exec sh -c {shlex.quote(self.dial())}"]
+
+    def dial(self) -> str:
+        """What the far side's shell runs."""
+        url = f"unix://{self.path}" if self.path else ""
+        host = f"--host {shlex.quote(url)} " if url else ""
+        return (
+            f"command -v docker >/dev/null 2>&1 && exec docker {host}system dial-stdio; "
+            f"command -v python3 >/dev/null 2>&1 && exec python3 -c {shlex.quote(DIAL)} {shlex.quote(url)}; "
+            f"echo {shlex.quote(NOTHING)} >&2; exit 127"
+        )
+
+    def command(self) -> str:
+        """How a person goes there."""
+        return " ".join(
+            ["ssh", *(["-p", self.port] if self.port else []), (f"{self.user}@" * bool(self.user)) + self.host]
+        )
+
+    def known_as(self) -> str:
+        """Its name in known_hosts."""
+        return shlex.quote(f"[{self.host}]:{self.port}") if self.port not in ("", "22") else self.host
+
+
+# What ssh or the far side says -> (what it means, what to do). The first that fits is told.
+WORDS = (
+    (r"REMOTE HOST IDENTIFICATION HAS CHANGED",
+     "the host key of {host} has changed: it is another machine, was set up anew, or someone is in between",
+     "If you know why it changed: ssh-keygen -R {known}, then {ssh}, and compare the key"),
+    (r"Host key verification failed|host key is known for", "the host key of {host} is not known here",
+     "Go there once by hand, and compare the key that it shows: {ssh}"),
+    (r"Permission denied \(|Too many authentication failures", "{host} does not let us in with our keys",
+     "Check the user's name, load the key (ssh-add), or bring it there: ssh-copy-id. It must work without a password: {ssh}"),
+    (r"[Pp]ermission denied", "our user on {host} may not speak to the Docker daemon",
+     "There: sudo usermod -aG docker $USER; then log in anew"),
+    (NOTHING, "{host} has neither the docker command nor python3 to reach its daemon with",
+     "Install one of them there, or reach the daemon over TLS (DOCKER_HOST=tcp://...)"),
+    (r"Cannot connect to the Docker daemon|docker daemon running|dial unix|FileNotFoundError|ConnectionRefusedError",
+     "no Docker daemon answers on {host}", "There: sudo systemctl start docker"),
+    (r"^ssh cannot be run", "there is no ssh program here", "Install it: apt-get install openssh-client"),
+    (r"Could not resolve hostname", "there is no host {host}", "Check the name in DOCKER_HOST, or in ~/.ssh/config"),
+    (r"Connection refused|timed out|No route to host|Network is unreachable|Connection (?:closed|reset)|not responding|"
+     r"kex_exchange_identification|Broken pipe", "{host} does not answer ssh", "Check that it is up, and its port: {ssh}"),
+)  # fmt: skip
+
+
+class Ended(OSError):
+    """The ssh behind a connection has ended; the text is what it said."""
+
+
+class Line:
+    """One running ssh; `socket` is our end of the way to the daemon."""
+
+    def __init__(self, target: Target) -> None:
+        self.socket, theirs = socket.socketpair()
+        self.said = tempfile.TemporaryFile()  # noqa: SIM115  closed with the line
+        try:
+            self.process = subprocess.Popen(
+                target.argv(), stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=self.said, start_new_session=True
+            )
+        except OSError as error:
+            self.socket.close()
+            raise Ended(f"ssh cannot be run: {error.strerror}") from error
+        finally:
+            theirs.close()
+
+    def last_words(self) -> str:
+        """What ssh said, once it has ended."""
+        try:
+            self.process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            return ""
+        self.said.seek(0)
+        return self.said.read().decode("utf-8", "replace").strip()
+
+    def close(self) -> None:
+        self.socket.close()
+        self.process.terminate()
+        self.process.wait()
+        self.said.close()
+
+
+class Connection(urllib3.connection.HTTPConnection):
+    def __init__(self, target: Target, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self.target = target
+        self.line: Line | None = None
+
+    def connect(self) -> None:
+        self.line = Line(self.target)
+        self.sock = self.line.socket
+        self.sock.settimeout(self.timeout)  # pyright: ignore[reportArgumentType]
+
+    def getresponse(self) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        line, self.line = self.line, None  # a connection that breaks is closed before we hear of it
+        try:
+            answer = super().getresponse()
+        except ConnectionError as error:
+            said = line.last_words() if line else ""
+            raise Ended(said) from error
+        finally:
+            self.line = line
+        return answer
+
+    def close(self) -> None:
+        super().close()
+        line, self.line = self.line, None
+        if line is not None:
+            line.close()
+
+
+class Pool(urllib3.connectionpool.HTTPConnectionPool):
+    def __init__(self, target: Target, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout, maxsize=CONNECTIONS)
+        self.target = target
+
+    def _new_conn(self) -> Connection:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return Connection(self.target, self.timeout)  # pyright: ignore[reportArgumentType]
+
+
+class SshAdapter(BaseHTTPAdapter):
+    """Gives a session of `requests` its way through ssh."""
+
+    def __init__(self, url: str, timeout: float) -> None:
+        self.url, self.target = url, Target.parse(url)
+        self.pool = Pool(self.target, timeout)
+        super().__init__()
+
+    def get_connection(self, url: Any, proxies: Any = None) -> Pool:  # pyright: ignore # noqa: ARG002
+        return self.pool
+
+    def get_connection_with_tls_context(self, *_: Any, **__: Any) -> Pool:  # pyright: ignore
+        return self.pool
+
+    def request_url(self, request: Any, proxies: Any) -> str:  # noqa: ARG002
+        return request.path_url
+
+    def send(self, *args: Any, **more: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        try:
+            return super().send(*args, **more)
+        except requests.RequestException as error:
+            ended = next((each for each in chain(error) if isinstance(each, Ended)), None)
+            if ended is None:
+                raise
+            raise explained(self.url, self.target, str(ended)) from error
+
+    def close(self) -> None:
+        self.pool.close()
+        super().close()
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """An error and those that led to it."""
+    each: BaseException | None = error
+    while each is not None:
+        yield each
+        each = each.__cause__ or each.__context__
+
+
+def explained(url: str, target: Target, said: str) -> Unreachable:
+    """Why the far daemon cannot be reached, by the words of ssh or of the far side."""
+    names = {"host": target.host, "known": target.known_as(), "ssh": target.command()}
+    for pattern, what, fix in WORDS:
+        if re.search(pattern, said):
+            return Unreachable(
+                f"The Docker daemon at {url} cannot be reached: {what.format(**names)}.",
+                last_line(said),
+                f"{fix.format(**names)}.",
+            )
+    what = f"The Docker daemon at {url} cannot be reached: the ssh connection ended."
+    return Unreachable(what, last_line(said), f"Try: {target.command()} docker info")
+
+
+def last_line(said: str) -> str:
+    return said.splitlines()[-1].strip() if said else ""

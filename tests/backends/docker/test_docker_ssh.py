@@ -1,0 +1,185 @@
+"""A daemon behind ssh: a real sshd in front of the tests' dockerd."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import dockerd_here
+import pytest
+from dockerd_here import BUSYBOX, Daemon
+from sshd_here import Sshd
+
+from tao_sdk.client import Client
+from tao_sdk.model.errors import Unreachable, UsageError
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.status import Status
+from tao_sdk.transports.dockerd import Address, connect
+from tao_sdk.transports.dockerd_ssh import Target
+
+
+@pytest.fixture
+def sshd(here: Daemon, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
+    (tmp_path / "sshd").mkdir()
+    sshd = Sshd(tmp_path / "sshd")
+    sshd.start(DOCKER_HOST=here.host)
+    monkeypatch.setenv("PATH", sshd.path())
+    yield sshd
+    sshd.stop()
+
+
+@pytest.fixture
+def through(sshd: Sshd, surroundings: dict[str, str]) -> Iterator[Client]:
+    """A client whose daemon is behind ssh."""
+    with Client(settings=Settings({**surroundings, "PATH": sshd.path(), "DOCKER_HOST": sshd.url})) as client:
+        yield client
+        for job in client.list_jobs(look=False):
+            client.cancel_job(job.id, grace=0)
+            client.remove(job.id)
+
+
+def sleeper(client: Client) -> str:
+    spec = JobSpec(image=BUSYBOX, command="echo ready; sleep 300", gpu_count=0, env_vars={"A": "1"})
+    return client.submit(spec, "docker").job.id
+
+
+def test_a_job_runs_is_read_and_is_ended_behind_ssh(through: Client, here: Daemon) -> None:
+    job = sleeper(through)
+    assert here.inspect(f"tao-job-{job}")["State"]["Running"]
+    assert through.get_job(job).status is Status.RUNNING
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.extend(through.follow_logs(job)))
+    reader.start()
+    dockerd_here.until(lambda: bool(read), 30)
+    assert through.cancel_job(job, grace=1) is True
+    reader.join(30)
+    assert (b"".join(read), through.get_job(job).status) == (b"ready\n", Status.CANCELED)
+
+
+def test_no_docker_command_is_needed_there(
+    here: Daemon, sshd: Sshd, surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "sh").symlink_to(shutil.which("sh") or "")
+    (tmp_path / "there" / "python3").symlink_to(Path(sys.executable).resolve())
+    sshd.stop()
+    sshd.start(DOCKER_HOST=here.host, PATH=str(tmp_path / "there"))
+    with Client(settings=Settings({**surroundings, "DOCKER_HOST": sshd.url})) as client:
+        spec = JobSpec(image=BUSYBOX, command="seq 200000", gpu_count=0)
+        job = client.submit(spec, "docker").job
+        client.wait(job.id, timeout=60)
+        assert client.get_job_logs(job.id).count("\n") == 200000
+        client.remove(job.id)
+
+
+def refusal(sshd: Sshd, url: str = "") -> Unreachable:
+    with pytest.raises(Unreachable) as refused:
+        connect(Address(url or sshd.url))
+    assert refused.value.why, "ssh's own words are told"
+    return refused.value
+
+
+def test_the_socket_can_be_named_in_the_address(here: Daemon, sshd: Sshd) -> None:
+    sshd.stop()
+    sshd.start(DOCKER_HOST="unix:///nowhere")
+    assert "no Docker daemon answers" in refusal(sshd).what
+    assert connect(Address(f"{sshd.url}{here.socket}")).agreed
+
+
+def test_a_host_that_is_not_known_is_not_trusted(sshd: Sshd) -> None:
+    sshd.know()
+    error = refusal(sshd)
+    assert "the host key of 127.0.0.1 is not known here" in error.what
+    assert f"ssh -p {sshd.port} root@127.0.0.1" in error.next
+    assert (sshd.folder / "known_hosts").read_text() == ""
+
+
+def test_a_changed_host_key_is_told_apart_from_an_unknown_one(sshd: Sshd) -> None:
+    sshd.know("other-key")
+    error = refusal(sshd)
+    assert "the host key of 127.0.0.1 has changed" in error.what
+    assert f"ssh-keygen -R '[127.0.0.1]:{sshd.port}'" in error.next
+
+
+def test_a_key_that_is_not_let_in_is_told_so(sshd: Sshd) -> None:
+    sshd.admit("other-key")
+    assert "does not let us in with our keys" in refusal(sshd).what
+
+
+def test_an_sshd_that_is_gone_is_told_so(sshd: Sshd) -> None:
+    sshd.stop()
+    assert "127.0.0.1 does not answer ssh" in refusal(sshd).what
+
+
+def test_a_host_that_does_not_exist_is_told_so(sshd: Sshd) -> None:
+    assert "there is no host no-such-host.invalid" in refusal(sshd, "ssh://no-such-host.invalid").what
+
+
+def test_a_far_side_with_nothing_to_dial_with_is_told_so(here: Daemon, sshd: Sshd, tmp_path: Path) -> None:
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare" / "sh").symlink_to(shutil.which("sh") or "")
+    sshd.stop()
+    sshd.start(PATH=str(tmp_path / "bare"))
+    assert "neither the docker command nor python3" in refusal(sshd).what
+
+
+def test_without_an_ssh_program_the_reason_is_told(sshd: Sshd, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    error = refusal(sshd)
+    assert "there is no ssh program here" in error.what
+
+
+def test_an_sshd_that_goes_away_leaves_the_job_as_it_was_and_comes_back(
+    through: Client, sshd: Sshd, here: Daemon
+) -> None:
+    job = sleeper(through)
+    through.get_job(job)
+    sshd.stop()
+    try:
+        dockerd_here.until(lambda: through.get_job(job).message.startswith("not seen since"), 30)
+        assert through.get_job(job).status is Status.RUNNING
+    finally:
+        sshd.start(DOCKER_HOST=here.host)
+    dockerd_here.until(lambda: not through.get_job(job).message.startswith("not seen since"), 30)
+
+
+def test_every_ssh_ends_with_its_client(sshd: Sshd, surroundings: dict[str, str], here: Daemon) -> None:
+    with Client(settings=Settings({**surroundings, "DOCKER_HOST": sshd.url})) as client:
+        assert client.doctor("docker")
+        session = client.engine.backend("docker").daemon.session  # pyright: ignore
+        session.close()
+    assert [each for each in children() if "127.0.0.1" in each and str(sshd.port) in each] == []
+
+
+def children() -> list[str]:
+    found: list[str] = []
+    for process in Path("/proc").iterdir():
+        try:
+            found += [(process / "cmdline").read_text().replace("\0", " ")] if process.name.isdigit() else []
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize(
+    ("url", "target"),
+    [
+        ("ssh://far", Target("far")),
+        ("ssh://me@far:2222", Target("far", "me", "2222")),
+        ("ssh://me@Far.Example/run/docker.sock", Target("Far.Example", "me", "", "/run/docker.sock")),
+        ("ssh://me@[::1]:22/", Target("::1", "me", "22")),
+    ],
+)
+def test_an_address_is_read(url: str, target: Target) -> None:
+    assert Target.parse(url) == target
+
+
+@pytest.mark.parametrize("url", ["ssh://", "ssh://me:secret@far", "ssh://far:port"])
+def test_an_address_that_ssh_cannot_take_is_refused_and_a_password_not_shown(url: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        Target.parse(url)
+    assert "secret" not in str(refused.value)
