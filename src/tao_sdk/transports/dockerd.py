@@ -9,6 +9,7 @@ import io
 import json
 import tarfile
 import threading
+import warnings
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -247,8 +248,10 @@ def stored_login(registry: str, config: str, environ: Mapping[str, str]) -> tupl
     from docker.errors import DockerException
 
     try:
-        kept = docker.auth.load_config(config, credstore_env=dict(environ))  # pyright: ignore
-        return kept.resolve_authconfig(registry) or {}, ""  # pyright: ignore
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a helper that is not there: it is told by the error
+            kept = docker.auth.load_config(config, credstore_env=dict(environ))  # pyright: ignore
+            return kept.resolve_authconfig(registry) or {}, ""  # pyright: ignore
     except DockerException as error:
         return {}, f"({cause_of(error)})"
 

@@ -38,23 +38,31 @@ class Registry:
         with (self.folder / "registry.log").open("wb") as log:
             argv = ["docker-registry", "serve", str(self.folder / "config.yml")]
             self.process = subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
-        trusted = Path("/etc/docker/certs.d") / self.name
-        trusted.mkdir(parents=True, exist_ok=True)
-        shutil.copy(self.folder / "cert.pem", trusted / "ca.crt")
+        self.trust(self.port)
         dockerd_here.until(self.answers, 20, lambda: (self.folder / "registry.log").read_text()[-1000:])
 
     def answers(self) -> bool:
         with socket.socket() as probe:
             return probe.connect_ex((ADDRESS, self.port)) == 0
 
+    def trust(self, port: int) -> None:
+        """Let daemons trust the certificate at this port, too."""
+        trusted = Path("/etc/docker/certs.d") / f"{ADDRESS}:{port}"
+        trusted.mkdir(parents=True, exist_ok=True)
+        shutil.copy(self.folder / "cert.pem", trusted / "ca.crt")
+
+    def distrust(self, port: int) -> None:
+        shutil.rmtree(Path("/etc/docker/certs.d") / f"{ADDRESS}:{port}", ignore_errors=True)
+
     def stop(self) -> None:
-        shutil.rmtree(Path("/etc/docker/certs.d") / self.name, ignore_errors=True)
+        self.distrust(self.port)
         if self.process is not None:
             self.process.terminate()
             self.process.wait(10)
 
-    def login(self, here: Daemon, config: Path) -> None:
-        argv = ["docker", "--config", str(config), "-H", here.host, "login", "-u", USER, "--password-stdin", self.name]
+    def login(self, here: Daemon, config: Path, port: int = 0) -> None:
+        name = f"{ADDRESS}:{port or self.port}"
+        argv = ["docker", "--config", str(config), "-H", here.host, "login", "-u", USER, "--password-stdin", name]
         subprocess.run(argv, input=PASSWORD.encode(), check=True, capture_output=True)
 
     def push(self, here: Daemon, image: str, name: str, config: Path) -> str:

@@ -99,7 +99,7 @@ def test_an_image_of_nvcr_without_a_key_names_the_variable(client: Client) -> No
 
 def test_the_ngc_key_is_the_login_of_nvcr(surroundings: dict[str, str]) -> None:
     with Client(settings=Settings({**surroundings, "NGC_KEY": "nvapi-not-real"})) as client:
-        login = client.engine.backend("docker").images.login("nvcr.io/nvidia/tao:1")  # pyright: ignore
+        login, _ = client.engine.backend("docker").images.login("nvcr.io/nvidia/tao:1")  # pyright: ignore
     assert login == {"username": "$oauthtoken", "password": "nvapi-not-real", "serveraddress": "nvcr.io"}
 
 

@@ -303,6 +303,7 @@ class DockerBackend:
     def cancel(self, ref: Ref, grace: timedelta) -> bool:
         """One stop: the daemon sends SIGTERM to the whole group and, when the grace is over, SIGKILL."""
         self.must_be_here(ref)
+        self.images.forgo(ref.attempt.job_id)
         container = self.inspect(ref.unique_id or ref.native_id)
         if container is None or not self.is_of(container, ref.attempt):
             return True
@@ -331,6 +332,7 @@ class DockerBackend:
 
     def release(self, ref: Ref) -> None:
         self.must_be_here(ref)
+        self.images.forgo(ref.attempt.job_id)
         container = self.inspect(ref.unique_id or ref.native_id)
         if container is not None and self.is_of(container, ref.attempt):
             if container.begun and not self.cancel(ref, timedelta(seconds=render.GRACE)):

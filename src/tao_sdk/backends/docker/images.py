@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import shutil
 import sys
 import time
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from tao_sdk.backends.docker import address, rules, survey
-from tao_sdk.backends.docker.pull import Pulled
+from tao_sdk.backends.docker.pull import WANTED, Pulled
 from tao_sdk.model.errors import CredentialError, Refused
 from tao_sdk.model.plan import Plan
 from tao_sdk.model.secrets import is_secret_name
@@ -45,10 +46,20 @@ class Images:
             return None
         once = f"{plan.attempt.job_id} {plan.attempt.number}" if policy == "always" else ""
         pull = self.folder / hashlib.sha256(f"{self.daemon.address.url} {name} {once}".encode()).hexdigest()[:24]
-        return self.pulled(pull, name, anew=not once and self.says(pull).get("done") is True)
+        want(pull, plan.attempt.job_id)
+        found = self.pulled(pull, name, anew=not once and self.says(pull).get("done") is True)
+        if found is None:
+            self.forgo(plan.attempt.job_id)
+        return found
+
+    def forgo(self, job_id: str) -> None:
+        """The job waits for no image any more; a pull that nobody waits for ends."""
+        for wish in self.folder.glob(f"*{WANTED}/{job_id}"):
+            wish.unlink(missing_ok=True)
 
     def pulled(self, pull: Path, name: str, anew: bool) -> str | None:
-        until = time.monotonic() + AT_ONCE
+        """As `ready`. Who begins the pull waits a little for it; who finds it under way does not."""
+        until = 0.0
         while True:
             said: Mapping[str, Any] = {} if anew else self.says(pull)
             if said.get("error"):
@@ -58,7 +69,7 @@ class Images:
                 return None
             if not is_busy(pull):
                 self.begin(pull, name)
-                anew = False
+                anew, until = False, until or time.monotonic() + AT_ONCE
             if time.monotonic() > until:
                 return Pulled.of(said).text(name)
             time.sleep(0.05)
@@ -71,35 +82,44 @@ class Images:
         sweep(self.folder)
         pull.unlink(missing_ok=True)
         where = self.daemon.address
+        login, failure = self.login(name)
         message = {
             "pull": str(pull),
             "image": name,
             "address": [where.url, where.certificates, where.verify],
-            "login": self.login(name),
+            "login": login,
+            "failure": failure,
         }
         argv = [sys.executable or "python3", "-c", BOOT, "\n".join([str(SOURCE), *filter(None, sys.path)])]
         environ = {key: value for key, value in self.settings.environ.items() if not is_secret_name(key)}
         process.start_apart(argv, json.dumps(message).encode(), environ)
         wait_for_lock(pull)
 
-    def login(self, name: str) -> Mapping[str, str]:
-        """Who we are to the image's registry: NGC_KEY for nvcr.io, else what `docker login` has kept."""
+    def login(self, name: str) -> tuple[Mapping[str, str], str]:
+        """Who we are to the image's registry: NGC_KEY for nvcr.io, else what `docker login` has kept.
+
+        And why a credential helper gave nothing, which matters only where the registry wants a login.
+        """
         registry = registry_of(name)
         key = self.settings.get("NGC_KEY")
         if registry == NGC and key:
-            return {
-                "username": self.settings.get("DOCKER_USERNAME") or "$oauthtoken",
-                "password": key,
-                "serveraddress": NGC,
-            }
-        found = stored_login(registry, str(address.folder(self.settings) / "config.json"))
+            user = self.settings.get("DOCKER_USERNAME") or "$oauthtoken"
+            return {"username": user, "password": key, "serveraddress": NGC}, ""
+        config = str(address.folder(self.settings) / "config.json")
+        found, failure = stored_login(registry, config, self.settings.environ)
         if registry == NGC and not found:
             raise CredentialError(
                 f"{name} must be pulled from {NGC}, and NGC_KEY is not set.",
-                "The registry asks for it.",
+                failure or "The registry asks for it.",
                 f"Export NGC_KEY, or run: docker login {NGC} -u '$oauthtoken'",
             )
-        return found
+        return found, failure
+
+
+def want(pull: Path, job_id: str) -> None:
+    wishes = pull.with_suffix(WANTED)
+    wishes.mkdir(0o700, parents=True, exist_ok=True)
+    (wishes / job_id).touch()
 
 
 def is_busy(pull: Path) -> bool:
@@ -124,5 +144,9 @@ def wait_for_lock(pull: Path) -> None:
 def sweep(folder: Path) -> None:
     """What pulls of long ago have said goes."""
     for each in folder.iterdir():
-        if each.stat().st_mtime < time.time() - 86400 and not is_busy(each.with_suffix("")):
+        if each.stat().st_mtime > time.time() - 86400 or is_busy(each.with_suffix("")):
+            continue
+        if each.is_dir():
+            shutil.rmtree(each, ignore_errors=True)
+        else:
             each.unlink(missing_ok=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +18,7 @@ from tao_sdk.model.units import format_clock, format_size
 from tao_sdk.transports.dockerd import Address, Daemon, login_header
 
 TOLD_EVERY = 0.2  # seconds
+WANTED = ".wanted"  # the folder with a file for each job that waits for a pull
 FINISHED = ("Pull complete", "Already exists")
 FETCHED = ("Download complete", "Verifying Checksum", "Extracting", *FINISHED)
 
@@ -79,12 +82,20 @@ def main() -> None:
         except BlockingIOError:
             return
         tell(path, {"progress": vars(Pulled())})
+        threading.Thread(target=end_when_unwanted, args=(path.with_suffix(WANTED),), daemon=True).start()
         try:
             pull(Daemon(Address(*message["address"])), message["image"], message["login"], path)
         except TaoError as error:
-            tell(path, {"error": str(error)})
+            tell(path, {"error": f"{error} {message['failure']}".strip()})
         else:
             tell(path, {"done": True})
+
+
+def end_when_unwanted(wishes: Path) -> None:
+    """The daemon gives up a pull whose last reader has gone."""
+    while any(wishes.iterdir()):
+        time.sleep(TOLD_EVERY)
+    os._exit(0)
 
 
 def pull(daemon: Daemon, image: str, login: Mapping[str, str], path: Path) -> None:

@@ -1,0 +1,178 @@
+"""A pull over a slow connection: what it says of itself, what follows it, and what ends it; and who pulls."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import dockerd_here
+import pytest
+from dockerd_here import Daemon
+from registry_here import ADDRESS, PASSWORD, USER, Registry
+from slow_link import SlowLink
+
+from tao_sdk.client import Client
+from tao_sdk.model.errors import Refused
+from tao_sdk.model.job import Job
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.status import Status
+
+PROGRESS = re.compile(r"pulling \S+: \d of 1 layers, \d\.\d MB of 3\.\d MB, ETA \d+:\d\d")
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    """With an image of 3 MB that cannot be compressed."""
+    here, folder = dockerd_here.daemon(), tmp_path_factory.mktemp("registry")
+    registry = Registry(folder)
+    try:
+        registry.start()
+        busybox = Path("/bin/busybox").read_bytes()
+        files = {"bin/busybox": busybox, "noise": os.urandom(2_500_000)}
+        root = dockerd_here.tar(folder / "root.tar", files, {"bin/sh": "busybox"})
+        here.docker("import", str(root), "tao-test-noise")
+        registry.login(here, folder / "pusher")
+        registry.push(here, "tao-test-noise", "team/noise:1", folder / "pusher")
+        here.docker("rmi", "tao-test-noise")
+        yield registry
+    finally:
+        registry.stop()
+
+
+@pytest.fixture
+def link(registry: Registry, here: Daemon, surroundings: dict[str, str]) -> Iterator[SlowLink]:
+    """The registry behind 300 kB/s, and the caller logged in there."""
+    link = SlowLink(ADDRESS, registry.port, 300_000)
+    registry.trust(link.port)
+    registry.login(here, Path(surroundings["HOME"]) / ".docker", link.port)
+    yield link
+    here.docker("rmi", "-f", image(link), check=False)
+    registry.distrust(link.port)
+    link.stop()
+
+
+def image(link: SlowLink) -> str:
+    return f"{ADDRESS}:{link.port}/team/noise:1"
+
+
+def submit(client: Client, name: str) -> Job:
+    return client.submit(JobSpec(image=name, command="echo pulled", gpu_count=0), "docker").job
+
+
+def has(here: Daemon, name: str) -> bool:
+    return here.docker("image", "inspect", name, check=False).returncode == 0
+
+
+def test_a_run_shows_how_far_the_pull_is_and_starts_when_it_is_over(
+    surroundings: dict[str, str], link: SlowLink, here: Daemon
+) -> None:
+    words = [
+        "run",
+        "--platform",
+        "docker",
+        "--image",
+        image(link),
+        "--gpus",
+        "0",
+        "--name",
+        "slow",
+        "--",
+        "echo pulled",
+    ]
+    argv = [sys.executable, "-m", "tao_sdk.cli.main", *words]
+    with Client(settings=Settings(surroundings)) as client:
+        running = subprocess.Popen(argv, env=surroundings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        said: set[str] = set()
+        while running.poll() is None:
+            said.update(job.message for job in client.list_jobs(look=False))
+        assert running.returncode == 0, running.stdout and running.stdout.read()
+        assert [words for words in said if PROGRESS.fullmatch(words)], said
+        job = client.list_jobs()[0]
+        assert (job.status, client.get_job_logs(job.id)) == (Status.COMPLETE, "pulled\n")
+        client.remove(job.id)
+
+
+def test_canceling_the_only_job_that_waits_for_a_pull_ends_the_pull(
+    client: Client, link: SlowLink, here: Daemon
+) -> None:
+    job = submit(client, image(link))
+    assert (job.status, PROGRESS.fullmatch(job.message) is not None) == (Status.PENDING, True), job.message
+    assert link.busy > 0
+    assert client.cancel_job(job.id) is True
+    assert client.get_job(job.id).status is Status.CANCELED
+    dockerd_here.until(lambda: link.busy == 0, 20)
+    assert not has(here, image(link))
+    assert here.docker("ps", "-aq", "--filter", f"name=tao-job-{job.id}").stdout == ""
+
+
+def test_a_pull_that_another_job_waits_for_goes_on(client: Client, link: SlowLink, here: Daemon) -> None:
+    jobs: list[Job] = []
+    threads = [threading.Thread(target=lambda: jobs.append(submit(client, image(link)))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    first, second = jobs
+    assert client.cancel_job(first.id) is True
+    client.wait(second.id, timeout=60)
+    assert [client.get_job(job.id).status for job in (first, second)] == [Status.CANCELED, Status.COMPLETE]
+
+
+HELPER = """#!{python}
+import json, sys
+assert sys.argv[1] == "get", sys.argv
+server = sys.stdin.read().strip()
+open({asked!r}, "a").write(server + chr(10))
+if server != {registry!r}:
+    sys.exit("credentials not found in native keychain")
+print(json.dumps({{"ServerURL": server, "Username": {user!r}, "Secret": {password!r}}}))
+"""
+
+
+@pytest.mark.parametrize("config", ["credHelpers", "credsStore"])
+def test_a_credential_helper_is_asked_for_the_login(
+    surroundings: dict[str, str],
+    registry: Registry,
+    here: Daemon,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    config: str,
+) -> None:
+    name = f"{registry.name}/team/noise:1"
+    helper, asked = tmp_path / "bin" / "docker-credential-tested", tmp_path / "asked"
+    helper.parent.mkdir()
+    values = {"asked": str(asked), "registry": registry.name, "user": USER, "password": PASSWORD}
+    helper.write_text(HELPER.format(python=sys.executable, **values))
+    helper.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{helper.parent}:{os.environ['PATH']}")
+    folder = Path(surroundings["HOME"]) / ".docker"
+    folder.mkdir()
+    helpers = {"credHelpers": {registry.name: "tested"}, "credsStore": "tested"}
+    (folder / "config.json").write_text(json.dumps({config: helpers[config]}))
+    with Client(settings=Settings({**surroundings, "PATH": os.environ["PATH"]})) as client:
+        job = submit(client, name)
+        assert client.wait(job.id, timeout=60).status is Status.COMPLETE
+        client.remove(job.id)
+    here.docker("rmi", "-f", name)
+    assert registry.name in asked.read_text().split()
+    state = Path(surroundings["TAO_SDK_STATE_DIR"])
+    assert not [path for path in state.rglob("*") if path.is_file() and PASSWORD.encode() in path.read_bytes()]
+
+
+def test_a_credential_helper_that_is_not_there_is_named_when_the_registry_wants_a_login(
+    client: Client, surroundings: dict[str, str], registry: Registry
+) -> None:
+    folder = Path(surroundings["HOME"]) / ".docker"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({"credsStore": "not-there"}))
+    with pytest.raises(Refused, match="docker-credential-not-there") as refused:
+        submit(client, f"{registry.name}/team/noise:1")
+    assert refused.value.code == "docker.pull_unauthorized"
+    assert client.list_jobs() == []
