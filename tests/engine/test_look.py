@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from tao_sdk.client import Client
 from tao_sdk.engine import cancel
-from tao_sdk.model.errors import Unreachable
+from tao_sdk.model.errors import Unreachable, WaitTimeout
 from tao_sdk.model.job import AttemptRow, Job
+from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
@@ -86,3 +90,63 @@ def test_a_cancel_that_comes_while_the_end_is_read_is_not_lost(client: Client) -
     client.wait(job, timeout=30)
     assert asked[0].status is not Status.ERROR
     assert client.get_job(job).status is Status.CANCELED
+
+
+class Costly:
+    """The real backend, where looking is not cheap, what was listed is counted, and a job may be missing from a list."""
+
+    def __init__(self, client: Client, job: str, **capabilities: float) -> None:
+        endpoint = client.store.attempt(job).attempt.endpoint
+        self._backend = client.engine.backend("local", endpoint)
+        self.capabilities = replace(self._backend.capabilities, **capabilities)
+        self.looks: list[int] = []
+        self.missing = False
+        client.engine._backends["local", endpoint] = self  # pyright: ignore
+
+    def observe(self, refs: Any) -> Any:
+        self.looks.append(len(refs))
+        return dict.fromkeys(refs, Observation(Phase.ABSENT, "")) if self.missing else self._backend.observe(refs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+
+def test_single_questions_in_a_row_share_looks(client: Client) -> None:
+    jobs = [run(client, "sleep 60") for _ in range(8)]
+    costly = Costly(client, jobs[0], poll_seconds=60)
+    for _ in range(3):
+        assert all(not client.get_job_status(job).status.terminal for job in jobs)
+    assert costly.looks[:2] == [1, 8]
+    assert len(costly.looks) < 24
+    for job in jobs:
+        client.cancel_job(job, grace=0)
+
+
+def test_waiting_asks_no_more_often_than_is_polite(client: Client) -> None:
+    job = run(client, "sleep 60")
+    costly = Costly(client, job, poll_seconds=60)
+    with pytest.raises(WaitTimeout):
+        client.wait(job, timeout=1.5)
+    assert costly.looks == [1]
+    client.cancel_job(job, grace=0)
+
+
+def test_a_list_that_lags_behind_does_not_make_a_job_vanish(client: Client) -> None:
+    job = run(client, "sleep 60")
+    until(client, job, "Running")
+    costly = Costly(client, job, lag_seconds=3600)
+    costly.missing = True
+    assert [client.list_jobs()[0].status for _ in range(5)] == [Status.RUNNING] * 5
+    costly.missing = False
+    assert client.list_jobs()[0].message.startswith("running")
+    client.cancel_job(job, grace=0)
+
+
+def test_a_job_that_stays_away_for_longer_than_its_list_lags_is_gone(client: Client) -> None:
+    job = run(client, "sleep 60")
+    until(client, job, "Running")
+    costly = Costly(client, job, lag_seconds=0.5)
+    costly.missing = True
+    gone = until(client, job, "removed outside")
+    assert gone.status is Status.ERROR
+    assert costly.looks

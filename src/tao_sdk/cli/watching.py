@@ -89,7 +89,7 @@ def ended_with_screen(client: Client, out: Output, job: Job) -> Job:
 
 def follow(client: Client, scene: Scene, draw: Draw) -> None:
     """Feed the scene until the job has ended and its log has been read, or says nothing more."""
-    feed, looks = LogFeed(client, scene.job.id), Looks()
+    feed, looks = LogFeed(client, scene.job.id), Looks(client.polite_seconds(scene.job))
     draw(scene, [])
     while not (scene.job.status.terminal and (feed.over or feed.silent_for(LAST_WORDS_SECONDS))):
         epochs = [epoch for chunk in feed.take() for epoch in scene.see(chunk, time.monotonic())]
@@ -108,15 +108,15 @@ def known(client: Client, scene: Scene, asking: bool) -> Job:
 class Looks:
     """When to look again. At the store often; at the backend itself, where no log tells of the end, ever less often."""
 
-    def __init__(self) -> None:
-        self.next, self.wait = 0.0, TICK_SECONDS
+    def __init__(self, polite: float) -> None:
+        self.next, self.wait, self.pause = 0.0, TICK_SECONDS, max(LOOK_SECONDS, polite / 2)
 
     def due(self, asking: bool) -> bool:
         now = time.monotonic()
         if now < self.next and not (asking and self.wait == TICK_SECONDS):
             return False
         self.wait = min(self.wait * 1.5, SLOWEST_SECONDS) if asking else TICK_SECONDS
-        self.next = now + (self.wait if asking else LOOK_SECONDS)
+        self.next = now + (self.wait if asking else self.pause)
         return True
 
 
@@ -222,12 +222,10 @@ def tell_why(client: Client, out: Output, scene: Scene) -> None:
 def ended_with_events(client: Client, out: Output, job: Job) -> Job:
     """`tao run --json`: every event as a line, then the job as the last."""
     since = 0
-    while True:
-        job = client.refresh_progress(client.get_job(job.id))
+    for [now] in client.follow_jobs([job.id]):
+        job = client.refresh_progress(now)
         for event in client.events(job.id, since):
             since = event.seq
             out.json_line(event.to_json())
-        if job.status.terminal:
-            out.json_line(job.to_json())
-            return job
-        time.sleep(LOOK_SECONDS)
+    out.json_line(job.to_json())
+    return job

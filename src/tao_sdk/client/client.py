@@ -20,6 +20,7 @@ from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.logs import LogView, read
 from tao_sdk.engine.look import look
+from tao_sdk.engine.waiting import SharedLooks, Waiting, endpoint_of, polite_seconds
 from tao_sdk.engine.watch import Watcher
 from tao_sdk.model.clock import to_iso, utc_now
 from tao_sdk.model.diagnosis import Diagnosis
@@ -34,7 +35,7 @@ from tao_sdk.store import Store, open_engine_store
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 on
 
-SHORTEST_POLL_SECONDS, LONGEST_POLL_SECONDS = 0.1, 5.0
+EVENTS_SECONDS = 1.0  # between looks into the store for new events
 
 
 class Client:
@@ -59,6 +60,7 @@ class Client:
         self.settings = settings or Settings.load()
         stored = open_engine_store(state_file, self.settings.state_dir)
         self.engine = Engine(self.settings, stored.store, stored.keyring, stored.log_copies)
+        self._shared_looks = SharedLooks(self.engine)
         self._callbacks = hooks.Callbacks(epoch_milestone_interval)
         self._watching: threading.Thread | None = None
         self._more_to_watch = False
@@ -120,7 +122,7 @@ class Client:
     def get_job(self, job: str, *, look: bool = True) -> Job:
         """The job of that id (or unique start of one). Raises JobNotFound. Asks its backend first, unless told not to."""
         found = self.store.get(self.store.resolve(job))
-        return self._look([found])[0] if look else found
+        return self._fired([self._shared_looks.look(found)])[0] if look else found
 
     def get_job_status(self, job_id: str) -> JobStatus:
         """The job's status, message, and when that was seen. Asks its backend first. Raises JobNotFound."""
@@ -141,28 +143,36 @@ class Client:
         wanted = [_status(one) for one in ([statuses] if isinstance(statuses, str) else statuses)]
         where = platform or self.platform or None
         if look:
-            self._look(self.store.live(where))
+            self._see(self.store.live(where))
         return self.store.list(statuses=wanted, platform=where, labels=labels or {}, parent=parent, limit=limit)
 
     def events(self, job: str | None = None, since: int = 0, follow: bool = False) -> Iterator[Event]:
         """What happened after sequence number `since`, in order; with follow, without end or until the job has ended."""
         job_id = self.store.resolve(job) if job else None
+        waiting = Waiting(self.engine)
         while True:
-            over = follow and job_id is not None and self.get_job(job_id).status.terminal
+            over = not follow or self._has_ended(job_id, waiting)
             for event in self.store.events(job_id, since):
                 since = event.seq
                 yield event
-            if over or not follow:
+            if over:
                 return
-            time.sleep(1.0)
-            self._look(self.store.live())
+            time.sleep(EVENTS_SECONDS)
+
+    def _has_ended(self, job_id: str | None, waiting: Waiting) -> bool:
+        """Look, where it is time to; whether the job has ended. All jobs never have."""
+        jobs = self.store.live() if job_id is None else [self.store.get(job_id)]
+        return all(job.status.terminal for job in self._fired(waiting.look(jobs))) and job_id is not None
 
     def refresh_progress(self, job: Job) -> Job:
         """The job with its progress as of now, from what is new in its log."""
         return progress.scan(self.engine, job, math.inf)
 
-    def _look(self, jobs: Sequence[Job]) -> list[Job]:
-        seen = [one.job for one in look(self.engine, jobs)]
+    def _see(self, jobs: Sequence[Job]) -> list[Job]:
+        return self._fired([one.job for one in look(self.engine, jobs)])
+
+    def _fired(self, seen: list[Job]) -> list[Job]:
+        """The same jobs, after the callbacks that what was seen of them is due."""
         for job in seen:
             if job.id in self._callbacks.of_job:
                 self._callbacks.fire(self.engine, job)
@@ -179,20 +189,33 @@ class Client:
         self, ids: Sequence[str], timeout: float | None = None, on_change: Callable[[Job], None] | None = None
     ) -> list[Job]:
         """Wait until every one has ended. `on_change` is called with each whose status or message changed."""
-        give_up = None if timeout is None else time.monotonic() + timeout
-        jobs = [self.get_job(job_id) for job_id in ids]
-        pause = SHORTEST_POLL_SECONDS
-        while any(not job.status.terminal for job in jobs):
-            if give_up is not None and time.monotonic() >= give_up:
-                raise _gave_up(jobs, timeout)
-            time.sleep(pause if give_up is None else max(0.0, min(pause, give_up - time.monotonic())))
-            pause = min(pause * 1.2, LONGEST_POLL_SECONDS)
-            now = self._look([self.store.get(job.id) for job in jobs])
-            changed = [job for job, was in zip(now, jobs, strict=True) if job.standing != was.standing]
-            for job in changed if on_change else ():
-                on_change(job)  # pyright: ignore[reportOptionalCall]
-            jobs, pause = now, SHORTEST_POLL_SECONDS if changed else pause
+        jobs: list[Job] = []
+        for now in self.follow_jobs(ids, timeout):
+            for job, was in zip(now, jobs or now, strict=True):
+                if on_change and job.standing != was.standing:
+                    on_change(job)
+            jobs = now
         return jobs
+
+    def follow_jobs(self, ids: Sequence[str], timeout: float | None = None) -> Iterator[list[Job]]:
+        """The jobs as they now are, again and again until all have ended, as often as is polite to ask.
+
+        Raises WaitTimeout after `timeout` seconds.
+        """
+        give_up = time.monotonic() + (math.inf if timeout is None else timeout)
+        waiting = Waiting(self.engine)
+        jobs = self._fired(waiting.look([self.store.get(self.store.resolve(job_id)) for job_id in ids]))
+        yield jobs
+        while any(not job.status.terminal for job in jobs):
+            if time.monotonic() >= give_up:
+                raise _gave_up(jobs, timeout)
+            time.sleep(max(0.0, min(waiting.pause(jobs), give_up - time.monotonic())))
+            jobs = self._fired(waiting.look(jobs))
+            yield jobs
+
+    def polite_seconds(self, job: Job) -> float:
+        """How often asking the job's backend is polite."""
+        return polite_seconds(self.engine, endpoint_of(self.engine, job))
 
     # Logs
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from tao_sdk.backends.contract import LogChunk, LogRequest, MiB
 from tao_sdk.engine.engine import Engine
-from tao_sdk.engine.look import look
+from tao_sdk.engine.waiting import Waiting
 from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.model.job import AttemptRow
 from tao_sdk.runner.events import EventFilter
@@ -70,11 +70,12 @@ def raw(engine: Engine, job_id: str, request: LogRequest) -> Iterator[LogChunk]:
 
 def _started(engine: Engine, job_id: str, number: int, follow: bool) -> AttemptRow | None:
     """The attempt's row once there is something to read; None when it will never be, or is not wanted to wait for."""
+    waiting = Waiting(engine)
     while True:
         row = engine.store.attempt(job_id, number)
         if row.ref is not None and row.ref.ready:
             return row
-        job = look(engine, [engine.store.get(job_id)])[0].job
+        job = waiting.look([engine.store.get(job_id)])[0]
         if job.status.terminal or not follow:
             return row if row.ref is not None else None
         time.sleep(WAIT_SECONDS)
@@ -82,10 +83,10 @@ def _started(engine: Engine, job_id: str, number: int, follow: bool) -> AttemptR
 
 def _next_attempt(engine: Engine, job_id: str, number: int, follow: bool) -> int | None:
     """The attempt after `number`; with follow, waited for as long as one can still come."""
-    job = engine.store.get(job_id)
+    job, waiting = engine.store.get(job_id), Waiting(engine)
     while follow and job.attempt == number and not job.status.terminal:
         time.sleep(WAIT_SECONDS)
-        job = look(engine, [engine.store.get(job_id)])[0].job
+        job = waiting.look([engine.store.get(job_id)])[0]
     return number + 1 if job.attempt > number else None
 
 

@@ -113,6 +113,8 @@ def judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observatio
 
 def _judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observation) -> Looked:
     outcome = None
+    if seen.phase is Phase.ABSENT and job.absent_looks and _may_lag(backend, job, seen):
+        return Looked(job)
     if seen.phase is Phase.ABSENT and job.absent_looks + 1 >= LOOKS_BEFORE_GONE:
         outcome = backend.outcome(ref)
     standing = advance(job.standing, seen, outcome)
@@ -131,6 +133,11 @@ def _judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observati
     if after.status.terminal and engine.store.attempt(after.id).plan.get("release_when_over"):
         _let_go(engine, backend, after)
     return Looked(after)
+
+
+def _may_lag(backend: Backend, job: Job, seen: Observation) -> bool:
+    """The last look has not found it either, but that was a moment ago: the same lag may be behind both."""
+    return job.seen_at is not None and seen.seen_at - job.seen_at < timedelta(seconds=backend.capabilities.lag_seconds)
 
 
 def _let_go(engine: Engine, backend: Backend, job: Job) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,31 +17,16 @@ from tao_sdk.backends.contract import Capabilities
 from tao_sdk.engine import hooks, progress
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.look import Looked, look
+from tao_sdk.engine.pace import Pace
 from tao_sdk.engine.resubmit import resubmit
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import JobNotFound, StoreError, TaoError
-from tao_sdk.model.job import Job
+from tao_sdk.model.job import Endpoint, Job
 
 log = logging.getLogger("tao_sdk.watch")
-SLOWEST_SECONDS = 60.0
 LEASE_SECONDS = 60.0
 TURN_SECONDS = 0.2
 LAST_WORK_SECONDS = 5.0
-Endpoint = tuple[str, str]
-
-
-@dataclass
-class Pace:
-    """How often one endpoint is looked at: as often as is polite, and ever less while nothing changes."""
-
-    seconds: float
-    next_look: float = 0.0
-    wait: float = 0.0
-
-    def looked(self, changed: bool) -> None:
-        slowest = min(SLOWEST_SECONDS, 10 * self.seconds)
-        self.wait = self.seconds if changed or not self.wait else min(self.wait * 1.5, slowest)
-        self.next_look = time.monotonic() + self.wait
 
 
 @dataclass
@@ -82,7 +66,7 @@ class Watcher:
 
     def _nothing_is_live(self) -> bool:
         try:
-            return not self.engine.store.live()
+            return not self.engine.store.live_endpoints()
         except StoreError:  # the next turn says so, and goes on
             return False
 
@@ -96,12 +80,9 @@ class Watcher:
 
     def pass_once(self) -> None:
         """Set to work on every endpoint whose turn it is, and on what is due."""
-        groups: dict[Endpoint, list[Job]] = defaultdict(list)
-        for job in self.engine.store.live():
-            groups[job.platform, self.engine.store.attempt(job.id).attempt.endpoint].append(job)
-        for endpoint, jobs in groups.items():
-            if self._is_due(endpoint):
-                self._work("/".join(endpoint), partial(self._attend, endpoint, jobs))
+        for endpoint in self.engine.store.live_endpoints():
+            if endpoint not in self._paces or self._paces[endpoint].is_due():
+                self._work("/".join(endpoint), partial(self._attend, endpoint))
         if self.callbacks.of_job:
             self._work("callbacks", self.fire_callbacks)
 
@@ -128,16 +109,14 @@ class Watcher:
         with self._starting:
             return any(thread.is_alive() for thread in self._busy.values())
 
-    def _is_due(self, endpoint: Endpoint) -> bool:
-        pace = self._paces.get(endpoint)
-        return pace is None or time.monotonic() >= pace.next_look
-
-    def _attend(self, endpoint: Endpoint, jobs: list[Job]) -> None:
-        pace = self._paces.setdefault(endpoint, Pace(self.poll_seconds or Capabilities.poll_seconds))
+    def _attend(self, endpoint: Endpoint) -> None:
+        pace = self._paces.setdefault(endpoint, Pace.of_watcher(self.poll_seconds or Capabilities.poll_seconds))
         changed = False
         try:
-            pace.seconds = self.poll_seconds or self.engine.backend(*endpoint).capabilities.poll_seconds
-            changed = self.engine.keep_watch(lease_of(endpoint), LEASE_SECONDS) and self._look_and_act(jobs)
+            if self.poll_seconds is None:
+                pace.shortest = self.engine.backend(*endpoint).capabilities.poll_seconds
+            if self.engine.keep_watch(lease_of(endpoint), LEASE_SECONDS):
+                changed = self._look_and_act(self.engine.store.live_at(endpoint))
         finally:
             pace.looked(changed)
 

@@ -12,6 +12,8 @@ from tao_sdk.model.plan import Attempt, Ref
 from tao_sdk.model.progress import Progress
 from tao_sdk.model.status import Standing, Status
 
+Endpoint = tuple[str, str]  # a platform, and which of its places: what one look of a backend covers
+
 
 @dataclass(frozen=True)
 class Job:

@@ -13,6 +13,7 @@ from tao_sdk.store.records import JOB_COLUMNS
 
 Parameter = str | int
 NO_LIMIT = -1
+LIVE = tuple(status.value for status in Status if not status.terminal)
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,27 @@ class Wanted:
     before: int | None = None  # a job's number
 
 
+_LIVE_ATTEMPTS = (
+    "FROM jobs JOIN attempts ON attempts.job_id = jobs.id AND attempts.number = jobs.attempt "
+    f"WHERE jobs.status IN ({', '.join('?' * len(LIVE))})"
+)
+
+
 def query(wanted: Wanted) -> Query:
     if wanted.labels or wanted.parent is not None or not (wanted.statuses or wanted.platform):
         return _plain(wanted)
     return _by_status(wanted)
+
+
+def live_at(platform: str, endpoint: str) -> Query:
+    """The jobs that have not ended and whose newest attempt is there."""
+    there = f"SELECT jobs.number {_LIVE_ATTEMPTS} AND attempts.platform = ? AND attempts.endpoint = ?"
+    sql = f"SELECT {JOB_COLUMNS} FROM jobs WHERE number IN ({there}) ORDER BY number DESC"
+    return Query(sql, (*LIVE, platform, endpoint))
+
+
+def live_endpoints() -> Query:
+    return Query(f"SELECT DISTINCT attempts.platform, attempts.endpoint {_LIVE_ATTEMPTS}", LIVE)
 
 
 def _plain(wanted: Wanted) -> Query:

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, NoReturn
 
 from tao_sdk.model.errors import JobNotFound, StoreError, UsageError
-from tao_sdk.model.job import AttemptRow, Event, Job
+from tao_sdk.model.job import AttemptRow, Endpoint, Event, Job
 from tao_sdk.model.plan import Attempt, Ref
 from tao_sdk.model.spec import is_unicode
 from tao_sdk.model.status import TERMINAL, Status
@@ -36,6 +36,7 @@ Jobs = list[Job]  # names of their own: in the class, `list` is the verb
 Attempts = list[AttemptRow]
 Events = list[Event]
 Ids = list[str]
+Endpoints = list[Endpoint]
 
 LIVE = tuple(status for status in Status if status not in TERMINAL)
 NEAR = 200  # of the newest jobs are searched for what a wrong id may have meant
@@ -167,6 +168,16 @@ class Store:
         """The jobs that have not ended, newest first; without those that the published SDK started, and alone can watch."""
         jobs = self._jobs(listing.query(Wanted(LIVE, platform)))
         return [job for job in jobs if "imported_from" not in job.backend_details]
+
+    def live_at(self, endpoint: Endpoint) -> Jobs:
+        """Those of them whose newest attempt is at that endpoint."""
+        return self._jobs(listing.live_at(*endpoint))
+
+    def live_endpoints(self) -> Endpoints:
+        """Where jobs that have not ended are."""
+        query = listing.live_endpoints()
+        with self._db.read() as db:
+            return db.execute(query.sql, query.parameters).fetchall()
 
     def update(self, job: Job, events: Sequence[NewEvent] = ()) -> Job | None:
         """Write what can change of `job`, with `events`. None, and nothing is written, when it was changed meanwhile,
