@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tao_sdk.backends.docker import render, survey
+from tao_sdk.backends.docker import render
 from tao_sdk.backends.docker.address import config, is_local
+from tao_sdk.backends.docker.gpus import visible_gpus
 from tao_sdk.model.credentials import IN_THE_JOB
 from tao_sdk.model.errors import MissingExtra, TaoError
 from tao_sdk.model.finding import Finding, Severity
@@ -51,7 +52,7 @@ def daemon_findings(daemon: Daemon, info: Mapping[str, Any]) -> Iterator[Finding
 
 def gpu_findings(daemon: Daemon, info: Mapping[str, Any]) -> Iterator[Finding]:
     """Without them a job with gpu_count 0 still runs, so their absence is a warning."""
-    gpus = survey.visible_gpus() if is_local(daemon.address) else ()
+    gpus = visible_gpus() if is_local(daemon.address) else {}
     if gpus:
         yield finding(Severity.OK, "docker.gpus", f"nvidia-smi shows {len(gpus)} GPU(s).")
     elif is_local(daemon.address):

@@ -71,6 +71,12 @@ def labels(inspected: Mapping[str, Any]) -> Mapping[str, str]:
     return inspected["Config"].get("Labels") or {}
 
 
+def variable(inspected: Mapping[str, Any], name: str) -> str:
+    """The value of a variable that the container shows; "" where it has none."""
+    shown = dict(line.partition("=")[::2] for line in inspected["Config"].get("Env") or [])
+    return shown.get(name, "")
+
+
 def lasted(state: Mapping[str, Any]) -> timedelta:
     started, ended = moment(state.get("StartedAt")), moment(state.get("FinishedAt"))
     return ended - started if started and ended else timedelta(0)

@@ -296,12 +296,18 @@ def network_findings(plan: Plan, facts: DockerFacts) -> Iterator[Finding]:
 
 
 def gpu_findings(plan: Plan, facts: DockerFacts) -> Iterator[Finding]:
+    """GPUs that are not there stop the job, GPUs that others use do not. Nothing is known where none can be seen."""
     asked: list[dict[str, Any]] = plan.request["container"]["HostConfig"].get("DeviceRequests") or []
-    count = max((len(each.get("DeviceIDs", ())) or each.get("Count", 0) for each in asked), default=0)
-    free = [index for index in facts.gpus if index not in facts.held]
-    if facts.gpus and count > len(free):
-        held = ", ".join(f"GPU {index}: {name}" for index, name in sorted(facts.held.items()))
-        yield warning("gpu.busy", "GPUs that the job may get are in use by other containers.", held, "docker ps")
+    ids = [int(each) for request in asked for each in request.get("DeviceIDs", ())]
+    count = max((request.get("Count", 0) for request in asked), default=0)
+    wanted = list(facts.gpus) if count < 0 else ids or list(facts.gpus[:count])
+    there = ", ".join(map(str, facts.gpus))
+    if facts.gpus and (count > len(facts.gpus) or set(ids) - set(facts.gpus)):
+        what = "The job asks for GPUs that this machine does not have."
+        yield error("gpu.missing", what, f"It has: {there}.", f"Ask for at most --gpus {len(facts.gpus)}.")
+    elif held := [f"GPU {index}: {facts.held[index]}" for index in wanted if index in facts.held]:
+        what = "GPUs that the job will get are in use by other containers."
+        yield warning("gpu.busy", what, ", ".join(held), "docker ps")
 
 
 def error(code: str, what: str, evidence: str, fix: str) -> Finding:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tao_sdk.backends.docker.address import is_local
 from tao_sdk.backends.docker.facts import DockerFacts
+from tao_sdk.backends.docker.gpus import held_gpus, visible_gpus
 from tao_sdk.backends.docker.mounts import read_mounts
 from tao_sdk.backends.docker.options import PULL, DockerOptions
 from tao_sdk.model.errors import SpecError
@@ -18,15 +17,13 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.transports.dockerd import Daemon, DaemonError
 
-NVIDIA_SMI = ["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"]
-
 
 def survey(daemon: Daemon, settings: Settings, spec: JobSpec, options: DockerOptions) -> DockerFacts:
     local = is_local(daemon.address)
     cwd, home = str(Path.cwd()), str(settings.home)
     ssh = settings.get("HOST_SSH_PATH") or f"{home}/.ssh"
     paths = [each.source for each in read_mounts(spec.mounts, cwd, home) if not each.volume]
-    gpus = visible_gpus() if local and spec.gpu_count else ()
+    gpus = visible_gpus() if local and (spec.gpu_count or options.gpu_ids) else {}
     return DockerFacts(
         local=local,
         cwd=cwd,
@@ -41,8 +38,8 @@ def survey(daemon: Daemon, settings: Settings, spec: JobSpec, options: DockerOpt
         auto_remove=(settings.get("DOCKER_AUTO_REMOVE") or "").lower() in ("1", "true", "yes"),
         ssh_path=ssh,
         missing=missing([*paths, *([ssh] if options.ssh_key else [])]) if local else {},
-        gpus=gpus,
-        held=held_gpus(daemon) if gpus else {},
+        gpus=tuple(gpus),
+        held=held_gpus(daemon, gpus) if gpus else {},
     )
 
 
@@ -75,24 +72,3 @@ def missing(paths: list[str]) -> dict[str, str]:
         except OSError:
             continue
     return found
-
-
-def visible_gpus() -> tuple[int, ...]:
-    if shutil.which("nvidia-smi") is None:
-        return ()
-    try:
-        seen = subprocess.run(NVIDIA_SMI, capture_output=True, text=True, timeout=10, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return ()
-    return tuple(int(line) for line in seen.stdout.split() if line.isdigit()) if seen.returncode == 0 else ()
-
-
-def held_gpus(daemon: Daemon) -> dict[int, str]:
-    """GPU -> the name of the running container of ours that has it."""
-    running = daemon.ask("GET", "/containers/json", filters={"label": ["tao-sdk-gpus"]})
-    return {
-        int(index): each["Names"][0].lstrip("/")
-        for each in running
-        for index in each["Labels"]["tao-sdk-gpus"].split(",")
-        if index.isdigit()
-    }

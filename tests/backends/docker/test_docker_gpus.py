@@ -1,0 +1,181 @@
+"""Which GPUs a container gets, as the daemon itself has it.
+
+There is no GPU here. The daemon is a real one that believes in the GPU runtime, because a program of its hook's name is
+there; nvidia-smi is a program that shows three GPUs.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import dockerd_here
+import pytest
+from dockerd_here import BUSYBOX, Daemon
+
+from tao_sdk.client import Client
+from tao_sdk.model.errors import Refused
+from tao_sdk.model.finding import Finding
+from tao_sdk.model.job import Job
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec
+
+UUIDS = ["GPU-0a", "GPU-1b", "GPU-2c"]
+
+
+def program(path: Path, text: str) -> None:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("programs")
+    program(folder / "nvidia-container-runtime-hook", "exit 0")
+    program(folder / "nvidia-smi", "; ".join(f"echo {index}, {uuid}" for index, uuid in enumerate(UUIDS)))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory, programs: Path) -> Iterator[Daemon]:
+    """A second daemon, which has the GPU runtime."""
+    dockerd_here.daemon()
+    folder = tmp_path_factory.mktemp("gpus")
+    there = Daemon(folder / "data", folder, "--bridge=none", "--add-runtime", f"nvidia={shutil.which('runc')}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+        there.start()
+    try:
+        there.docker("import", str(dockerd_here.busybox_root()), BUSYBOX)
+        yield there
+    finally:
+        dockerd_here.clear(there)
+        there.stop()
+        there.leave_no_mounts()
+
+
+@pytest.fixture
+def client(
+    there: Daemon, surroundings: dict[str, str], programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Client]:
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    environ = {**surroundings, "DOCKER_HOST": there.host, "DOCKER_NETWORK": "none", "PATH": os.environ["PATH"]}
+    with Client(settings=Settings(environ)) as client:
+        yield client
+    dockerd_here.clear(there)
+
+
+def submit(client: Client, gpu_count: int = 1, **options: Any) -> tuple[Job, list[Finding]]:
+    spec = JobSpec(image=BUSYBOX, command="echo $NVIDIA_VISIBLE_DEVICES; sleep 60", gpu_count=gpu_count)
+    submission = client.submit(spec, "docker", options)
+    dockerd_here.until(lambda: client.get_job_logs(submission.job.id) != "", 20)
+    return submission.job, list(submission.findings)
+
+
+def asked(there: Daemon, job: Job) -> list[dict[str, Any]]:
+    return there.inspect(f"tao-job-{job.id}")["HostConfig"]["DeviceRequests"] or []
+
+
+def inside(client: Client, job: Job) -> str:
+    return client.get_job_logs(job.id).strip()
+
+
+def test_no_gpu_is_none(client: Client, there: Daemon) -> None:
+    job, _ = submit(client, 0)
+    assert (asked(there, job), inside(client, job)) == ([], "void")
+
+
+def test_all_is_all(client: Client, there: Daemon) -> None:
+    job, _ = submit(client, -1)
+    assert (asked(there, job)[0]["Count"], inside(client, job)) == (-1, "all")
+
+
+def test_jobs_get_gpus_of_their_own_by_id(client: Client, there: Daemon) -> None:
+    first, second = submit(client, 1)[0], submit(client, 2)[0]
+    assert [asked(there, job)[0]["DeviceIDs"] for job in (first, second)] == [["0"], ["1", "2"]]
+    assert [inside(client, job) for job in (first, second)] == ["0", "1,2"]
+    assert there.inspect(f"tao-job-{second.id}")["Config"]["Labels"]["tao-sdk-gpus"] == "1,2"
+    third, findings = submit(client, 1)
+    assert [(found.code, found.severity.value) for found in findings] == [("gpu.busy", "warning")]
+    assert f"tao-job-{first.id}" in findings[0].evidence
+    assert inside(client, third) == "0"
+
+
+@pytest.mark.parametrize(
+    ("how", "held"),
+    [
+        (["--gpus", "device=1"], [1]),
+        (["--gpus", '"device=0,GPU-2c"'], [0, 2]),
+        (["--gpus", "2"], [0, 1]),
+        (["--gpus", "all"], [0, 1, 2]),
+        (["--runtime", "nvidia", "-e", "NVIDIA_VISIBLE_DEVICES=GPU-1b"], [1]),
+        (["--runtime", "nvidia", "-e", "NVIDIA_VISIBLE_DEVICES=void"], []),
+        ([], []),
+    ],
+)
+def test_the_gpus_of_a_strangers_container_are_known(
+    client: Client, there: Daemon, how: list[str], held: list[int]
+) -> None:
+    there.docker("run", "-d", "--network=none", "--name", "strangers", *how, BUSYBOX, "sleep", "60")
+    planned = client.plan(JobSpec(image=BUSYBOX, command="true", gpu_count=3), "docker")
+    busy = [found.evidence for found in planned.findings if found.code == "gpu.busy"]
+    assert busy == ([", ".join(f"GPU {index}: strangers" for index in held)] if held else [])
+    free = [index for index in range(3) if index not in held]
+    one = client.plan(JobSpec(image=BUSYBOX, command="true", gpu_count=1), "docker").plan
+    request = one.request["container"]["HostConfig"]["DeviceRequests"][0]
+    assert request.get("DeviceIDs", ["?"]) == ([str(free[0])] if free else ["?"])
+
+
+def test_gpus_that_were_named_are_taken_although_others_use_them(client: Client, there: Daemon) -> None:
+    there.docker("run", "-d", "--network=none", "--name", "strangers", "--gpus", "device=2", BUSYBOX, "sleep", "60")
+    job, findings = submit(client, 2, gpu_ids=(0, 2))
+    assert asked(there, job)[0]["DeviceIDs"] == ["0", "2"]
+    assert [found.evidence for found in findings] == ["GPU 2: strangers"]
+
+
+@pytest.mark.parametrize("wrong", [{"gpu_count": 4}, {"gpu_ids": (0, 7)}])
+def test_gpus_that_are_not_there_are_refused(client: Client, wrong: dict[str, Any]) -> None:
+    with pytest.raises(Refused, match="GPUs that this machine does not have"):
+        submit(client, **wrong)
+
+
+def test_on_a_tegra_board_the_nvidia_runtime_and_its_variables_are_used(client: Client, there: Daemon) -> None:
+    spec = JobSpec(image=BUSYBOX, command="env | grep NVIDIA_ | sort", gpu_count=1)
+    backend = client.engine.backend("docker")
+    planned = client.plan(spec, "docker")
+    facts = backend.survey(spec, backend.Options())
+    tegra = replace(facts, info={**facts.info, "KernelVersion": "5.15.148-tegra"})
+    plan = backend.plan(spec, backend.Options(), tegra, planned.plan.attempt)
+    backend.submit(plan, {})
+    container = f"tao-job-{plan.attempt.job_id}"
+    seen = there.inspect(container)
+    assert (seen["HostConfig"]["Runtime"], seen["HostConfig"]["DeviceRequests"]) == ("nvidia", None)
+    dockerd_here.until(lambda: not there.inspect(container)["State"]["Running"], 20)
+    said = there.docker("logs", container).stdout.split()
+    assert said == ["NVIDIA_DRIVER_CAPABILITIES=all", "NVIDIA_VISIBLE_DEVICES=all"]
+
+
+def test_ssh_keys_go_only_to_a_job_that_asks_and_cannot_be_changed(
+    client: Client, there: Daemon, surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    (keys / "id").write_text("not a key\n")
+    spec = JobSpec(image=BUSYBOX, command="cat /root/.ssh/id; touch /root/.ssh/new || echo kept", gpu_count=0)
+    environ = {**surroundings, "DOCKER_HOST": there.host, "DOCKER_NETWORK": "none", "HOST_SSH_PATH": str(keys)}
+    with Client(settings=Settings(environ)) as client:
+        jobs = [client.submit(spec, "docker", {"ssh_key": asked}).job for asked in (True, False)]
+        client.wait_all([job.id for job in jobs], timeout=60)
+        first, second = (client.get_job_logs(job.id) for job in jobs)
+    assert (first.startswith("not a key"), "kept" in first, "not a key" in second) == (True, True, False)
+    assert list(keys.iterdir()) == [keys / "id"]
+
+
+def test_the_options_reach_the_container(client: Client, there: Daemon) -> None:
+    job, _ = submit(client, 0, user="1234:4321", network="host", pull="never")
+    seen = there.inspect(f"tao-job-{job.id}")
+    assert (seen["Config"]["User"], seen["HostConfig"]["NetworkMode"]) == ("1234:4321", "host")
