@@ -160,7 +160,7 @@ def test_on_a_tegra_board_the_nvidia_runtime_and_its_variables_are_used(client: 
 
 
 def test_ssh_keys_go_only_to_a_job_that_asks_and_cannot_be_changed(
-    client: Client, there: Daemon, surroundings: dict[str, str], tmp_path: Path
+    there: Daemon, surroundings: dict[str, str], tmp_path: Path
 ) -> None:
     keys = tmp_path / "keys"
     keys.mkdir()

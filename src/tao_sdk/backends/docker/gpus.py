@@ -48,10 +48,13 @@ def asked_for(daemon: Daemon, container: str) -> list[str]:
 
 def named(inspected: Mapping[str, Any]) -> Iterator[str]:
     """A count means the first ones: so Docker has it. The nvidia runtime reads a variable."""
-    for request in inspected["HostConfig"].get("DeviceRequests") or []:
-        if any("gpu" in kinds for kinds in request.get("Capabilities") or []):
-            count = request.get("Count") or 0
-            yield from request.get("DeviceIDs") or (["all"] if count < 0 else map(str, range(count)))
+    requests: list[dict[str, Any]] = inspected["HostConfig"].get("DeviceRequests") or []
+    for request in requests:
+        kinds: list[list[str]] = request.get("Capabilities") or []
+        if any("gpu" in each for each in kinds):
+            ids: list[str] = request.get("DeviceIDs") or []
+            count: int = request.get("Count") or 0
+            yield from ids or (["all"] if count < 0 else map(str, range(count)))
     if inspected["HostConfig"].get("Runtime") == "nvidia":
         yield from parse.variable(inspected, "NVIDIA_VISIBLE_DEVICES").split(",")
 

@@ -73,8 +73,8 @@ def labels(inspected: Mapping[str, Any]) -> Mapping[str, str]:
 
 def variable(inspected: Mapping[str, Any], name: str) -> str:
     """The value of a variable that the container shows; "" where it has none."""
-    shown = dict(line.partition("=")[::2] for line in inspected["Config"].get("Env") or [])
-    return shown.get(name, "")
+    shown: list[str] = inspected["Config"].get("Env") or []
+    return next((line.partition("=")[2] for line in shown if line.startswith(f"{name}=")), "")
 
 
 def lasted(state: Mapping[str, Any]) -> timedelta:
