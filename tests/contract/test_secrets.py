@@ -103,6 +103,16 @@ def test_an_error_that_quotes_a_value_does_not_show_the_secret_in_it(place: Plac
     assert "plain-secret-value" not in str(refused.value) + repr(refused.value) + str(refused.value.to_json())
 
 
+def test_why_a_job_failed_does_not_show_the_secret_that_it_printed(client: Client, place: Place) -> None:
+    spec = JobSpec(command="echo the key is $MY_KEY; exit 1", gpu_count=0, env_vars={"MY_KEY": VALUE})
+    job = client.submit(spec, place.platform).job
+    client.wait(job.id, timeout=60)
+    why = client.diagnose(job.id)
+    assert why is not None
+    assert "the key is ***" in why.evidence
+    assert not [path for path in files_with(place.state, VALUE) if path.name.startswith("jobs.db")]
+
+
 def test_the_callers_own_secrets_do_not_enter_the_job(place: Place, tmp_path: Path) -> None:
     with place.client(MY_PASSWORD=VALUE, MONGOSECRET=VALUE, PLAIN="visible") as client:
         seen = tmp_path / "env"

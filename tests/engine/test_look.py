@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,6 +12,7 @@ import pytest
 
 from tao_sdk.client import Client
 from tao_sdk.engine import cancel
+from tao_sdk.engine.look import look
 from tao_sdk.model.errors import Unreachable, WaitTimeout
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.observation import Observation, Phase
@@ -150,3 +152,28 @@ def test_a_job_that_stays_away_for_longer_than_its_list_lags_is_gone(client: Cli
     gone = until(client, job, "removed outside")
     assert gone.status is Status.ERROR
     assert costly.looks
+
+
+def test_why_a_job_failed_is_still_told_when_nothing_of_it_is_left(client: Client) -> None:
+    job = run(client, "echo RuntimeError: CUDA error: out of memory; exit 1")
+    client.wait(job, timeout=30)
+    before = client.diagnose(job)
+    shutil.rmtree(client.store.attempt(job).ref.details["job_dir"])  # pyright: ignore
+    assert before is not None
+    assert before.rule != "nothing_known"
+    assert client.diagnose(job) == before
+
+
+def test_a_retry_comes_due_however_short_its_watchers_live(client: Client) -> None:
+    job = run(client, SUPERVISOR_DIES, retries=1)
+    until(client, job, "waits for a watcher")
+    due = {one.retry_at for _ in range(3) for one in look(client.engine, [client.store.get(job)])}
+    assert len(due) == 1
+    assert due != {None}
+
+
+def test_a_job_that_waits_for_its_retry_is_explained_once(client: Client) -> None:
+    job = run(client, SUPERVISOR_DIES, retries=1)
+    until(client, job, "waits for a watcher")
+    Changed(client, job, "evidence", pytest.fail)
+    assert "waits for a watcher" in client.list_jobs()[0].message

@@ -32,10 +32,26 @@ def diagnose(engine: Engine, job: Job) -> Diagnosis | None:
     """Why the job waits or failed, and what to do; None for a job that is well."""
     if job.status in WELL:
         return None
-    found = explain(engine, job)
-    if WAITS_FOR_WATCHER in job.message:
+    found = told_at_the_end(engine, job) or explain(engine, job)
+    if waits_for_watcher(job):
         return replace(found, suggestion=f"The next attempt is started by a watcher: tao watch. {found.suggestion}")
     return found
+
+
+def waits_for_watcher(job: Job) -> bool:
+    """Its newest attempt has failed, and another is to follow."""
+    return job.status is Status.PENDING and WAITS_FOR_WATCHER in job.message
+
+
+def stored(found: Diagnosis, attempt: int) -> dict[str, Any]:
+    """The data of the event that keeps a diagnosis: what it was made from may be gone by the time somebody asks."""
+    return {**found.to_json(), "attempt": attempt}
+
+
+def told_at_the_end(engine: Engine, job: Job) -> Diagnosis | None:
+    """What was found when it failed."""
+    event = engine.store.last_event(job.id, "diagnosis") if job.status is Status.ERROR else None
+    return Diagnosis.from_json(event.data) if event and event.data["attempt"] == job.attempt else None
 
 
 def explain(engine: Engine, job: Job) -> Diagnosis:

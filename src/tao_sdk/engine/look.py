@@ -17,6 +17,7 @@ from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.retry import RetryPolicy, wait_before
 from tao_sdk.engine.submit import settle
+from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.errors import JobNotFound, Refused, TaoError, Unreachable
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.observation import Observation, Phase
@@ -113,23 +114,25 @@ def judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observatio
 
 def _judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observation) -> Looked:
     outcome = None
+    if seen.phase.ended and diagnose.waits_for_watcher(job):
+        return Looked(job, _retry_at(job, seen))
     if seen.phase is Phase.ABSENT and job.absent_looks and _may_lag(backend, job, seen):
         return Looked(job)
     if seen.phase is Phase.ABSENT and job.absent_looks + 1 >= LOOKS_BEFORE_GONE:
         outcome = backend.outcome(ref)
     standing = advance(job.standing, seen, outcome)
-    if standing.status is Status.ERROR and _again(engine, backend, job):
+    why = _why(engine, backend, job, standing) if standing.status is Status.ERROR else None
+    if policy_of(backend, job).again(job.attempt, why, job.cancel_asked):
         waits = f"attempt {job.attempt + 1} {diagnose.WAITS_FOR_WATCHER}: tao watch"
-        standing = replace(standing, status=Status.PENDING, message=waits)
-        pause = timedelta(seconds=wait_before(job.attempt + 1))
-        return Looked(_write(engine, job, seen, standing), (seen.ended_at or seen.seen_at) + pause)
+        written = _write(engine, job, seen, replace(standing, status=Status.PENDING, message=waits))
+        return Looked(written, _retry_at(written, seen))
     if standing.status.terminal:
         most = math.inf if hooks.wants_epochs(job) else progress.MOST_AT_ONCE
         scanned = progress.scan(engine, job, most)  # before the end is told, so that its epochs are told first
         if (scanned.standing, scanned.attempt) != (job.standing, job.attempt):
             return Looked(scanned)
         job = scanned
-    after = _write(engine, job, seen, standing)
+    after = _write(engine, job, seen, standing, why)
     if after.status.terminal and engine.store.attempt(after.id).plan.get("release_when_over"):
         _let_go(engine, backend, after)
     return Looked(after)
@@ -156,14 +159,23 @@ def policy_of(backend: Backend, job: Job) -> RetryPolicy:
     return RetryPolicy(backend.capabilities.retries if asked is None else int(asked))
 
 
-def _again(engine: Engine, backend: Backend, job: Job) -> bool:
-    policy = policy_of(backend, job)
-    if policy.budget < job.attempt:
-        return False
-    return policy.again(job.attempt, diagnose.explain(engine, job), job.cancel_asked)
+def _why(engine: Engine, backend: Backend, job: Job, standing: Standing) -> Diagnosis | None:
+    """Why it failed, while that can still be seen; None when it cannot, and nothing hangs on it."""
+    failed = replace(job, status=standing.status, message=standing.message, exit_code=standing.exit_code)
+    try:
+        return diagnose.explain(engine, failed)
+    except Unreachable:
+        if policy_of(backend, job).budget >= job.attempt:
+            raise
+        return None
 
 
-def _write(engine: Engine, job: Job, seen: Observation, standing: Standing) -> Job:
+def _retry_at(job: Job, seen: Observation) -> datetime:
+    """When the next attempt is due: counted from the end of this one, or from the look that first saw it ended."""
+    return (seen.ended_at or job.seen_at or seen.seen_at) + timedelta(seconds=wait_before(job.attempt + 1))
+
+
+def _write(engine: Engine, job: Job, seen: Observation, standing: Standing, why: Diagnosis | None = None) -> Job:
     """Store what follows; when someone else was first, theirs stands and the next look goes on from there."""
     after = _after(job, seen, standing)
     if standing == job.standing and not _worth_writing(job, seen):
@@ -171,6 +183,7 @@ def _write(engine: Engine, job: Job, seen: Observation, standing: Standing) -> J
     events: list[NewEvent] = []
     if standing.status is not job.status:
         events.append(NewEvent(job.id, "status", standing.status, seen.raw, {"message": standing.message}))
+        events.extend([NewEvent(job.id, "diagnosis", data=diagnose.stored(why, job.attempt))] if why else [])
         events.extend(hooks.due(after))
     written = engine.store.update(after, events)
     if written is None:

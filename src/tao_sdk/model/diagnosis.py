@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any
 
@@ -61,3 +62,11 @@ class Diagnosis:
                 {"node_event_name": event.node_event_name, "message": event.message} for event in self.events
             ],
         }
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Diagnosis:
+        """What to_json wrote; names that this version does not know are left out."""
+        events = tuple(NodeEvent(**event) for event in stored["job_failure_by_node_event"])
+        known: dict[str, Any] = {one.name: stored[one.name] for one in fields(cls) if one.name in stored}
+        known.update(err_class=ErrClass(stored["err_class"]), events=events)
+        return cls(**known)

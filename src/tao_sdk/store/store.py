@@ -306,6 +306,13 @@ class Store:
             rows = db.execute(sql, (*values, since, -1 if limit is None else max(0, limit))).fetchall()
         return [records.event_of(row) for row in rows]
 
+    def last_event(self, job_id: str, kind: str) -> Event | None:
+        """The newest of its events of that kind."""
+        sql = f"SELECT {EVENT_COLUMNS} FROM events WHERE job_id = ? AND kind = ? ORDER BY seq DESC LIMIT 1"
+        with self._db.read() as db:
+            row = db.execute(sql, (job_id, kind)).fetchone()
+        return records.event_of(row) if row else None
+
     def jobs_with_undelivered(self, due: str, done: str) -> Ids:
         """The jobs that have an event of kind `due` without one of kind `done` whose data names it under `of`."""
         of_kind = "SELECT seq, job_id, data FROM events WHERE kind >= 'hook' AND kind < 'hool' AND kind = ?"
