@@ -134,3 +134,17 @@ def test_looking_loads_neither_yaml_nor_rich(ended: Ended) -> None:
         [sys.executable, "-c", script], cwd=ended.tao.home, env=ended.tao.env, capture_output=True, text=True
     )
     assert json.loads(done.stderr) == []
+
+
+def test_a_name_that_several_jobs_have_means_the_newest_to_what_looks_and_is_asked_back_by_what_acts(tao: Tao) -> None:
+    first, second = (tao.run_detached(f"echo {word}", "--name", "twin") for word in ("one", "two"))
+    tao("wait", first, second)
+    ran = tao("logs", "twin")
+    assert (ran.code, ran.out) == (0, "two\n")
+    assert f"{second}, the newest of 2 jobs named twin." in ran.err
+    for verb in ("status", "why", "results", "wait", "events"):
+        assert tao(verb, "twin").code == 0
+    for verb in ("cancel", "rm"):
+        refused = tao(verb, "twin")
+        assert refused.code == 2
+        assert first in refused.err

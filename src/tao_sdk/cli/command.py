@@ -119,6 +119,15 @@ job_argument = click.argument("job", type=JobId())
 jobs_argument = click.argument("jobs", nargs=-1, required=True, type=JobId(), metavar="JOB...")
 
 
+def newest(client: Client, out: Output, job: str) -> str:
+    """What a verb that only looks takes a name for that several jobs have: the newest of them, and it says so."""
+    named = client.store.named(job)
+    if len(named) < 2:
+        return job
+    out.note(f"{named[0]}, the newest of {len(named)} jobs named {job}.")
+    return named[0]
+
+
 def one_or_list(values: list[Any], asked: int) -> Any:
     """What --json prints: the object when one was asked for, else the list."""
     return values[0] if asked == 1 and len(values) == 1 else values

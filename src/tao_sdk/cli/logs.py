@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tao_sdk.cli.command import command, job_argument
+from tao_sdk.cli.command import command, job_argument, newest
 from tao_sdk.cli.failure import Detached
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def logs(
 
     With --json a line is printed for each piece of the log: {"job": ..., "text": ...}.
     """
-    found = client.get_job(job, look=False)
+    found = client.get_job(newest(client, out, job), look=False)
     chunks = client.follow_logs(found.id, tail=tail, follow=follow, events=events, stream=stream or "", rank=rank)
     try:
         pieces(out, found.id, chunks) if out.json else raw(out, chunks)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tao_sdk.cli import exit_codes, show
-from tao_sdk.cli.command import JobId, command, job_argument, jobs_argument, one_or_list, platform_option
+from tao_sdk.cli.command import JobId, command, job_argument, jobs_argument, newest, one_or_list, platform_option
 from tao_sdk.cli.failure import Detached
 from tao_sdk.cli.flags import pairs
 from tao_sdk.model.clock import utc_now
@@ -73,7 +73,7 @@ def ls(
 def status(client: Client, out: Output, jobs: tuple[str, ...]) -> int:
     """Show how jobs stand, as seen now. The exit code is 4 when a live job could not be looked at."""
     began = utc_now()
-    found = [client.get_job(job) for job in jobs]
+    found = [client.get_job(newest(client, out, job)) for job in jobs]
     out.object(one_or_list([job.to_json() for job in found], len(jobs)))
     for job in found:
         out.lines(show.details(job, out))
@@ -89,7 +89,7 @@ def status(client: Client, out: Output, jobs: tuple[str, ...]) -> int:
 @click.option("--follow", "-f", is_flag=True, help="Go on with what happens from now on; of a job, until it has ended.")
 def events(client: Client, out: Output, job: str | None, since: int, follow: bool) -> None:
     """Show everything that happened to a job, or to all, in order. Each event has a number that --since takes."""
-    happened = client.events(job, since, follow)
+    happened = client.events(newest(client, out, job) if job else None, since, follow)
     if not follow:
         listed = list(happened)
         out.object([event.to_json() for event in listed])
@@ -109,7 +109,7 @@ def events(client: Client, out: Output, job: str | None, since: int, follow: boo
 @job_argument
 def why(client: Client, out: Output, job: str) -> None:
     """Say why a job waits or failed: the cause, what was seen, what to do."""
-    found = client.get_job(job)
+    found = client.get_job(newest(client, out, job))
     diagnosis = client.diagnose(found.id)
     out.object(
         {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tao_sdk.cli import show
-from tao_sdk.cli.command import command, job_argument, platform_option
+from tao_sdk.cli.command import command, job_argument, newest, platform_option
 from tao_sdk.model.clock import to_iso
 from tao_sdk.model.units import format_size
 
@@ -34,7 +34,7 @@ def results(client: Client, out: Output, job: str, fetch: Path | None) -> None:
 
     A file that was copied before and has not changed is not copied again.
     """
-    found = client.get_job(job)
+    found = client.get_job(newest(client, out, job))
     left = client.results(found.id)
     copied = fetched(client, out, found.id, left, fetch) if fetch is not None else None
     out.object(results_json(found.id, left, copied))

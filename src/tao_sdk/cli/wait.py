@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tao_sdk.cli import exit_codes, show
-from tao_sdk.cli.command import Duration, command, jobs_argument, one_or_list
+from tao_sdk.cli.command import Duration, command, jobs_argument, newest, one_or_list
 from tao_sdk.cli.failure import Detached
 from tao_sdk.model.clock import utc_now
 
@@ -36,7 +36,7 @@ def wait(client: Client, out: Output, jobs: tuple[str, ...], timeout: timedelta 
     def changed(job: Job) -> None:
         out.note(standing(job, out))
 
-    ids = [client.get_job(job).id for job in jobs]
+    ids = [client.get_job(newest(client, out, job)).id for job in jobs]
     try:
         ended = client.wait_all(ids, timeout.total_seconds() if timeout is not None else None, on_change=changed)
     except KeyboardInterrupt:

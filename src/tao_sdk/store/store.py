@@ -150,6 +150,15 @@ class Store:
             raise UsageError(f"{text!r} can mean several jobs.", "", f"Say which: {shown}")
         return meant[0]
 
+    def named(self, text: str) -> Ids:
+        """The jobs of that name, the newest first; the one whose id it is, if it is one's."""
+        if not is_unicode(text):
+            return []
+        with self._db.read() as db:
+            return _ids(db, "SELECT id FROM jobs WHERE id = ?", text) or _ids(
+                db, "SELECT id FROM jobs WHERE name = ? ORDER BY number DESC", text
+            )
+
     def list(
         self,
         *,
