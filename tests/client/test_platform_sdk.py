@@ -150,3 +150,16 @@ def test_gc_removes_a_secret_that_a_killed_client_left(sdk: LocalSDK) -> None:
     os.utime(left, (0, 0))
     sdk.gc(older_than=timedelta(days=9))
     assert not left.exists()
+
+
+def test_a_job_can_be_given_as_its_fields_by_name(sdk: LocalSDK) -> None:
+    job = sdk.submit({"command": "echo by name", "gpu_count": 0}, "local").job
+    sdk.wait(job.id, timeout=30)
+    assert sdk.get_job_logs(job.id) == "by name\n"
+    with pytest.raises(SpecError, match="Did you mean command"):
+        sdk.plan({"comand": "true"}, "local")
+
+
+def test_an_age_that_is_no_time_is_one_clear_error(sdk: LocalSDK) -> None:
+    with pytest.raises(UsageError, match="timedelta"):
+        sdk.gc(older_than=3)  # pyright: ignore[reportArgumentType]

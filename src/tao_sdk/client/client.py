@@ -28,7 +28,7 @@ from tao_sdk.model.errors import PathNotFound, UsageError, WaitTimeout
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job, JobStatus
 from tao_sdk.model.settings import Settings
-from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.spec import JobSpec, read_spec
 from tao_sdk.model.status import Status
 from tao_sdk.store import Store, open_engine_store
 
@@ -93,9 +93,18 @@ class Client:
     # Submitting
 
     def submit(
-        self, spec: JobSpec, platform: str, options: Mapping[str, Any] | None = None, *, parent: str | None = None
+        self,
+        spec: JobSpec | Mapping[str, Any],
+        platform: str,
+        options: Mapping[str, Any] | None = None,
+        *,
+        parent: str | None = None,
     ) -> submit.Submission:
-        """Hand a job over. Raises SpecError, Refused, CredentialError, Unreachable: then nothing was started."""
+        """Hand a job over, given as a JobSpec or as its fields by name, as a job file has them.
+
+        Raises SpecError, Refused, CredentialError, Unreachable: then nothing was started.
+        """
+        spec = spec if isinstance(spec, JobSpec) else read_spec(spec)
         callables, stored = hooks.split(spec.hooks)
         request = prepare.Request(replace(spec, hooks=stored), platform, dict(options or {}), parent)
         submission = submit.submit(self.engine, request)
@@ -105,8 +114,11 @@ class Client:
             self._start_watching()
         return submission
 
-    def plan(self, spec: JobSpec, platform: str, options: Mapping[str, Any] | None = None) -> prepare.Planned:
+    def plan(
+        self, spec: JobSpec | Mapping[str, Any], platform: str, options: Mapping[str, Any] | None = None
+    ) -> prepare.Planned:
         """What `submit` would send, and what the checks say to it. Nothing is sent and nothing is stored."""
+        spec = spec if isinstance(spec, JobSpec) else read_spec(spec)
         return prepare.prepare(self.engine, prepare.Request(spec, platform, dict(options or {})))
 
     def options_class(self, platform: str) -> type[Any]:
@@ -261,6 +273,8 @@ class Client:
 
         Rows and results stay.
         """
+        if not isinstance(older_than, timedelta):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError(f"older_than is {older_than!r}.", "It is a timedelta.", "Three days: timedelta(days=3)")
         old = [
             job for job in self.store.list() if job.status.terminal and job.ended and utc_now() - job.ended > older_than
         ]
