@@ -5,12 +5,16 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tao_sdk.backends.contract import Backend, LogChunk, LogRequest
 from tao_sdk.client import Client
 from tao_sdk.engine.diagnose import explain
 from tao_sdk.engine.drain import drain
+from tao_sdk.model.errors import PathNotFound
+from tao_sdk.model.plan import Ref
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 
@@ -66,3 +70,30 @@ def test_a_diagnosis_shows_the_start_and_the_end_of_a_line_as_long_as_the_log(cl
     assert found.evidence.endswith("x end")
     assert len(found.evidence) < 2000
     assert most < 8_000_000
+
+
+def test_a_follower_whose_log_is_let_go_under_it_gets_the_rest_from_the_kept_copy(client: Client) -> None:
+    log = b"".join(b"%d\n" % n for n in range(300_000))
+    job = client.submit(JobSpec(command="seq 0 299999", gpu_count=0), "local").job
+    client.wait(job.id, timeout=30)
+    drain(client.engine, job, client.store.attempt(job.id))
+    backend, ref = client.engine.backend_of(job), client.engine.ref_of(job)
+    read = backend.logs(ref, LogRequest(cursor=""))  # pyright: ignore[reportArgumentType]
+    start = next(read)
+    assert 0 < len(start.data) < len(log)
+    client.engine._backends[job.platform, backend.endpoint] = Forgets(backend, start)  # pyright: ignore
+    assert b"".join(client.follow_logs(job.id)) == log
+
+
+class Forgets:
+    """The real backend, which loses its log after the first piece was read."""
+
+    def __init__(self, backend: Backend, start: LogChunk) -> None:
+        self._backend, self._start = backend, start
+
+    def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
+        yield self._start
+        raise PathNotFound("The log is gone.")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)

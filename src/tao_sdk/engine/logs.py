@@ -93,17 +93,21 @@ def _next_attempt(engine: Engine, job_id: str, number: int, follow: bool) -> int
 def of_attempt(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator[LogChunk]:
     """One attempt's log: from the backend, from where it was left when it could not be reached, else from our copy."""
     assert row.ref is not None
-    wait = WAIT_SECONDS
+    wait, given = WAIT_SECONDS, 0
+    as_copied = request == replace(LogRequest(), follow=request.follow)
     while True:
         try:
             backend = engine.backend(row.attempt.platform, row.attempt.endpoint)
             for chunk in backend.logs(row.ref, request):
                 request = replace(request, cursor=chunk.cursor, tail=None)
-                wait = WAIT_SECONDS
+                wait, given = WAIT_SECONDS, given + len(chunk.data)
                 yield chunk
             return
         except PathNotFound:
-            yield from _copy(engine, row, request)
+            if as_copied:
+                yield from _rest_of_copy(engine, row, given)
+            else:
+                yield from _copy(engine, row, request)
             return
         except Unreachable:
             if not request.follow:
@@ -118,8 +122,12 @@ def _copy(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator[LogC
     if request.cursor:
         return
     size = engine.log_copies.size(row.attempt)
-    offset = 0 if request.tail is None else _tail_offset(engine, row, size, request.tail)
-    while offset < size:
+    yield from _rest_of_copy(engine, row, 0 if request.tail is None else _tail_offset(engine, row, size, request.tail))
+
+
+def _rest_of_copy(engine: Engine, row: AttemptRow, offset: int) -> Iterator[LogChunk]:
+    """What is kept from `offset` on."""
+    while offset < engine.log_copies.size(row.attempt):
         data = engine.log_copies.read(row.attempt, offset, MiB)
         if not data:
             return
