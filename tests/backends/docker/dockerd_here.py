@@ -19,7 +19,8 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,7 @@ class Daemon:
             "dockerd", "--data-root", str(self.data), "--exec-root", str(self.folder / "exec"),
             "--pidfile", str(self.pid_file), "--host", self.host, "--live-restore", *self.flags,
         ]  # fmt: skip
+        forget_dead(self.folder / "exec/containerd/containerd.pid")
         with (self.folder / "dockerd.log").open("ab") as log:
             self.process = subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
         until(self.answers, START_SECONDS, lambda: (self.folder / "dockerd.log").read_text()[-2000:])
@@ -105,6 +107,32 @@ class Daemon:
 
     def inspect(self, name: str) -> dict[str, Any]:
         return json.loads(self.docker("inspect", name).stdout)[0]
+
+
+def forget_dead(pid_file: Path) -> None:
+    """A containerd that ended with its dockerd may stay a zombie where nobody reaps, and dockerd would wait for it."""
+    if pid_file.exists():
+        stat = Path("/proc", pid_file.read_text().strip(), "stat")
+        if not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z":
+            pid_file.unlink()
+
+
+@contextmanager
+def apart(data: Path, *flags: str) -> Generator[Daemon]:
+    """A daemon beside the session's, with nothing but busybox and without a bridge, for what would disturb the others."""
+    daemon()
+    there = Daemon(data, Path(tempfile.mkdtemp(prefix="taod-")), "--bridge=none", *flags)  # a socket's path is short
+    there.start()
+    try:
+        there.docker("import", str(busybox_root()), BUSYBOX)
+        yield there
+    finally:
+        if there.process is None:
+            there.start()
+        clear(there)
+        there.stop()
+        there.leave_no_mounts()
+        shutil.rmtree(there.folder, ignore_errors=True)
 
 
 def until(true: Callable[[], bool], seconds: float, words: Callable[[], str] = str) -> None:

@@ -43,19 +43,11 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def there(tmp_path_factory: pytest.TempPathFactory, programs: Path) -> Iterator[Daemon]:
     """A second daemon, which has the GPU runtime."""
-    dockerd_here.daemon()
-    folder = tmp_path_factory.mktemp("gpus")
-    there = Daemon(folder / "data", folder, "--bridge=none", "--add-runtime", f"nvidia={shutil.which('runc')}")
+    data, runtime = tmp_path_factory.mktemp("gpus"), f"nvidia={shutil.which('runc')}"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-        there.start()
-    try:
-        there.docker("import", str(dockerd_here.busybox_root()), BUSYBOX)
-        yield there
-    finally:
-        dockerd_here.clear(there)
-        there.stop()
-        there.leave_no_mounts()
+        with dockerd_here.apart(data, "--add-runtime", runtime) as there:
+            yield there
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -224,10 +225,60 @@ def test_native_is_laid_over_the_request(client: Client, here: Daemon) -> None:
 
 
 def test_gc_removes_the_container_and_keeps_the_log(client: Client, here: Daemon) -> None:
-    from datetime import timedelta
-
     job = submit(client, "echo kept")
     ended(client, job)
     assert client.gc(older_than=timedelta(0)) == [job.id]
     assert subprocess.run(["docker", "-H", here.host, "inspect", container(job)], capture_output=True).returncode
     assert client.get_job_logs(job.id) == "kept\n"
+
+
+def test_the_network_that_we_made_goes_with_the_last_container_in_it(client: Client, here: Daemon) -> None:
+    first, second = submit(client, "true"), submit(client, "true")
+    made = network_id(here, "tao_default")
+    for job in (first, second):
+        ended(client, job)
+    client.remove(first.id)
+    assert network_id(here, "tao_default") == made
+    client.remove(second.id)
+    assert "tao_default" not in here.docker("network", "ls", "--format", "{{.Name}}").stdout.split()
+
+
+def test_a_network_that_somebody_else_made_stays(client: Client, here: Daemon) -> None:
+    here.docker("network", "prune", "-f")
+    here.docker("network", "create", "tao_default")
+    try:
+        job = submit(client, "true")
+        ended(client, job)
+        client.remove(job.id)
+        assert network_id(here, "tao_default")
+    finally:
+        here.docker("network", "rm", "tao_default")
+
+
+def test_a_network_that_went_away_under_a_submit_is_made_again(client: Client, here: Daemon) -> None:
+    plan = client.plan(JobSpec(image=PYTHON, command="sleep 60", gpu_count=0), "docker").plan
+    backend: Any = client.engine.backend("docker")
+    find, lost = backend.only_network, list[str]()
+
+    def found_and_lost(name: str) -> str:
+        lost.append(find(name))
+        if len(lost) == 1:
+            here.docker("network", "rm", lost[0])
+        return lost[-1]
+
+    backend.only_network = found_and_lost
+    ref = backend.submit(plan, {})
+    try:
+        assert len(lost) == 2
+        assert here.inspect(ref.native_id)["State"]["Running"]
+    finally:
+        backend.cancel(ref, timedelta(0))
+        backend.release(ref)
+
+
+def test_a_grace_of_less_than_a_second_is_not_made_one(client: Client) -> None:
+    job = submit(client, "trap 'echo told' TERM; echo ready; while :; do sleep 0.1; echo tick; done", BUSYBOX)
+    until(client, job, "ready")
+    assert client.cancel_job(job.id, grace=0.2) is True
+    ticks = client.get_job_logs(job.id).partition("told")[2].count("tick")
+    assert ticks < 7, "the daemon's own stop would have waited for ten"

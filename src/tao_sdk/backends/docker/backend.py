@@ -6,6 +6,7 @@ What is decided is decided in render.py and parse.py; here they are joined to th
 from __future__ import annotations
 
 import math
+import shutil
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -24,17 +25,21 @@ from tao_sdk.backends.docker.options import DockerOptions
 from tao_sdk.backends.docker.turns import Turns
 from tao_sdk.backends.outcome import read_outcome
 from tao_sdk.backends.this_machine import LocalFiles, this_machine
-from tao_sdk.model.diagnosis import Diagnosis, Evidence
+from tao_sdk.model.diagnosis import Diagnosis, Evidence, NodeEvent
 from tao_sdk.model.errors import CredentialError, Refused, Unreachable
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.observation import Observation, Outcome, Phase
 from tao_sdk.model.plan import Attempt, Plan, Ref
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.units import format_size
 from tao_sdk.transports import dockerd
 from tao_sdk.transports.dockerd import Daemon, DaemonError
 
+OURS = "tao-toolkit"  # the label of what we make
 ASKED_FOR = 0.3  # seconds in which a daemon has taken what a client that died had sent
+FULL = 1 << 20  # bytes; a disk with less than this left is full
+FRESH = 10.0  # seconds for which a daemon is believed to be still the same
 MARGIN = 30.0  # seconds beyond the grace for a stop to be answered
 
 
@@ -69,11 +74,13 @@ class DockerBackend:
         self.daemon = Daemon(self.address)
         self.home = state_dir / "docker"
         self.images = Images(self.daemon, settings, self.home / "pulls")
+        self._known = ("", 0.0)  # which daemon answered, and when
         self.turns = Turns(self.home)
         self.network_turns = Turns(self.home / "networks")
 
     def survey(self, spec: JobSpec, options: DockerOptions) -> DockerFacts:
         facts = look.survey(self.daemon, self.settings, spec, options)
+        self._known = (parse.identity(facts.info), time.monotonic())
         if spec.image and facts.image is None and (options.pull or facts.pull) != "never":
             self.images.login(spec.image)  # raises now, before anything is stored, when a key is needed and missing
         return facts
@@ -114,13 +121,25 @@ class DockerBackend:
         if container is not None and not container.begun:
             container = self.begun_after_all(container)
         if container is None:
+            self.must_be_the_daemon(plan.request.get("daemon", ""))
             pulling = self.images.ready(plan)
             if pulling is not None:
                 return self.unready(plan.attempt, pulling)
             self.make_way(found, plan.attempt)
-            container = self.create(plan)
-            self.start(container, plan, secrets)
+            container = self.made(plan, secrets)
         return self.ref(container, plan.attempt, ready=True)
+
+    def made(self, plan: Plan, secrets: Mapping[str, str]) -> Container:
+        """A new container, started; once more when whoever saw our network unused has just removed it."""
+        while True:
+            container = self.create(plan)
+            try:
+                self.start(container, plan, secrets)
+                return container
+            except DaemonError as error:
+                network = container.seen["HostConfig"]["NetworkMode"]
+                if not plan.request["make_network"] or f"network {network} not found" not in error.what:
+                    raise
 
     def begun_after_all(self, container: Container) -> Container | None:
         """A container that a client left unstarted goes: half of something may wait at its standard input.
@@ -186,6 +205,15 @@ class DockerBackend:
             time.sleep(0.05 if others else 0)
         return name
 
+    def release_network(self) -> None:
+        """The network that we make is removed when no container has it any more, not even one that has ended."""
+        name = render.DEFAULT_NETWORK
+        with self.network_turns.taken(name):
+            for each in self.daemon.ask("GET", "/networks", filters={"name": [name], "label": [OURS]}):
+                if not self.daemon.ask("GET", "/containers/json", all=1, filters={"network": [each["Id"]]}):
+                    with ignored(403, 404, 409):  # somebody began to use it, or removed it
+                        self.daemon.ask("DELETE", f"/networks/{each['Id']}")
+
     def start(self, container: Container, plan: Plan, secrets: Mapping[str, str]) -> None:
         """Deliver what is too long, and what must not be seen, and start. What cannot start is removed."""
         try:
@@ -227,7 +255,10 @@ class DockerBackend:
             attempt=attempt,
             ready=ready,
             step="" if ready else "created",
-            details={"results_dir": parse.labels(container.seen).get("tao-sdk-results", "")},
+            details={
+                "results_dir": parse.labels(container.seen).get("tao-sdk-results", ""),
+                "daemon": self.identity(),
+            },
         )
 
     def unready(self, attempt: Attempt, step: str) -> Ref:
@@ -247,6 +278,8 @@ class DockerBackend:
         seen = {ref: Observation(Phase.UNREACHABLE, "", reason=reason) for ref in refs if ref.endpoint != self.endpoint}
         try:
             states = self.states({ref.attempt.store_id for ref in here}) if here else {}
+            if any(ref.unique_id not in states for ref in here):
+                self.identity(at_most=0)  # a container that is missing is judged by who says so now
             return seen | {ref: self.observed(ref, states.get(ref.unique_id)) for ref in here}
         except (Unreachable, DaemonError) as error:
             doubt = Observation(Phase.UNREACHABLE, "", reason=error.what)
@@ -261,9 +294,11 @@ class DockerBackend:
         return {each["Id"]: each["State"] for each in listed}
 
     def observed(self, ref: Ref, state: str | None) -> Observation:
+        if state is None and not self.is_the_daemon(ref.details.get("daemon", "")):
+            return Observation(Phase.UNREACHABLE, "", reason=self.another_daemon())
         if state is None:
             return Observation(Phase.ABSENT, "no such container")
-        if state in parse.PHASES and state != "created":
+        if state in parse.PHASES and state != "created" and not self.room_left(ref) < FULL:
             return parse.living(state)
         return self.inspected(ref)
 
@@ -305,6 +340,8 @@ class DockerBackend:
         self.must_be_here(ref)
         self.images.forgo(ref.attempt.job_id)
         container = self.inspect(ref.unique_id or ref.native_id)
+        if container is None:
+            self.must_be_the_daemon(ref.details.get("daemon", ""))
         if container is None or not self.is_of(container, ref.attempt):
             return True
         if not container.begun:
@@ -314,17 +351,31 @@ class DockerBackend:
             return True
         self.home.mkdir(0o700, parents=True, exist_ok=True)
         self.mark(ref).touch()
-        return self.stop(container, math.ceil(grace.total_seconds()))
+        return self.stop(container, grace.total_seconds())
 
-    def stop(self, container: Container, seconds: int) -> bool:
+    def stop(self, container: Container, seconds: float) -> bool:
         try:
             if container.seen["State"].get("Paused"):
                 self.daemon.ask("POST", f"/containers/{container.id}/unpause")
-            self.daemon.ask("POST", f"/containers/{container.id}/stop", timeout=seconds + MARGIN, t=seconds)
+            if seconds % 1:
+                self.end_within(container, seconds)
+            left = 0 if seconds % 1 else int(seconds)
+            self.daemon.ask("POST", f"/containers/{container.id}/stop", timeout=left + MARGIN, t=left)
         except DaemonError as error:
             return error.status == 404
+        return not self.lives(container)
+
+    def end_within(self, container: Container, seconds: float) -> None:
+        """SIGTERM, and the time to end. The daemon's own stop counts in whole seconds."""
+        until = time.monotonic() + seconds
+        with ignored(409):  # it has ended
+            self.daemon.ask("POST", f"/containers/{container.id}/kill", signal="SIGTERM")
+            while time.monotonic() < until and self.lives(container):
+                time.sleep(min(0.05, seconds / 10))
+
+    def lives(self, container: Container) -> bool:
         left = self.inspect(container.id)
-        return left is None or parse.observation(left.seen).phase.ended
+        return left is not None and not parse.observation(left.seen).phase.ended
 
     def mark(self, ref: Ref) -> Path:
         """Its being there says that the container's end was asked for."""
@@ -338,6 +389,7 @@ class DockerBackend:
             if container.begun and not self.cancel(ref, timedelta(seconds=render.GRACE)):
                 raise Unreachable(f"{ref.native_id} still runs.", "It could not be ended in time.", "Try again.")
             self.remove(container.id)
+            self.release_network()
         self.mark(ref).unlink(missing_ok=True)
 
     def remove(self, container: str) -> None:
@@ -366,8 +418,25 @@ class DockerBackend:
             raw=seen.raw,
             exit_code=seen.exit_code,
             reason=seen.reason,
-            events=parse.events(container.seen, self.told(container)),
+            events=(*parse.events(container.seen, self.told(container)), *self.room(ref)),
         )
+
+    def room(self, ref: Ref) -> Iterator[NodeEvent]:
+        """Whether the daemon's disk is full: then a container's last words, which would say so, have no room either."""
+        if (left := self.room_left(ref)) < FULL:
+            folder = parse.folder(ref.details.get("daemon", ""))
+            yield NodeEvent("DiskFull", f"no space left on device: {folder} has {format_size(int(left))} free")
+
+    def room_left(self, ref: Ref) -> float:
+        """Bytes free for the daemon's data, where this machine can see it.
+
+        A daemon without room notes a container's end only where `inspect` looks: its list goes on saying that it runs.
+        """
+        folder = parse.folder(ref.details.get("daemon", ""))
+        try:
+            return shutil.disk_usage(folder).free if folder and is_local(self.address) else math.inf
+        except OSError:
+            return math.inf
 
     def told(self, container: Container) -> list[Mapping[str, Any]]:
         """What the daemon still remembers of what happened to a container."""
@@ -381,6 +450,24 @@ class DockerBackend:
 
     def doctor(self) -> list[Finding]:
         return doctor.examine(self.daemon, self.settings)
+
+    def identity(self, at_most: float = FRESH) -> str:
+        """Which daemon answers here, as seen at most so many seconds ago: behind one address it may be replaced."""
+        known, when = self._known
+        if not known or time.monotonic() - when > at_most:
+            known = parse.identity(self.daemon.get("/info"))
+            self._known = (known, time.monotonic())
+        return known
+
+    def is_the_daemon(self, identity: str) -> bool:
+        return not identity or identity == self.identity()
+
+    def must_be_the_daemon(self, identity: str) -> None:
+        if not self.is_the_daemon(identity):
+            raise Unreachable(f"{self.another_daemon()}.", "What the other one has cannot be known.", "Start that one.")
+
+    def another_daemon(self) -> str:
+        return f"another Docker daemon than the job's answers at {self.address.url}"
 
     def must_be_here(self, ref: Ref) -> None:
         if ref.endpoint != self.endpoint:
@@ -397,7 +484,7 @@ def ignored(*statuses: int) -> Generator[None]:
 
 
 def network_request(name: str) -> dict[str, Any]:
-    return {"Name": name, "CheckDuplicate": True, "Driver": "bridge", "Labels": {"tao-toolkit": "true"}}
+    return {"Name": name, "CheckDuplicate": True, "Driver": "bridge", "Labels": {OURS: "true"}}
 
 
 def typed(plan: Plan, secrets: Mapping[str, str]) -> bytes:

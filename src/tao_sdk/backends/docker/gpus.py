@@ -32,7 +32,8 @@ def held_gpus(daemon: Daemon, gpus: Mapping[int, str]) -> dict[int, str]:
     for each in daemon.ask("GET", "/containers/json"):
         ours = each["Labels"].get("tao-sdk-gpus")
         names = ours.split(",") if ours else asked_for(daemon, each["Id"])
-        held |= dict.fromkeys(indices(names, gpus), each["Names"][0].lstrip("/"))
+        name: str = each["Names"][0].lstrip("/")
+        held |= dict.fromkeys(indices(names, gpus), name)
     return held
 
 

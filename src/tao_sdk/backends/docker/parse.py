@@ -93,6 +93,16 @@ def moment(text: str | None) -> datetime | None:
     return whole + timedelta(seconds=float(match[2] or 0))
 
 
+def identity(info: Mapping[str, Any]) -> str:
+    """Which daemon it is that answers. Old ones of one machine share an id, but no daemons share a folder."""
+    return f"{info.get('ID', '')} {info.get('DockerRootDir', '')}"
+
+
+def folder(identity: str) -> str:
+    """Where that daemon keeps its data, on its own machine."""
+    return identity.partition(" ")[2]
+
+
 def belongs(inspected: Mapping[str, Any], job_id: str, number: int, store_id: str) -> bool:
     return names(inspected) == (job_id, str(number), store_id)
 

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+from tao_sdk.backends.docker import parse
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.mounts import Mount, read_mounts
 from tao_sdk.backends.docker.options import DockerOptions
@@ -73,6 +74,7 @@ def plan(spec: JobSpec, options: DockerOptions, facts: DockerFacts, attempt: Att
         "container": patched(body, spec.native),
         "environment": {k: {"secret": v.name} if isinstance(v, SecretRef) else v for k, v in sorted(delivered.items())},
         "command": spec.command if long else "",
+        "daemon": parse.identity(facts.info) if facts.info else "",
         "pull": options.pull or facts.pull,
         "folders": kept_folders(facts, mounts),
         "make_network": network_name(options, facts) == DEFAULT_NETWORK,

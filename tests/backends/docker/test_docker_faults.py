@@ -1,0 +1,173 @@
+"""What becomes of jobs when their daemon restarts, dies, is replaced, or has no room; nothing is lost or started twice."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dockerd_here
+import pytest
+from dockerd_here import BUSYBOX, Daemon
+
+from tao_sdk.client import Client
+from tao_sdk.model.errors import Refused, Unreachable
+from tao_sdk.model.job import Job
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.status import Status
+
+DIES = "--live-restore=false"  # containers end with their daemon
+
+
+def opened(surroundings: dict[str, str], there: Daemon, watch: bool = False) -> Client:
+    environ = {**surroundings, "DOCKER_HOST": there.host, "DOCKER_NETWORK": "none"}
+    return Client(settings=Settings(environ), watch=watch)
+
+
+def submit(client: Client, command: str, **more: Any) -> Job:
+    return client.submit(JobSpec(image=BUSYBOX, command=command, gpu_count=0, **more), "docker").job
+
+
+def begun(client: Client, job: Job) -> None:
+    dockerd_here.until(lambda: "begun" in client.get_job_logs(job.id), 30)
+    until(client, job, Status.RUNNING)
+
+
+def until(client: Client, job: Job, status: Status, words: str = "") -> None:
+    def so() -> bool:
+        seen = client.get_job(job.id)
+        return seen.status is status and words in seen.message
+
+    dockerd_here.until(so, 30, lambda: str(client.get_job(job.id)))
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["ended", "killed"])
+def test_with_live_restore_a_job_outlives_its_daemon(
+    surroundings: dict[str, str], tmp_path: Path, how: signal.Signals
+) -> None:
+    with dockerd_here.apart(tmp_path / "data") as there, opened(surroundings, there) as client:
+        job = submit(client, "echo begun; while [ ! -e /end ]; do sleep 0.1; done; echo over; exit 7")
+        begun(client, job)
+        there.stop(how)
+        until(client, job, Status.RUNNING, "not seen since")
+        there.start()
+        until(client, job, Status.RUNNING, "running")
+        there.docker("exec", f"tao-job-{job.id}", "touch", "/end")
+        client.wait(job.id, timeout=60)
+        assert (client.get_job(job.id).exit_code, client.get_job_logs(job.id)) == (7, "begun\nover\n")
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["ended", "killed"])
+def test_without_live_restore_a_job_ends_with_its_daemon_and_is_tried_again(
+    surroundings: dict[str, str], tmp_path: Path, how: signal.Signals
+) -> None:
+    with dockerd_here.apart(tmp_path / "data", DIES) as there, opened(surroundings, there, watch=True) as client:
+        lost = submit(client, "echo begun; sleep 300")
+        tried = submit(client, 'echo "begun $TAO_ATTEMPT"; [ "$TAO_ATTEMPT" = 2 ] || sleep 300', retries=1)
+        for job in (lost, tried):
+            begun(client, job)
+        there.stop(how)
+        there.start()
+        assert client.wait(lost.id, timeout=60).status is Status.ERROR
+        found = client.diagnose(lost.id)
+        assert found is not None
+        assert (found.rule, found.retryable) == ("docker.stopped_outside", True)
+        assert client.get_job_logs(lost.id) == "begun\n"
+        assert client.wait(tried.id, timeout=60).status is Status.COMPLETE
+        assert client.get_job(tried.id).attempt == 2
+
+
+def test_who_waits_goes_on_waiting_while_the_daemon_is_gone(surroundings: dict[str, str], tmp_path: Path) -> None:
+    with dockerd_here.apart(tmp_path / "data") as there, opened(surroundings, there, watch=True) as client:
+        job = submit(client, "echo begun; while [ ! -e /end ]; do sleep 0.1; done")
+        begun(client, job)
+        seen: list[Status] = []
+        waiting = threading.Thread(target=lambda: seen.append(client.wait(job.id, timeout=120).status), daemon=True)
+        waiting.start()
+        there.stop(signal.SIGKILL)
+        dockerd_here.until(lambda: "not seen since" in client.get_job(job.id, look=False).message, 30)
+        with pytest.raises(Unreachable):
+            client.cancel_job(job.id)
+        there.start()
+        there.docker("exec", f"tao-job-{job.id}", "touch", "/end")
+        waiting.join(60)
+        assert seen == [Status.COMPLETE]
+
+
+def test_a_job_of_the_daemon_that_was_there_before_is_not_called_removed(
+    surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    with dockerd_here.apart(tmp_path / "data") as there, opened(surroundings, there) as client:
+        job = submit(client, "echo begun; while [ ! -e /end ]; do sleep 0.1; done")
+        begun(client, job)
+        there.stop()
+        other = Daemon(tmp_path / "other", there.folder, "--bridge=none")
+        other.start()
+        try:
+            until(client, job, Status.RUNNING, "another Docker daemon")
+            time.sleep(2.5)  # two looks more
+            until(client, job, Status.RUNNING, "another Docker daemon")
+            with pytest.raises(Unreachable, match="another Docker daemon"):
+                client.cancel_job(job.id)
+        finally:
+            other.stop()
+            other.leave_no_mounts()
+        there.start()
+        there.docker("exec", f"tao-job-{job.id}", "touch", "/end")
+        client.wait(job.id, timeout=60)
+        assert client.get_job(job.id).status is Status.COMPLETE
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 24 MB for a daemon's data."""
+    disk = tmp_path / "small"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(disk)], check=True)
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], capture_output=True)  # the daemon may have
+
+
+def fill(disk: Path) -> Path:
+    with (disk / "filler").open("wb", buffering=0) as out:
+        try:
+            while out.write(b"\0" * 4096):
+                pass
+        except OSError:
+            return disk / "filler"
+    raise AssertionError("a disk without an end")
+
+
+def test_a_daemon_without_room_refuses_in_words_and_works_once_it_has_some(
+    surroundings: dict[str, str], small: Path
+) -> None:
+    with dockerd_here.apart(small) as there, opened(surroundings, there) as client:
+        running = submit(client, "echo begun; while [ ! -e /tmp/end ]; do sleep 0.1; done; exit 3")
+        begun(client, running)
+        filler = fill(there.data)
+        with pytest.raises(Refused) as refused:
+            submit(client, "true")
+        assert (refused.value.code, "docker image prune" in str(refused.value)) == ("docker.no_space", True)
+        assert [job.id for job in client.list_jobs()] == [running.id]
+        assert there.docker("ps", "-aq").stdout.count("\n") == 1
+        filler.unlink()
+        there.docker("exec", f"tao-job-{running.id}", "touch", "/tmp/end")
+        assert client.wait(submit(client, "echo works").id, timeout=60).status is Status.COMPLETE
+        client.wait(running.id, timeout=60)
+        assert client.get_job(running.id).exit_code == 3
+
+
+def test_a_job_that_fills_the_daemons_disk_is_told_so_although_its_own_words_found_no_room(
+    surroundings: dict[str, str], small: Path
+) -> None:
+    with dockerd_here.apart(small) as there, opened(surroundings, there) as client:
+        job = submit(client, "dd if=/dev/zero of=/big bs=4k")
+        assert client.wait(job.id, timeout=60).status is Status.ERROR
+        found = client.diagnose(job.id)
+        assert found is not None
+        assert found.rule in ("docker.no_space", "disk_full")
