@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import tarfile
 import threading
+import time
 import warnings
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -19,6 +21,7 @@ from tao_sdk.model.errors import MissingExtra, TaoError, Unreachable
 from tao_sdk.transports.chunks import Chunks
 
 TIMEOUT = 60.0  # seconds for an answer to begin
+FRESH = 10.0  # seconds for which a daemon is believed to be as it was
 AT_ONCE = 32 * 1024  # bytes that a connection takes before the other side reads
 OLDEST, NEWEST = "1.40", "1.47"  # versions of the API that we speak
 
@@ -51,6 +54,7 @@ class Daemon:
     address: Address
     _session: Any = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _info: tuple[float, Json] = (-math.inf, {})  # when it was asked for, and the answer
 
     @property
     def session(self) -> Any:
@@ -89,6 +93,14 @@ class Daemon:
         finally:
             line.close()
             answer.close()
+
+    def info(self, at_most: float = FRESH) -> Json:
+        """What the daemon says of itself, seen at most so many seconds ago: it takes it as long as all else of a submit."""
+        when, said = self._info
+        if time.monotonic() - when > at_most:
+            when, said = time.monotonic(), self.get("/info")
+            self._info = (when, said)
+        return said
 
     def get(self, path: str) -> Any:
         return self.ask("GET", path)

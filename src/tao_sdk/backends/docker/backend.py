@@ -34,12 +34,11 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.units import format_size
 from tao_sdk.transports import dockerd
-from tao_sdk.transports.dockerd import Daemon, DaemonError
+from tao_sdk.transports.dockerd import FRESH, Daemon, DaemonError
 
 OURS = "tao-toolkit"  # the label of what we make
 ASKED_FOR = 0.3  # seconds in which a daemon has taken what a client that died had sent
 FULL = 1 << 20  # bytes; a disk with less than this left is full
-FRESH = 10.0  # seconds for which a daemon is believed to be still the same
 MARGIN = 30.0  # seconds beyond the grace for a stop to be answered
 
 
@@ -74,13 +73,11 @@ class DockerBackend:
         self.daemon = Daemon(self.address)
         self.home = state_dir / "docker"
         self.images = Images(self.daemon, settings, self.home / "pulls")
-        self._known = ("", 0.0)  # which daemon answered, and when
         self.turns = Turns(self.home)
         self.network_turns = Turns(self.home / "networks")
 
     def survey(self, spec: JobSpec, options: DockerOptions) -> DockerFacts:
         facts = look.survey(self.daemon, self.settings, spec, options)
-        self._known = (parse.identity(facts.info), time.monotonic())
         if spec.image and facts.image is None and (options.pull or facts.pull) != "never":
             self.images.login(spec.image)  # raises now, before anything is stored, when a key is needed and missing
         return facts
@@ -175,10 +172,9 @@ class DockerBackend:
         if plan.request["make_network"]:
             body["HostConfig"] = {**body["HostConfig"], "NetworkMode": self.network(body["HostConfig"]["NetworkMode"])}
         made = self.daemon.ask("POST", "/containers/create", body, name=plan.request["name"])
-        container = self.inspect(made["Id"])
-        if container is None:
-            raise Refused("The container was removed while it was being started.")
-        return container
+        return Container(
+            {"Id": made["Id"], "State": {"Status": "created"}, "Config": body, "HostConfig": body["HostConfig"]}
+        )
 
     def network(self, name: str) -> str:
         """The id of a network that we make when it is not there.
@@ -452,12 +448,8 @@ class DockerBackend:
         return doctor.examine(self.daemon, self.settings)
 
     def identity(self, at_most: float = FRESH) -> str:
-        """Which daemon answers here, as seen at most so many seconds ago: behind one address it may be replaced."""
-        known, when = self._known
-        if not known or time.monotonic() - when > at_most:
-            known = parse.identity(self.daemon.get("/info"))
-            self._known = (known, time.monotonic())
-        return known
+        """Which daemon answers here: behind one address it may be replaced."""
+        return parse.identity(self.daemon.info(at_most))
 
     def is_the_daemon(self, identity: str) -> bool:
         return not identity or identity == self.identity()

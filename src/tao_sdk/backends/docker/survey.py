@@ -30,7 +30,7 @@ def survey(daemon: Daemon, settings: Settings, spec: JobSpec, options: DockerOpt
         home=home,
         uid=os.getuid(),
         gid=os.getgid(),
-        info=daemon.get("/info"),
+        info=daemon.info(),
         image=image(daemon, spec.image),
         networks=tuple(each["Name"] for each in daemon.get("/networks")),
         network=settings.get("DOCKER_NETWORK") or "",
