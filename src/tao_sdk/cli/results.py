@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
     from tao_sdk.client.client import Client
     from tao_sdk.client.results import Results
+    from tao_sdk.model.job import Job
 
 
 @command("results")
@@ -38,7 +39,7 @@ def results(client: Client, out: Output, job: str, fetch: Path | None) -> None:
     left = client.results(found.id)
     copied = fetched(client, out, found.id, left, fetch) if fetch is not None else None
     out.object(results_json(found.id, left, copied))
-    out.lines([] if out.json else results_lines(left))
+    out.lines([] if out.json else [*results_lines(left), *fetch_lines(found, left, fetch)])
 
 
 def fetched(client: Client, out: Output, job_id: str, left: Results, into: Path) -> list[Path]:
@@ -82,6 +83,12 @@ def results_lines(left: Results) -> list[str]:
         f"newest   {show.path(left.newest) if left.newest else '-'}",
     ]
     return lines if left.files else [lines[0], "Nothing has been written there yet."]
+
+
+def fetch_lines(job: Job, left: Results, fetch: Path | None) -> list[str]:
+    """How to bring results here that lie on another machine."""
+    wanted = job.backend_details.get("results_at") and left.files and fetch is None
+    return [f"fetch    tao results {job.id} --fetch runs/{job.id}"] if wanted else []
 
 
 def best_value(left: Results) -> str:

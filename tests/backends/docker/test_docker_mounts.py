@@ -14,6 +14,7 @@ from dockerd_here import BUSYBOX, PYTHON, Daemon
 from tao_sdk.backends.docker.mounts import Mount, read_mounts
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Refused, SpecError
+from tao_sdk.model.finding import Severity
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
@@ -71,6 +72,31 @@ def test_a_missing_path_is_refused_and_no_folder_is_made(client: Client, tmp_pat
     assert not (tmp_path / "nothing").exists()
     assert here.docker("ps", "-aq").stdout == ""
     assert client.list_jobs() == []
+
+
+def findings(client: Client, **more: Any) -> dict[str, Severity]:
+    spec = JobSpec(**{"image": PYTHON, "command": "true", "gpu_count": 0, **more})
+    return {each.code: each.severity for each in client.plan(spec, "docker").findings}
+
+
+def test_a_declared_input_is_looked_for_in_its_mount_on_the_host(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "here").touch()
+    mounts = [f"{tmp_path}:/data:ro"]
+    assert "input.missing" not in findings(client, inputs=["/data/here"], mounts=mounts)
+    spec = JobSpec(image=PYTHON, command="true", gpu_count=0, inputs=["/data/typo"], mounts=mounts)
+    with pytest.raises(Refused, match=f"/data/typo is {tmp_path}/typo on the daemon's machine"):
+        client.submit(spec, "docker")
+    config = {"specs": {"data": {"train": "file:///data/typo"}}, "inputs": ["data.train"], "mounts": mounts}
+    assert findings(client, **config)["input.missing"] is Severity.ERROR
+
+
+def test_a_declared_input_in_no_mount_has_to_be_in_the_image(client: Client, here: Daemon) -> None:
+    assert "input.missing" not in findings(client, inputs=["/etc/debian_version", "/tmp/"])
+    assert findings(client, inputs=["/data/train"])["input.missing"] is Severity.ERROR
+    assert findings(client, inputs=["/data/x"], image="not/here:1")["input.not_mounted"] is Severity.WARNING
+    travels = {"inputs": ["/data/brought"], "files": {"/data/brought/a": "1"}}
+    assert "input.missing" not in findings(client, **travels)
+    assert here.docker("ps", "-aq").stdout == ""
 
 
 def test_results_are_kept_here_when_asked_for_and_lost_with_a_note_when_not(client: Client, tmp_path: Path) -> None:

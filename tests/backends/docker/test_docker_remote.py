@@ -6,6 +6,7 @@ import hashlib
 import json
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -93,19 +94,67 @@ def test_a_path_that_the_far_daemon_does_not_have_is_refused_although_it_is_here
     daemon, host, pair = far
     with Client(settings=Settings(environ(surroundings, host, pair))) as client:
         spec = JobSpec(image=BUSYBOX, command="true", gpu_count=0, mounts=["/not/there:/data"])
-        with pytest.raises(Refused, match="bind source path does not exist: /not/there"):
+        with pytest.raises(Refused, match="/not/there is mounted and is not there"):
             client.submit(spec, "docker", {"network": "none"})
         assert client.list_jobs() == []
         assert daemon.docker("ps", "-aq").stdout == ""
 
 
-def test_a_far_daemon_keeps_results_in_its_volume(surroundings: dict[str, str], far: tuple[Daemon, str, Path]) -> None:
+def test_a_container_that_was_removed_far_away_is_judged_by_its_manifest_there(
+    surroundings: dict[str, str], far: tuple[Daemon, str, Path], tmp_path: Path
+) -> None:
+    daemon, host, pair = far
+    there = tmp_path / "there"
+    there.mkdir()
+    manifest = '{"attempt": 1, "whole": true, "exit_code": 0}'
+    command = (
+        f"mkdir -p /results/$TAO_JOB_ID/.tao; echo '{manifest}' > /results/$TAO_JOB_ID/.tao/manifest.json; sleep 60"
+    )
+    with Client(settings=Settings(environ(surroundings, host, pair))) as client:
+        spec = JobSpec(image=BUSYBOX, command=command, gpu_count=0, mounts=[f"{there}:/results"])
+        job = client.submit(spec, "docker", {"network": "none"}).job
+        assert job.results_dir == f"{there}/{job.id}"
+        dockerd_here.until((there / job.id / ".tao" / "manifest.json").exists, 30)
+        daemon.docker("rm", "-f", f"tao-job-{job.id}")
+        assert client.wait(job.id, timeout=60).status == Status.COMPLETE
+        client.remove(job.id)
+
+
+def test_the_command_shows_and_fetches_what_lies_far_away(
+    surroundings: dict[str, str], far: tuple[Daemon, str, Path], tmp_path: Path
+) -> None:
+    _, host, pair = far
+    command = 'mkdir -p "$TAO_RESULTS_DIR"; echo 1 > "$TAO_RESULTS_DIR/a"'
+    where = {**environ(surroundings, host, pair), "DOCKER_NETWORK": "none"}
+
+    def tao(*words: str) -> str:
+        argv = [sys.executable, "-m", "tao_sdk.cli.main", *words]
+        done = subprocess.run(argv, env=where, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    tao("run", "--platform", "docker", "--name", "away", "--image", BUSYBOX, "--gpus", "0", "--", command)
+    said = tao("results", "away")
+    assert "(1 files, 2 B)" in said
+    fetch = next(line for line in said.splitlines() if line.startswith("fetch"))
+    tao(*fetch.split()[2:])
+    assert (tmp_path / fetch.split()[-1] / "a").read_text() == "1\n"
+
+
+def test_a_far_daemon_keeps_results_in_its_volume(
+    surroundings: dict[str, str], far: tuple[Daemon, str, Path], tmp_path: Path
+) -> None:
     daemon, host, pair = far
     with Client(settings=Settings(environ(surroundings, host, pair))) as client:
         command = 'mkdir -p "$TAO_RESULTS_DIR"; echo 1 > "$TAO_RESULTS_DIR/a"'
         spec = JobSpec(image=BUSYBOX, command=command, gpu_count=0, keep_results=True)
         job = client.submit(spec, "docker", {"network": "none"}).job
         assert client.wait(job.id, timeout=60).status == Status.COMPLETE
+        folder = client.get_job_results_dir(job.id)
+        assert folder == f"{daemon.data}/volumes/tao-runs/_data/{job.id}"
+        assert client.list_path(folder, "docker") == ["a"]
+        assert client.fetch_results(job.id, tmp_path / "fetched") == [tmp_path / "fetched" / "a"]
+        assert (tmp_path / "fetched" / "a").read_text() == "1\n"
         client.remove(job.id)
         look = ["run", "--rm", "--network=none", "-v", "tao-runs:/r", BUSYBOX, "sh", "-c", f"cat /r/{job.id}/a"]
         assert daemon.docker(*look).stdout == "1\n"

@@ -20,11 +20,12 @@ from tao_sdk.backends.docker import doctor, logs, parse, render, rules
 from tao_sdk.backends.docker import survey as look
 from tao_sdk.backends.docker.address import find_address, is_local
 from tao_sdk.backends.docker.facts import DockerFacts
+from tao_sdk.backends.docker.files import FarFiles, HereFiles
 from tao_sdk.backends.docker.images import Images
 from tao_sdk.backends.docker.options import DockerOptions
 from tao_sdk.backends.docker.turns import Turns
 from tao_sdk.backends.outcome import read_outcome
-from tao_sdk.backends.this_machine import LocalFiles, this_machine
+from tao_sdk.backends.this_machine import this_machine
 from tao_sdk.model.diagnosis import Diagnosis, Evidence, NodeEvent
 from tao_sdk.model.errors import CredentialError, Refused, Unreachable
 from tao_sdk.model.finding import Finding
@@ -78,6 +79,8 @@ class DockerBackend:
 
     def survey(self, spec: JobSpec, options: DockerOptions) -> DockerFacts:
         facts = look.survey(self.daemon, self.settings, spec, options)
+        if facts.image is not None:
+            self.images.seen[spec.image] = time.monotonic()
         if spec.image and facts.image is None and (options.pull or facts.pull) != "never":
             self.images.login(spec.image)  # raises now, before anything is stored, when a key is needed and missing
         return facts
@@ -113,6 +116,8 @@ class DockerBackend:
 
     def started(self, plan: Plan, secrets: Mapping[str, str]) -> Ref:
         """The attempt's container, started: the one that is there, or a new one."""
+        if new := self.made_at_once(plan):
+            return self.ref(self.made(plan, secrets, new), plan.attempt, ready=True)
         found = self.inspect(render.container_name(plan.attempt))
         container = found if found and self.is_of(found, plan.attempt) else None
         if container is not None and not container.begun:
@@ -126,10 +131,18 @@ class DockerBackend:
             container = self.made(plan, secrets)
         return self.ref(container, plan.attempt, ready=True)
 
-    def made(self, plan: Plan, secrets: Mapping[str, str]) -> Container:
+    def made_at_once(self, plan: Plan) -> Container | None:
+        """A new container, made without looking first: the name decides whether there is one, or an earlier attempt's."""
+        if self.images.was_here(plan):
+            self.must_be_the_daemon(plan.request.get("daemon", ""))
+            with ignored(404, 409):
+                return self.create(plan)
+        return None
+
+    def made(self, plan: Plan, secrets: Mapping[str, str], new: Container | None = None) -> Container:
         """A new container, started; once more when whoever saw our network unused has just removed it."""
         while True:
-            container = self.create(plan)
+            container, new = new or self.create(plan), None
             try:
                 self.start(container, plan, secrets)
                 return container
@@ -327,7 +340,7 @@ class DockerBackend:
     def files(self, endpoint: str = "") -> Files:
         if endpoint and endpoint != self.endpoint:
             raise Unreachable(f"The files are on {endpoint}, this is {self.endpoint}.", "", "Look from there.")
-        return LocalFiles()
+        return HereFiles(self.daemon) if is_local(self.address) else FarFiles(self.daemon)
 
     # Ending
 

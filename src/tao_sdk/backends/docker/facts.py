@@ -8,6 +8,16 @@ from typing import Any
 
 
 @dataclass(frozen=True)
+class SeenInput:
+    """A declared input that is a path in the job. `place`: what it is on the daemon's machine, "" where no mount has it."""
+
+    key: str
+    path: str
+    place: str
+    there: bool | None  # None: that could not be seen, because the image is not there yet
+
+
+@dataclass(frozen=True)
 class DockerFacts:
     """`local`: the daemon sees this machine's paths. `image` is None where the daemon does not have it yet."""
 
@@ -24,6 +34,8 @@ class DockerFacts:
     auto_remove: bool = False
     ssh_path: str = ""
     missing: Mapping[str, str] = field(default_factory=dict[str, str])  # path on the daemon's host -> why
+    inputs: tuple[SeenInput, ...] = ()
+    volumes: Mapping[str, str] = field(default_factory=dict[str, str])  # name -> its folder on the daemon's machine
     gpus: tuple[int, ...] = ()  # those that nvidia-smi shows here
     held: Mapping[int, str] = field(default_factory=dict[int, str])  # GPU -> the container that has it
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -29,11 +29,19 @@ class Mount:
         kind = "volume" if self.volume else "bind"
         return {"Type": kind, "Source": self.source, "Target": self.target, "ReadOnly": self.read_only}
 
-    def on_host(self, path: str) -> str | None:
-        """Where a path of the container lies on the host, if it lies in this mount."""
-        if self.volume or posixpath.commonpath([path, self.target]) != self.target:
-            return None
-        return posixpath.normpath(posixpath.join(self.source, posixpath.relpath(path, self.target)))
+    def covers(self, path: str) -> bool:
+        """Whether a path of the container lies in this mount."""
+        return posixpath.commonpath([path, self.target]) == self.target
+
+    def on_host(self, path: str, volumes: Mapping[str, str]) -> str:
+        """Where a path in this mount lies on the host. `volumes`: name -> its folder; "" where that is not known."""
+        source = volumes.get(self.source, "") if self.volume else self.source
+        return posixpath.normpath(posixpath.join(source, posixpath.relpath(path, self.target))) if source else ""
+
+
+def mount_of(mounts: Sequence[Mount], path: str) -> Mount | None:
+    """The mount in which a path of the container lies, if it lies in one: the innermost."""
+    return max((each for each in mounts if each.covers(path)), key=lambda each: len(each.target), default=None)
 
 
 def read_mounts(given: Any, cwd: str, home: str) -> list[Mount]:

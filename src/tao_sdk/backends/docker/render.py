@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from tao_sdk.backends.docker import parse
 from tao_sdk.backends.docker.facts import DockerFacts
-from tao_sdk.backends.docker.mounts import Mount, read_mounts
+from tao_sdk.backends.docker.mounts import Mount, mount_of, read_mounts
 from tao_sdk.backends.docker.options import DockerOptions
 from tao_sdk.backends.rendezvous import single_node
 from tao_sdk.model.finding import Finding, Severity
@@ -71,7 +71,7 @@ def plan(spec: JobSpec, options: DockerOptions, facts: DockerFacts, attempt: Att
     }
     request = {
         "name": container_name(attempt),
-        "container": patched(body, spec.native),
+        "container": {**patched(body, spec.native), **unchangeable(body, spec.native)},
         "environment": {k: {"secret": v.name} if isinstance(v, SecretRef) else v for k, v in sorted(delivered.items())},
         "command": spec.command if long else "",
         "daemon": parse.identity(facts.info) if facts.info else "",
@@ -91,6 +91,7 @@ def plan(spec: JobSpec, options: DockerOptions, facts: DockerFacts, attempt: Att
             "backend_type": "local-docker",
             "num_gpu": spec.gpu_count,
             "container": container_name(attempt),
+            **({} if facts.local or not results.startswith("/") else {"results_at": attempt.endpoint}),
         },
     )
 
@@ -225,13 +226,13 @@ def results_root(spec: JobSpec, mounts: list[Mount]) -> str:
 
 
 def results_dir(spec: JobSpec, facts: DockerFacts, mounts: list[Mount], attempt: Attempt, root: str) -> str:
-    """Where the results are, as this machine sees them; inside the container where it cannot."""
+    """Where the results are, as the daemon's machine sees them; inside the container where it does not."""
     bucket = spec.env_vars.get("S3_BUCKET_NAME")
     if not root and isinstance(bucket, str) and bucket:
         return f"s3://{bucket}/results/{attempt.job_id}"
     inside = f"{root or RESULTS}/{attempt.job_id}"
-    on_host = (each.on_host(inside) for each in sorted(mounts, key=lambda each: -len(each.target)))
-    return next((path for path in on_host if path), inside) if facts.local else inside
+    under = mount_of(mounts, inside)
+    return (under.on_host(inside, facts.volumes) if under else "") or inside
 
 
 def container_user(options: DockerOptions, facts: DockerFacts, mounts: list[Mount]) -> str:
@@ -260,11 +261,19 @@ def patched(body: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]
     return merged
 
 
+def unchangeable(body: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """What `native` cannot touch: the labels by which we find jobs, and a terminal, which would show what we type."""
+    typing = {name: body.get(name, False) for name in ("Tty", "OpenStdin", "StdinOnce")}
+    return {"Labels": {**(patch.get("Labels") or {}), **body["Labels"]}, **typing}
+
+
 def notes(spec: JobSpec, facts: DockerFacts, root: str) -> Iterator[str]:
     if spec.outputs and not root and not spec.env_vars.get("S3_BUCKET_NAME"):
         yield "The results will lie in the container and be lost with it: mount a folder at /results to keep them."
     if not facts.local and spec.mounts:
         yield "The daemon is on another machine: mounts name its paths."
+    if not facts.local and root:
+        yield "The results will lie on the daemon's machine: tao results shows them, and with --fetch brings them here."
 
 
 def check(plan: Plan, facts: DockerFacts) -> list[Finding]:
@@ -272,6 +281,7 @@ def check(plan: Plan, facts: DockerFacts) -> list[Finding]:
     return [
         *image_findings(plan, facts),
         *path_findings(plan, facts),
+        *input_findings(facts),
         *network_findings(plan, facts),
         *gpu_findings(plan, facts),
     ]
@@ -287,6 +297,22 @@ def path_findings(plan: Plan, facts: DockerFacts) -> Iterator[Finding]:
     for path, why in facts.missing.items():
         if path not in plan.request["folders"]:
             yield error("mount.missing", f"{path} is mounted and is not there.", why, "Correct the path, or make it.")
+
+
+def input_findings(facts: DockerFacts) -> Iterator[Finding]:
+    """The document: a path on the host is not necessarily in the container."""
+    for each in facts.inputs:
+        where = f"{each.path} is {each.place} on the daemon's machine." if each.place else "It lies in no mount."
+        if each.there is False:
+            what = f"The input {each.key} will not be there: {each.path}"
+            fix = (
+                "Correct the path." if each.place else f"Mount it: mounts: [<folder>:{posixpath.dirname(each.path)}:ro]"
+            )
+            yield error("input.missing", what, where + ("" if each.place else " The image does not have it."), fix)
+        elif each.there is None:
+            what = f"The input {each.key} may not be there: {each.path}"
+            yield warning("input.not_mounted", what, f"{where} The image, which is not here yet, must have it.",
+                          f"Mount it: mounts: [<folder>:{posixpath.dirname(each.path)}:ro]")  # fmt: skip
 
 
 def network_findings(plan: Plan, facts: DockerFacts) -> Iterator[Finding]:

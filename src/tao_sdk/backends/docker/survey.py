@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tao_sdk.backends.contract import Files
+from tao_sdk.backends.docker import render, window
 from tao_sdk.backends.docker.address import is_local
-from tao_sdk.backends.docker.facts import DockerFacts
+from tao_sdk.backends.docker.facts import DockerFacts, SeenInput
+from tao_sdk.backends.docker.files import FarFiles, HereFiles
 from tao_sdk.backends.docker.gpus import held_gpus, visible_gpus
-from tao_sdk.backends.docker.mounts import read_mounts
+from tao_sdk.backends.docker.mounts import Mount, mount_of, read_mounts
 from tao_sdk.backends.docker.options import PULL, DockerOptions
-from tao_sdk.model.errors import SpecError
+from tao_sdk.backends.inputs import absolute_inputs
+from tao_sdk.model.errors import PathNotFound, SpecError
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.transports.dockerd import Daemon, DaemonError
@@ -22,25 +27,32 @@ def survey(daemon: Daemon, settings: Settings, spec: JobSpec, options: DockerOpt
     local = is_local(daemon.address)
     cwd, home = str(Path.cwd()), str(settings.home)
     ssh = settings.get("HOST_SSH_PATH") or f"{home}/.ssh"
-    paths = [each.source for each in read_mounts(spec.mounts, cwd, home) if not each.volume]
+    mounts = read_mounts(spec.mounts, cwd, home)
+    files = HereFiles(daemon) if local else FarFiles(daemon)
+    there = image(daemon, spec.image)
+    info = daemon.info()
     gpus = visible_gpus() if local and (spec.gpu_count or options.gpu_ids) else {}
-    return DockerFacts(
+    facts = DockerFacts(
         local=local,
         cwd=cwd,
         home=home,
         uid=os.getuid(),
         gid=os.getgid(),
-        info=daemon.info(),
-        image=image(daemon, spec.image),
+        info=info,
+        image=there,
         networks=tuple(each["Name"] for each in daemon.get("/networks")),
         network=settings.get("DOCKER_NETWORK") or "",
         pull=pull_policy(settings),
         auto_remove=(settings.get("DOCKER_AUTO_REMOVE") or "").lower() in ("1", "true", "yes"),
         ssh_path=ssh,
-        missing=missing([*paths, *([ssh] if options.ssh_key else [])]) if local else {},
+        missing=missing(files, [each.source for each in mounts if not each.volume] + [ssh] * options.ssh_key),
+        volumes=volumes(
+            daemon, info, [each.source for each in mounts if each.volume] + [render.KEPT_VOLUME] * (not local)
+        ),
         gpus=tuple(gpus),
         held=held_gpus(daemon, gpus) if gpus else {},
     )
+    return replace(facts, inputs=tuple(inputs(daemon, files, spec, facts, render.all_mounts(spec, options, facts))))
 
 
 def pull_policy(settings: Settings) -> str:
@@ -61,14 +73,44 @@ def image(daemon: Daemon, name: str) -> Mapping[str, Any] | None:
         raise
 
 
-def missing(paths: list[str]) -> dict[str, str]:
-    """Those of the paths that this machine does not have. What we may not look at is the daemon's to judge."""
+def missing(files: Files, paths: list[str]) -> dict[str, str]:
+    """Those of the paths that the daemon's machine does not have, and why."""
     found: dict[str, str] = {}
     for path in paths:
         try:
-            os.stat(path)  # noqa: PTH116
-        except (FileNotFoundError, NotADirectoryError) as error:
-            found[path] = str(error.strerror)
-        except OSError:
-            continue
+            files.stat(path)
+        except PathNotFound as error:
+            found[path] = error.what
     return found
+
+
+def volumes(daemon: Daemon, info: Mapping[str, Any], names: list[str]) -> dict[str, str]:
+    """Volume -> its folder on the daemon's machine, also of one that the job will make."""
+    there = window.volumes(daemon) if names else {}
+    return {name: there.get(name) or f"{info['DockerRootDir']}/volumes/{name}/_data" for name in names}
+
+
+def inputs(daemon: Daemon, files: Files, spec: JobSpec, facts: DockerFacts, mounts: list[Mount]) -> Iterator[SeenInput]:
+    """What is known of each declared input. What a mount has that is missing itself, or is a volume, is not looked at."""
+    unmounted: dict[str, str] = {}
+    for key, path in absolute_inputs(spec).items():
+        under = mount_of(mounts, path)
+        if under is None:
+            unmounted[key] = path
+        elif not under.volume and under.source not in facts.missing:
+            place = under.on_host(path, {})
+            yield SeenInput(key, path, place, not missing(files, [place]))
+    has = in_image(daemon, facts.image, list(unmounted.values()))
+    for key, path in unmounted.items():
+        yield SeenInput(key, path, "", has.get(path))
+
+
+def in_image(daemon: Daemon, image: Mapping[str, Any] | None, paths: list[str]) -> dict[str, bool]:
+    """Path -> whether the image has it; empty where the image is not there yet."""
+    if image is None or not paths:
+        return {}
+    there = window.open_window(daemon, image["Id"])
+    try:
+        return {path: there.stat(path) is not None for path in paths}
+    finally:
+        there.close()

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tao_sdk.backends.inputs import declared_inputs
 from tao_sdk.backends.local.facts import Gpu, LocalFacts
 from tao_sdk.backends.local.options import LocalOptions
 from tao_sdk.backends.rendezvous import single_node
@@ -16,9 +17,8 @@ from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.secrets import SecretRef, is_secret_name, split_secrets
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.units import format_size
-from tao_sdk.payload.declared import ArgumentKeys, SpecKeys, path_inputs
+from tao_sdk.payload.declared import ArgumentKeys, SpecKeys
 from tao_sdk.payload.values import plain_mapping
-from tao_sdk.runner.document import Input
 from tao_sdk.runner.local import path_of
 
 GRACE = 10.0  # seconds between SIGTERM and SIGKILL unless the caller says otherwise
@@ -136,14 +136,6 @@ def visible(facts: LocalFacts) -> list[Gpu]:
         return list(facts.gpus)
     names = [name.strip() for name in named.split(",")]
     return [gpu for gpu in facts.gpus if str(gpu.index) in names or any(n and gpu.uuid.startswith(n) for n in names)]
-
-
-def declared_inputs(spec: JobSpec) -> list[Input]:
-    if spec.specs is not None:
-        return SpecKeys(plain_mapping(spec.specs, "specs"), "specs").inputs(spec.inputs)
-    if spec.args is not None:
-        return ArgumentKeys(plain_mapping(spec.args, "args"), "args").inputs(spec.inputs)
-    return path_inputs(spec.inputs)
 
 
 def local_inputs(spec: JobSpec, cwd: str) -> dict[str, str]:

@@ -1,0 +1,221 @@
+"""Files as the daemon sees them: on this machine where it runs here, else on its own, looked at through it."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import tarfile
+import weakref
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from tao_sdk.backends.contract import Files, FileStat, MiB
+from tao_sdk.backends.docker import window
+from tao_sdk.backends.docker.window import Window
+from tao_sdk.backends.this_machine import LocalFiles
+from tao_sdk.model.errors import PathNotFound, Unreachable
+from tao_sdk.runner.local import path_of
+from tao_sdk.transports.dockerd import Daemon, DaemonError
+
+LIST_SECONDS = 600.0  # a folder of millions of files, on a disk that sleeps
+SHELLS = 4  # images that are tried for one that can list
+BLOCK = 1 * MiB
+
+
+class HereFiles:
+    """This machine's, where the daemon runs too. What we may not look at, such as a volume's folder, it shows us."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self.local: Files = LocalFiles()
+        self.far: Files = FarFiles(daemon)
+
+    def stat(self, path: str) -> FileStat:
+        try:
+            return self.local.stat(path)
+        except Unreachable:
+            return self.far.stat(path)
+
+    def list(self, path: str) -> list[FileStat]:
+        try:
+            return self.local.list(path)
+        except Unreachable:
+            return self.far.list(path)
+
+    def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
+        try:
+            return self.local.read(path, offset, limit)
+        except Unreachable:
+            return self.far.read(path, offset, limit)
+
+
+class FarFiles:
+    """The daemon's machine's. For one caller: its windows are closed when it is let go."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self.daemon = daemon
+        self.windows: list[Window] = []
+        self.listed: dict[str, list[FileStat]] = {}  # folder -> what is in it
+        self.readings: list[Reading] = []  # at most one
+        weakref.finalize(self, close, self.readings, self.windows)
+
+    def stat(self, path: str) -> FileStat:
+        path = whole(path)
+        return window.file_stat(path, self.found(path)[2])
+
+    def list(self, path: str) -> list[FileStat]:
+        path = whole(path)
+        if path not in self.listed:
+            seen = self.stat(path)
+            if not seen.is_dir:
+                return [seen]
+            self.learn(path)
+        return sorted(self.listed[path], key=lambda each: each.path)
+
+    def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
+        path = whole(path)
+        if [(each.path, each.at) for each in self.readings] != [(path, offset)]:
+            there, inside, _ = self.found(path)
+            self.readings.append(Reading(there, path, inside, offset))
+        data = self.readings[0].take(limit)
+        if limit is None or len(data) < limit:
+            close(self.readings)
+        return data
+
+    def found(self, path: str) -> tuple[Window, str, Any]:
+        """(a window, where the path is in it, what it is). Raises PathNotFound.
+
+        The daemon answers nothing about a window while something is read from it.
+        """
+        close(self.readings)
+        with looking(path):
+            there = self.window(path)
+            seen = there.stat(there.inside(path) or window.PLACE)
+        if seen is None:
+            raise nothing(path)
+        return there, *seen
+
+    def window(self, path: str) -> Window:
+        for each in self.windows:
+            if each.inside(path):
+                return each
+        if not self.windows:
+            window.sweep(self.daemon)
+        made = self.open(path, window.images(self.daemon)[0])
+        self.windows.append(made)
+        return made
+
+    def open(self, path: str, image: str) -> Window:
+        """A volume is mounted as one: its folder need not be a path of the machine that containers see."""
+        for name, root in window.volumes(self.daemon).items():
+            if posixpath.commonpath([path, root]) == root:
+                inside = posixpath.normpath(posixpath.join(window.PLACE, posixpath.relpath(path, root)))
+                return window.open_window(self.daemon, image, root, name, inside)
+        return window.open_window(self.daemon, image, path)
+
+    def learn(self, path: str) -> None:
+        """List a folder, and all below it unless that is too much at once."""
+        rows, complete = self.names(path)
+        self.listed[path] = []
+        for row in rows:
+            self.listed.setdefault(posixpath.dirname(row.path), []).append(row)
+            if row.is_dir and complete:
+                self.listed.setdefault(row.path, [])
+
+    def names(self, path: str) -> tuple[list[FileStat], bool]:
+        for image in window.images(self.daemon)[:SHELLS]:
+            with looking(path):
+                listed = self.ran(path, image)
+            if listed is not None:
+                return window.parse_names(*listed, path)
+        return self.from_tar(path), True
+
+    def ran(self, path: str, image: str) -> tuple[str, str] | None:
+        """(what the listing says, of which folder of the window); None where the image cannot list."""
+        there = self.open(path, image)
+        try:
+            self.daemon.ask("POST", f"/containers/{there.container}/start")
+            ended = self.daemon.ask("POST", f"/containers/{there.container}/wait", timeout=LIST_SECONDS)
+            text = None if ended["StatusCode"] else self.daemon.file(there.container, "/names")
+            inside = there.inside(path) or window.PLACE
+            return None if text is None else (text.decode("utf-8", "surrogateescape"), inside)
+        except DaemonError:
+            return None
+        finally:
+            there.close()
+
+    def from_tar(self, path: str) -> list[FileStat]:
+        """Where no image has a shell: the daemon packs everything, and we look at the names only."""
+        there, inside, _ = self.found(path)
+        with Tar(there, inside) as members:
+            return [row for each in members if (row := window.names_of(each, path))]
+
+
+class Tar:
+    """The daemon's tar of a path in a window, as it comes."""
+
+    def __init__(self, there: Window, inside: str) -> None:
+        where = f"/containers/{there.container}/archive"
+        as_it_is = {"Accept-Encoding": "identity"}
+        self.answer = there.daemon.request(
+            "GET", where, params={"path": inside}, headers=as_it_is, stream=True, timeout=(60, None)
+        )
+        self.tar = tarfile.open(fileobj=self.answer.raw, mode="r|")  # noqa: SIM115
+
+    def __enter__(self) -> tarfile.TarFile:
+        return self.tar
+
+    def __exit__(self, *_: object) -> None:
+        self.answer.close()
+
+
+class Reading:
+    """A file that is being read from its beginning on; it can be gone on with, not back."""
+
+    def __init__(self, there: Window, path: str, inside: str, offset: int) -> None:
+        self.path, self.at = path, 0
+        self.tar = Tar(there, inside)
+        member = self.tar.tar.next()
+        content = self.tar.tar.extractfile(member) if member else None
+        if content is None:
+            self.close()
+            raise Unreachable(f"{path} is no file that can be read.")
+        self.content = content
+        while self.at < offset and self.take(min(BLOCK, offset - self.at)):
+            pass
+
+    def take(self, limit: int | None) -> bytes:
+        data = self.content.read(-1 if limit is None else limit)
+        self.at += len(data)
+        return data
+
+    def close(self) -> None:
+        self.tar.__exit__()
+
+
+@contextmanager
+def looking(path: str) -> Generator[None]:
+    try:
+        yield
+    except DaemonError as error:
+        if re.search("source path does not exist|not a directory", error.what):
+            raise nothing(path) from None
+        raise Unreachable(f"{path} cannot be looked at through the daemon.", error.what) from error
+
+
+def nothing(path: str) -> PathNotFound:
+    return PathNotFound(f"There is nothing at {path} on the daemon's machine.", "", "Check the path.")
+
+
+def whole(path: str) -> str:
+    """The path of a file:// address, or a plain one, without dots. What is relative has no meaning there."""
+    plain = posixpath.normpath(path_of(path))
+    if not posixpath.isabs(plain):
+        raise PathNotFound(f"{path} is not absolute.", "The daemon is on another machine.", "Give the path from / on.")
+    return plain
+
+
+def close(*several: list[Any]) -> None:
+    for each in several:
+        while each:
+            each.pop().close()

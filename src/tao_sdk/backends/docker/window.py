@@ -1,0 +1,182 @@
+"""Windows: containers that are made to look through, at the daemon's machine or into an image, and are not jobs.
+
+A path is mounted in them read-only. Looking at it and reading it needs no more than that; only listing starts one.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import posixpath
+import re
+import tarfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from tao_sdk.backends.contract import FileStat
+from tao_sdk.model.errors import TaoError
+from tao_sdk.transports.dockerd import Daemon, DaemonError
+
+LABEL = "tao-sdk-window"  # with the time at which it was made
+STALE = 600.0  # seconds; what a client that was killed left goes after this
+PLACE = "/look"  # in the window
+IMAGE = "tao-window"  # empty; made where the daemon has no image at all
+IS_DIR, IS_LINK = 1 << 31, 1 << 27  # of Go's file mode, which the API has
+LINKS = 20  # followed, not more
+SEVERAL = 500_000  # bytes of names below the first level that are listed at once
+
+
+@dataclass(frozen=True)
+class Window:
+    """One container. `source` is what is mounted at PLACE: a path of the daemon's machine; "" for the image alone."""
+
+    daemon: Daemon
+    container: str
+    source: str
+
+    def inside(self, path: str) -> str | None:
+        """Where a path of the daemon's machine is in the window; None where it is not."""
+        if not self.source:
+            return path
+        if posixpath.commonpath([path, self.source]) != self.source:
+            return None
+        return posixpath.normpath(posixpath.join(PLACE, posixpath.relpath(path, self.source)))
+
+    def stat(self, path: str) -> tuple[str, Mapping[str, Any]] | None:
+        """(where it leads, what the daemon says of it) of a path in the window, links followed; None if nothing is there."""
+        for _ in range(LINKS):
+            seen = self.stat_once(path)
+            if seen is None or not seen["mode"] & IS_LINK:
+                return None if seen is None else (path, seen)
+            path = seen["linkTarget"]
+        return None
+
+    def stat_once(self, path: str) -> Mapping[str, Any] | None:
+        try:
+            answer = self.daemon.request(
+                "HEAD", f"/containers/{self.container}/archive", params={"path": path}, timeout=60
+            )
+        except DaemonError as error:
+            if error.status in (400, 404) or self.is_below_a_file(path):
+                return None
+            raise
+        return json.loads(base64.b64decode(answer.headers["X-Docker-Container-Path-Stat"]))
+
+    def is_below_a_file(self, path: str) -> bool:
+        above = posixpath.dirname(path)
+        seen = None if path == above else self.stat(above)
+        return seen is not None and not seen[1]["mode"] & IS_DIR
+
+    def close(self) -> None:
+        with suppress(TaoError):
+            self.daemon.ask("DELETE", f"/containers/{self.container}", force=1, v=1)
+
+
+def file_stat(path: str, seen: Mapping[str, Any]) -> FileStat:
+    is_dir = bool(seen["mode"] & IS_DIR)
+    return FileStat(path, is_dir, 0 if is_dir else seen["size"], seconds(seen["mtime"]))
+
+
+def seconds(moment: str) -> float:
+    """2026-11-21T08:34:25.985067994Z, or with an offset, since the epoch. Not finer than a microsecond."""
+    text = re.sub(r"(\.\d{6})\d+", r"\1", moment).replace("Z", "+00:00")
+    with suppress(ValueError):
+        return datetime.fromisoformat(text).timestamp()
+    return datetime.fromisoformat(re.sub(r"\.\d+", "", text)).timestamp()
+
+
+def open_window(daemon: Daemon, image: str, source: str = "", volume: str = "", lists: str = PLACE) -> Window:
+    """Raises DaemonError with the status 400 where `source` is not on the daemon's machine. Started, it lists `lists`."""
+    mount = {"Type": "volume", "Source": volume} if volume else {"Type": "bind", "Source": source}
+    body: dict[str, Any] = {
+        "Image": image,
+        "Entrypoint": ["/bin/sh", "-c"],
+        "Cmd": [LIST, "list", lists],
+        "User": "0:0",
+        "NetworkDisabled": True,
+        "Labels": {"tao-toolkit": "true", LABEL: f"{time.time():.0f}"},
+        "HostConfig": {
+            "NetworkMode": "none",
+            "LogConfig": {"Type": "none"},
+            "Mounts": [{**mount, "Target": PLACE, "ReadOnly": True}] if source else [],
+        },
+    }
+    return Window(daemon, daemon.ask("POST", "/containers/create", body)["Id"], source)
+
+
+def volumes(daemon: Daemon) -> dict[str, str]:
+    """Name -> folder on the daemon's machine."""
+    there: list[dict[str, str]] = daemon.get("/volumes")["Volumes"] or []
+    return {each["Name"]: each["Mountpoint"] for each in there if each["Mountpoint"]}
+
+
+def images(daemon: Daemon) -> list[str]:
+    """Images to make windows of: first those of our jobs, which have a shell; an empty one where there is none."""
+    ours = [
+        each["ImageID"] for each in daemon.ask("GET", "/containers/json", all=1, filters={"label": ["tao-sdk-job-id"]})
+    ]
+    others = [each["Id"] for each in sorted(daemon.get("/images/json"), key=lambda each: -each["Created"])]
+    return list(dict.fromkeys([*ours, *others])) or [empty_image(daemon)]
+
+
+def empty_image(daemon: Daemon) -> str:
+    nothing = io.BytesIO()
+    tarfile.open(fileobj=nothing, mode="w").close()
+    where = {"fromSrc": "-", "repo": IMAGE}
+    daemon.request("POST", "/images/create", params=where, data=nothing.getvalue(), timeout=60)
+    return IMAGE
+
+
+def sweep(daemon: Daemon) -> None:
+    """Remove the windows that nobody can still be looking through."""
+    for each in daemon.ask("GET", "/containers/json", all=1, filters={"label": [LABEL]}):
+        if float(each["Labels"][LABEL]) < time.time() - STALE:
+            Window(daemon, each["Id"], "").close()
+
+
+# What a window runs to list a folder, its argument. In /names: every name of the first level, and of the deeper ones
+# if they are not too many. Both GNU's programs and busybox's understand it; links are followed.
+LIST = f"""
+export LC_ALL=C
+command -v find >/dev/null && command -v stat >/dev/null && command -v xargs >/dev/null || exit 9
+find -L "$1" -mindepth 1 -maxdepth 1 -print0 > /first
+find -L "$1" -mindepth 2 -print0 | head -c {SEVERAL} > /deeper
+{{
+    xargs -0 -r stat -L -c '%f %s %Y %n' < /first
+    if [ "$(wc -c < /deeper)" -lt {SEVERAL} ]; then echo whole; xargs -0 -r stat -L -c '%f %s %Y %n' < /deeper; fi
+}} > /names 2>/dev/null
+exit 0
+"""
+NAME = re.compile(r"([0-9a-f]+) (\d+) (\d+) (/.*)")
+
+
+def parse_names(text: str, inside: str, path: str) -> tuple[list[FileStat], bool]:
+    """(what LIST has found below `inside`, as paths below `path`; whether that is all)."""
+    rows: list[FileStat] = []
+    whole = False
+    for line in text.splitlines():
+        if row := NAME.fullmatch(line):
+            is_dir = int(row[1], 16) & 0o170000 == 0o040000
+            rows.append(
+                FileStat(
+                    posixpath.join(path, posixpath.relpath(row[4], inside)),
+                    is_dir,
+                    0 if is_dir else int(row[2]),
+                    float(row[3]),
+                )
+            )
+        elif line == "whole":
+            whole = True
+    return rows, whole
+
+
+def names_of(member: tarfile.TarInfo, path: str) -> FileStat | None:
+    """The same from a tar of the folder; None for the folder itself."""
+    below = member.name.partition("/")[2].rstrip("/")
+    size = 0 if member.isdir() else member.size
+    return FileStat(posixpath.join(path, below), member.isdir(), size, float(member.mtime)) if below else None

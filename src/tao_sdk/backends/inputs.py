@@ -1,0 +1,37 @@
+"""The inputs that a spec declares, and which of them are paths: what a place can be looked at for before a job starts."""
+
+from __future__ import annotations
+
+import posixpath
+
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.payload.declared import ArgumentKeys, SpecKeys, path_inputs
+from tao_sdk.payload.values import plain_mapping
+from tao_sdk.runner.document import Input
+from tao_sdk.runner.local import path_of
+from tao_sdk.runner.scheme import scheme
+
+PATHS = frozenset({"", "file"})
+
+
+def declared_inputs(spec: JobSpec) -> list[Input]:
+    if spec.specs is not None:
+        return SpecKeys(plain_mapping(spec.specs, "specs"), "specs").inputs(spec.inputs)
+    if spec.args is not None:
+        return ArgumentKeys(plain_mapping(spec.args, "args"), "args").inputs(spec.inputs)
+    return path_inputs(spec.inputs)
+
+
+def absolute_inputs(spec: JobSpec) -> dict[str, str]:
+    """Key -> absolute path in the job of each that does not travel with it."""
+    paths = {each["key"]: path_of(each["uri"]) for each in declared_inputs(spec) if scheme(each["uri"]) in PATHS}
+    return {
+        key: posixpath.normpath(path)
+        for key, path in paths.items()
+        if posixpath.isabs(path) and not brought(spec, path)
+    }
+
+
+def brought(spec: JobSpec, path: str) -> bool:
+    """Whether the file, or something in the folder, travels with the job."""
+    return any(f"{posixpath.normpath(each)}/".startswith(f"{posixpath.normpath(path)}/") for each in spec.files)

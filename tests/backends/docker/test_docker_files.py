@@ -1,0 +1,157 @@
+"""Files as the daemon sees them: of its host and its volumes, looked at through it, wherever it runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from dockerd_here import BUSYBOX, Daemon
+
+from tao_sdk.backends.contract import Files
+from tao_sdk.backends.docker import window
+from tao_sdk.backends.docker.files import FarFiles
+from tao_sdk.backends.this_machine import LocalFiles
+from tao_sdk.model.errors import PathNotFound, Unreachable
+from tao_sdk.transports import dockerd
+from tao_sdk.transports.dockerd import Address
+
+BIG = 3 << 20
+
+
+@pytest.fixture
+def daemon(here: Daemon) -> dockerd.Daemon:
+    return dockerd.Daemon(Address(here.host))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "a folder"
+    (folder / "deep" / "deeper").mkdir(parents=True)
+    (folder / "empty").mkdir()
+    (folder / "b ü 'quoted'.txt").write_bytes(b"0123456789")
+    (folder / "deep" / "deeper" / "c").write_bytes(os.urandom(BIG))
+    (folder / "link").symlink_to("deep/deeper")
+    (folder / "nothing in it").touch()
+    for path in folder.rglob("*"):
+        os.utime(path, (1.7e9, 1.7e9))
+    return folder
+
+
+def walked(files: Files, path: str) -> list[tuple[str, bool, int, int]]:
+    found = []
+    for each in files.list(path):
+        found += [(each.path, each.is_dir, each.size, int(each.mtime))]
+        found += walked(files, each.path) if each.is_dir else []
+    return found
+
+
+@pytest.fixture
+def nothing_left(here: Daemon) -> object:
+    yield
+    assert here.docker("ps", "-aq", "--filter", f"label={window.LABEL}").stdout == ""
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_folder_looks_through_the_daemon_as_it_does_from_here(daemon: dockerd.Daemon, folder: Path) -> None:
+    far = FarFiles(daemon)
+    assert walked(far, str(folder)) == walked(LocalFiles(), str(folder))
+    assert far.stat(f"{folder}/link").is_dir
+    assert [each.path for each in far.list(f"file://{folder}/deep/deeper/c")] == [f"{folder}/deep/deeper/c"]
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_folder_with_more_than_is_listed_at_once_is_listed_whole(
+    daemon: dockerd.Daemon, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(window, "LIST", window.LIST.replace(str(window.SEVERAL), "20"))
+    assert walked(FarFiles(daemon), str(folder)) == walked(LocalFiles(), str(folder))
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_without_a_shell_in_any_image_a_folder_is_listed_all_the_same(
+    daemon: dockerd.Daemon, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "link").unlink()  # a tar says where it leads, and no more
+    os.utime(folder, (1.7e9, 1.7e9))
+    monkeypatch.setattr(window, "images", lambda daemon: [window.empty_image(daemon)])
+    assert walked(FarFiles(daemon), str(folder)) == walked(LocalFiles(), str(folder))
+    daemon.ask("DELETE", f"/images/{window.IMAGE}")
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_file_is_read_in_parts_in_order_and_from_anywhere(daemon: dockerd.Daemon, folder: Path) -> None:
+    path = folder / "link" / "c"
+    far, whole = FarFiles(daemon), path.read_bytes()
+    parts = [far.read(str(path), at, 1 << 20) for at in range(0, BIG + 1, 1 << 20)]
+    assert b"".join(parts) == whole
+    assert far.read(str(path), BIG - 5) == whole[-5:]
+    assert far.read(str(path), 7, 3) == whole[7:10]
+    assert far.read(f"{folder}/nothing in it") == b""
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("name", ["none", "b ü 'quoted'.txt/below", "deep/none", "../none"])
+def test_what_is_not_there_is_told_so(daemon: dockerd.Daemon, folder: Path, name: str) -> None:
+    for far in (FarFiles(daemon), FarFiles(daemon)):
+        for ask in (far.stat, far.list, far.read):
+            with pytest.raises(PathNotFound):
+                ask(f"{folder}/{name}")
+        far.list(str(folder))
+        with pytest.raises(PathNotFound):
+            far.stat(f"{folder}/{name}")
+
+
+def test_a_relative_path_means_nothing_to_a_far_daemon(daemon: dockerd.Daemon) -> None:
+    with pytest.raises(PathNotFound, match="not absolute"):
+        FarFiles(daemon).stat("data")
+
+
+def test_a_daemon_that_does_not_answer_is_no_absent_file(tmp_path: Path) -> None:
+    with pytest.raises(Unreachable):
+        FarFiles(dockerd.Daemon(Address(f"unix://{tmp_path}/none.sock"))).stat("/etc")
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_volume_is_seen_by_the_path_of_its_folder(here: Daemon, daemon: dockerd.Daemon) -> None:
+    here.docker("run", "--rm", "-v", "kept:/v", BUSYBOX, "sh", "-c", "mkdir -p /v/a/b; echo 1 > /v/a/b/c")
+    root = here.docker("volume", "inspect", "-f", "{{.Mountpoint}}", "kept").stdout.strip()
+    far = FarFiles(daemon)
+    assert [row[0] for row in walked(far, f"{root}/a")] == [f"{root}/a/b", f"{root}/a/b/c"]
+    assert far.read(f"{root}/a/b/c") == b"1\n"
+    with pytest.raises(PathNotFound):
+        far.list(f"{root}/none")
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_windows_that_nobody_looks_through_any_more_are_removed(
+    here: Daemon, daemon: dockerd.Daemon, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    image = daemon.get(f"/images/{BUSYBOX}/json")["Id"]
+    monkeypatch.setattr("time.time", lambda: 1.7e9)
+    window.open_window(daemon, image, str(folder))
+    monkeypatch.undo()
+    FarFiles(daemon).stat(str(folder))
+
+
+PLAIN = """
+import os, sys
+from tao_sdk.backends.docker.files import HereFiles
+from tao_sdk.transports.dockerd import Address, Daemon
+import docker, requests, tao_sdk.backends.docker.window
+daemon = Daemon(Address(sys.argv[1])); daemon.get("/info")
+os.setgroups([]); os.setgid(1234); os.setuid(1234)
+print([each.path for each in HereFiles(daemon).list(sys.argv[2])])
+"""
+
+
+def test_what_only_root_may_look_at_here_the_daemon_shows(here: Daemon, folder: Path) -> None:
+    folder.chmod(0o700)
+    here.folder.chmod(0o755)
+    here.socket.chmod(0o666)
+    argv = [sys.executable, "-c", PLAIN, here.host, str(folder / "deep")]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    here.socket.chmod(0o660)
+    assert done.stdout.strip() == str([f"{folder}/deep/deeper"]), done.stderr
