@@ -23,7 +23,7 @@ from tao_sdk.script_runner import build_entrypoint
 HERE = Path(__file__).parent
 
 BANK = "the skill bank's scripts are not part of this version"
-DOCKER = "the docker platform is not part of this version"
+DOCKER = "it runs on a real daemon, in tests/backends/docker/test_docker_document.py"
 KUBERNETES = "the kubernetes platform is not part of this version"
 SLURM = "the slurm platform is not part of this version"
 NOT_RUN = {

@@ -10,8 +10,8 @@ import click
 
 from tao_sdk.cli import exit_codes, show
 from tao_sdk.cli.command import command, platform_option
-from tao_sdk.cli.submit import DEFAULT_PLATFORM
-from tao_sdk.model.errors import TaoError, Unreachable
+from tao_sdk.cli.submit import DEFAULT_PLATFORM, Asked, asked
+from tao_sdk.model.errors import SpecError, TaoError, Unreachable
 from tao_sdk.model.finding import Finding, Severity
 
 if TYPE_CHECKING:
@@ -24,16 +24,21 @@ MENDED_HERE = frozenset({"extra.missing"})  # what --fix runs: installing a libr
 @command("doctor")
 @platform_option(help="Only this platform. Default: all.")
 @click.option("--fix", is_flag=True, help="Run the commands that install missing libraries; others are only shown.")
-def doctor(client: Client, out: Output, platform: str | None, fix: bool) -> int:
-    """Find what is missing or wrong on this machine.
+@click.argument("job_file", required=False)
+def doctor(client: Client, out: Output, platform: str | None, fix: bool, job_file: str | None) -> int:
+    """Find what is missing or wrong on this machine; with a job file, also what would stop that job on its platform.
 
     The exit code is 2 when something has to be mended, for the platform that was named, else for local.
     """
+    job = asked(job_file, platform, (), {}) if job_file else None
+    platform = job.platform if job else platform
     names = [platform] if platform else sorted(client.platforms(), key=lambda name: name != DEFAULT_PLATFORM)
     found = {name: checked(client, name) for name in names}
     for name in found if fix else ():
         mend(out, found[name])
         found[name] = checked(client, name)
+    if job is not None:
+        found[job.platform] = [*found[job.platform], *checked_job(client, job)]
     out.object(
         {
             "schema": 1,
@@ -52,11 +57,24 @@ def doctor(client: Client, out: Output, platform: str | None, fix: bool) -> int:
 def checked(client: Client, platform: str) -> list[Finding]:
     try:
         return client.doctor(platform)
-    except Unreachable as error:
-        return [Finding(Severity.ERROR, error.code, error.what, error.why, error.next)]
     except TaoError as error:
-        fix = error.next.partition("Run: ")[2] or error.next
-        return [Finding(Severity.ERROR, error.code, error.what, error.why, fix)]
+        return [finding(error)]
+
+
+def checked_job(client: Client, job: Asked) -> list[Finding]:
+    """What would stop the job, or what it should know; good news where that is nothing."""
+    try:
+        seen = list(client.plan(job.spec, job.platform, job.options).findings)
+    except SpecError as error:
+        return [finding(job.located(error))]
+    except TaoError as error:
+        return [finding(error)]
+    return seen or [Finding(Severity.OK, "job.ready", "Nothing would stop the job.")]
+
+
+def finding(error: TaoError) -> Finding:
+    fix = error.next if isinstance(error, Unreachable) else error.next.partition("Run: ")[2] or error.next
+    return Finding(Severity.ERROR, error.code, error.what, error.why, fix)
 
 
 def mend(out: Output, findings: list[Finding]) -> None:

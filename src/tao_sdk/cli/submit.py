@@ -99,7 +99,7 @@ class Asked:
 
 def asked(job_file: str | None, platform: str | None, option: Sequence[str], params: Mapping[str, Any]) -> Asked:
     """The job that the command line asks for; what it says wins over the job file."""
-    words: list[str] = click.get_current_context().meta["tao.words"]
+    words: list[str] = click.get_current_context().meta.get("tao.words", [])
     changes = given(JobSpec, params, SPEC)
     if words:
         changes["command"] = words[0] if len(words) == 1 else shlex.join(words)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from dockerd_here import PYTHON
 
 from tao_sdk.client import Client
 from tao_sdk.model.finding import Finding, Severity
@@ -38,6 +40,44 @@ def test_a_missing_toolkit_is_told_with_the_command(surroundings: dict[str, str]
 def test_a_missing_network_is_told_with_the_command(surroundings: dict[str, str]) -> None:
     seen = found({**surroundings, "DOCKER_NETWORK": "nowhere"}, "docker.network")
     assert (seen.what, seen.fix) == ("MISSING: docker network 'nowhere' not found.", "docker network create nowhere")
+
+
+JOB = """
+platform: docker
+image: {image}
+gpu_count: 0
+command: "true"
+inputs: [/data/train.json]
+mounts: ["{folder}:/data:ro", "/no/such/folder:/more"]
+"""
+
+
+def test_with_a_job_file_the_datasets_are_looked_for_before_the_launch(
+    surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "job.yaml").write_text(JOB.format(image=PYTHON, folder=tmp_path))
+    argv = [sys.executable, "-m", "tao_sdk.cli.main", "doctor", str(tmp_path / "job.yaml"), "--json"]
+    done = subprocess.run(argv, env=surroundings, cwd=tmp_path, capture_output=True, text=True)
+    seen = {each["code"]: each for each in json.loads(done.stdout)["findings"]}
+    assert done.returncode == 2
+    assert seen["mount.missing"]["what"] == "/no/such/folder is mounted and is not there."
+    assert seen["input.missing"]["what"] == "The input /data/train.json will not be there: /data/train.json"
+    assert seen["docker.daemon"]["severity"] == "ok"
+
+
+def test_with_a_job_file_that_can_run_the_doctor_says_so(surroundings: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "train.json").touch()
+    (tmp_path / "job.yaml").write_text(JOB.format(image=PYTHON, folder=tmp_path).replace("/no/such/folder", "/tmp"))
+    argv = [sys.executable, "-m", "tao_sdk.cli.main", "doctor", str(tmp_path / "job.yaml")]
+    done = subprocess.run(argv, env=surroundings, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    assert "Nothing would stop the job." in done.stdout
+
+
+def test_a_daemon_elsewhere_that_does_not_answer_is_not_to_be_started_here(surroundings: dict[str, str]) -> None:
+    seen = found({**surroundings, "DOCKER_HOST": "ssh://no-such-host.invalid"}, "backend.unreachable")
+    assert "there is no host no-such-host.invalid" in seen.evidence
+    assert "systemctl" not in seen.fix
 
 
 def test_credentials_are_named_and_never_shown(surroundings: dict[str, str]) -> None:

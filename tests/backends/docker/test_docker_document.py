@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import socket
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dockerd_here import DOCUMENTED, PYTHON, ROOT, Daemon
@@ -55,6 +60,87 @@ def test_the_snippet_with_a_gpu_asks_the_daemon_for_one_and_its_refusal_is_expla
     with pytest.raises(Refused) as refused:
         client.submit(spec, "docker")
     assert refused.value.code == "docker.no_gpu_runtime"
+
+
+SNIPPETS = ROOT / "tests" / "documents" / "local-docker"
+
+
+def snippet(name: str, environ: dict[str, str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    """A snippet as it is written, in the shell of a caller who has this package and the docker command."""
+    path = f"{Path(sys.executable).parent}:{environ['PATH']}"
+    argv = ["bash", str(SNIPPETS / name)] if name.endswith(".sh") else [sys.executable, str(SNIPPETS / name)]
+    return subprocess.run(argv, env={**environ, "PATH": path}, cwd=cwd, capture_output=True, text=True)
+
+
+def test_the_documents_preflight_runs_as_written(
+    surroundings: dict[str, str], client: Client, tmp_path: Path, here: Daemon
+) -> None:
+    here.docker("network", "rm", "tao_default", check=False)
+    before = snippet("network.sh", surroundings, tmp_path)
+    assert (before.returncode, before.stdout.splitlines()[1]) == (1, " docker network create tao_default")
+    job = client.submit(JobSpec(image=PYTHON, command="true", gpu_count=0), "docker").job
+    client.wait(job.id, timeout=60)
+    assert snippet("network.sh", surroundings, tmp_path).returncode == 0
+    without_gpus = snippet("direct-docker.sh", {**surroundings, "SETUP_SCRIPT": "setup.sh"}, tmp_path)
+    assert (without_gpus.returncode, without_gpus.stdout.splitlines()[0]) == (
+        1,
+        "MISSING: NVIDIA Container Toolkit not installed/configured. See:",
+    )
+    scripts = tmp_path / "bank" / "scripts"
+    scripts.mkdir(parents=True)
+    (scripts / "resolve_versions_key.py").write_text("#!/bin/sh\necho 'nvidia-tao-sdk[docker]==8.0.0'\n")
+    (scripts / "resolve_versions_key.py").chmod(0o755)
+    wrapper = snippet("sdk-wrapper.sh", {**surroundings, "TAO_SKILL_BANK_PATH": str(scripts.parent)}, tmp_path)
+    assert (wrapper.returncode, wrapper.stdout) == (0, "")
+
+
+class Recorder:
+    """Stands before the daemon's socket, passes everything on, and remembers what was sent."""
+
+    def __init__(self, path: Path, behind: Path) -> None:
+        self.behind, self.sent = behind, bytearray()
+        self.listening = socket.socket(socket.AF_UNIX)
+        self.listening.bind(str(path))
+        self.listening.listen(16)
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                near = self.listening.accept()[0]
+                far = socket.socket(socket.AF_UNIX)
+                far.connect(str(self.behind))
+                threading.Thread(target=self.pass_on, args=(near, far, self.sent), daemon=True).start()
+                threading.Thread(target=self.pass_on, args=(far, near, bytearray()), daemon=True).start()
+
+    def pass_on(self, source: socket.socket, to: socket.socket, kept: bytearray) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                kept += data
+                to.sendall(data)
+            to.shutdown(socket.SHUT_WR)
+
+    def created(self) -> dict[str, Any]:
+        """The body of the request that makes a job's container."""
+        body = self.sent.partition(b"/containers/create?name=tao-job-")[2].partition(b"\r\n\r\n")[2]
+        return json.JSONDecoder().raw_decode(body.decode("utf-8", "replace"))[0]
+
+
+@pytest.mark.parametrize(("gpu_count", "asked"), [(1, {"Count": 1}), (4, {"Count": 4}), (-1, {"Count": -1})])
+def test_the_daemon_is_asked_for_the_gpus_of_the_snippet(
+    surroundings: dict[str, str], here: Daemon, tmp_path: Path, gpu_count: int, asked: dict[str, Any]
+) -> None:
+    recorder = Recorder(tmp_path / "socket", here.socket)
+    text = (SNIPPETS / "sdk.py").read_text().replace("gpu_count=1", f"gpu_count={gpu_count}")
+    lines = [line for line in text.splitlines() if "inputs=" not in line]  # s3:// is not part of this version
+    where = {**surroundings, "DOCKER_HOST": f"unix://{tmp_path}/socket"}
+    argv = [sys.executable, "-c", "\n".join(lines)]
+    done = subprocess.run(argv, env=where, cwd=tmp_path, capture_output=True, text=True)
+    recorder.listening.close()
+    sent = recorder.created()
+    assert sent["HostConfig"]["DeviceRequests"] == [{"Driver": "", **asked, "Capabilities": [["gpu"]], "Options": {}}]
+    assert sent["Image"] == DOCUMENTED
+    assert "NVIDIA Container Toolkit" in done.stderr
 
 
 def test_the_preflights_network_check_finds_the_network(

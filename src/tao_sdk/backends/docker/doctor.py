@@ -29,7 +29,8 @@ def examine(daemon: Daemon, settings: Settings) -> list[Finding]:
         return [finding(Severity.ERROR, error.code, "MISSING: docker Python client not installed.", error.why, fix)]
     except TaoError as error:
         what = "MISSING: docker daemon not reachable. Start Docker."
-        return [finding(Severity.ERROR, error.code, what, str(error), "sudo systemctl start docker")]
+        fix = "sudo systemctl start docker" if is_local(daemon.address) else error.next
+        return [finding(Severity.ERROR, error.code, what, str(error), fix)]
     return [
         *daemon_findings(daemon, info),
         *gpu_findings(daemon, info),
@@ -88,6 +89,9 @@ def credential_findings(settings: Settings) -> Iterator[Finding]:
     if "NGC_KEY" not in there and "nvcr.io" not in kept and not logins.get("credsStore"):
         what = "Private images of nvcr.io cannot be pulled: NGC_KEY is not set."
         yield finding(Severity.WARNING, "credentials.ngc", what, "", "docker login nvcr.io -u '$oauthtoken'")
+    if "HF_TOKEN" not in there:
+        what = "Gated models of Hugging Face cannot be fetched: HF_TOKEN is not set."
+        yield finding(Severity.OK, "credentials.hf", what, "", "export HF_TOKEN=...")
     missing = [name for name in S3 if name not in there]
     if 0 < len(missing) < len(S3):
         what = f"s3:// paths need {', '.join(missing)} too."

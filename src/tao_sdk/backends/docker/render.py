@@ -291,6 +291,8 @@ def image_findings(plan: Plan, facts: DockerFacts) -> Iterator[Finding]:
     image = plan.request["container"]["Image"]
     if image and facts.image is None and plan.request["pull"] == "never":
         yield error("image.missing", f"The daemon has no image {image}.", "pull is never.", f"docker pull {image}")
+    elif image and facts.image is None:
+        yield Finding(Severity.OK, "image.pulled", f"{image} is not there yet: it is pulled before the job starts.")
 
 
 def path_findings(plan: Plan, facts: DockerFacts) -> Iterator[Finding]:
