@@ -36,7 +36,7 @@ class Engine:
         """The backend of that name; with an endpoint, the one that a job of that endpoint lives on."""
         key = (platform, endpoint)
         if key not in self._backends:
-            backend = open_backend(platform, self.settings)
+            backend = self._backends.get((platform, "")) or open_backend(platform, self.settings)
             if endpoint and backend.endpoint != endpoint:
                 raise Unreachable(
                     f"This job lives on {endpoint}, and {platform} here means {backend.endpoint}.",
