@@ -224,6 +224,14 @@ def test_native_is_laid_over_the_request(client: Client, here: Daemon) -> None:
     assert seen["HostConfig"]["Init"] is True
 
 
+def test_native_cannot_touch_what_jobs_are_found_by_nor_show_what_they_are_told(client: Client, here: Daemon) -> None:
+    native = {"Labels": {"tao-sdk-job-id": "another", "mine": "1"}, "Tty": True}
+    job = submit(client, "sleep 30", native=native, env_vars={"PRIVATE": "not to be shown"})
+    seen = here.inspect(container(job))["Config"]
+    assert (seen["Labels"]["tao-sdk-job-id"], seen["Labels"]["mine"], seen["Tty"]) == (job.id, "1", False)
+    assert client.get_job_logs(job.id) == ""
+
+
 def test_gc_removes_the_container_and_keeps_the_log(client: Client, here: Daemon) -> None:
     job = submit(client, "echo kept")
     ended(client, job)
@@ -282,3 +290,23 @@ def test_a_grace_of_less_than_a_second_is_not_made_one(client: Client) -> None:
     assert client.cancel_job(job.id, grace=0.2) is True
     ticks = client.get_job_logs(job.id).partition("told")[2].count("tick")
     assert ticks < 7, "the daemon's own stop would have waited for ten"
+
+
+def test_looking_at_many_jobs_is_one_question_and_one_more_for_each_that_newly_ended(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = [submit(client, "sleep 300", BUSYBOX) for _ in range(5)]
+    short = submit(client, "true", BUSYBOX)
+    backend: Any = client.engine.backend_of(short)
+    dockerd_here.until(lambda: not backend.inspect(container(short)).seen["State"]["Running"], 30)
+    asked: list[str] = []
+    ask = backend.daemon.request
+    monkeypatch.setattr(backend.daemon, "request", lambda *given, **more: asked.append(given[1]) or ask(*given, **more))
+    seen = {job.id: job.status for job in client.list_jobs()}
+    assert [seen[job.id] for job in jobs] == [Status.RUNNING] * 5
+    assert seen[short.id] is Status.COMPLETE
+    assert [path for path in asked if path.endswith("json")] == ["/containers/json", asked[1]]
+    assert backend.inspect(container(short)).id in asked[1]
+    asked.clear()
+    client.list_jobs()
+    assert asked == ["/containers/json"]

@@ -1,82 +1,232 @@
-"""Why a container failed, by what the real daemon and the command in it say."""
+"""Why a container failed, by what the real daemon and the command in it say.
+
+What they said lies in tests/recorded/docker. The tests below make each failure happen again and hold it against that;
+TAO_TEST_RECORD=1 writes it anew. What cannot happen here is from documents, and its file says from which.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
 import dockerd_here
 import pytest
-from dockerd_here import PYTHON, Daemon
+from dockerd_here import BUSYBOX, PYTHON, ROOT, Daemon
+from registry_here import Registry
 
 from tao_sdk.backends.docker import rules
 from tao_sdk.client import Client
-from tao_sdk.model.diagnosis import Evidence
-from tao_sdk.model.errors import Refused
+from tao_sdk.model.diagnosis import Evidence, NodeEvent
+from tao_sdk.model.job import Job
 from tao_sdk.model.spec import JobSpec
-from tao_sdk.model.status import Status
+from tao_sdk.transports import dockerd
+from tao_sdk.transports.dockerd import Address, DaemonError
 
-FAILURES = [
-    ("exit 125", 125, "docker.daemon_failed"),
-    ("touch /f; /f", 126, "not_executable"),
-    ("no-such-program", 127, "command_not_found"),
-    ("kill -SEGV $$", 139, "signal"),
-    ("kill -TERM $$", 143, "docker.stopped_outside"),
-    ("kill -KILL $$", 137, "killed"),
-    ("cat /data/missing.txt", 1, "docker.path_not_mounted"),
-    ("python3 -c \"open('/data/missing')\"", 1, "docker.path_not_mounted"),
-    ("dd if=/dev/zero of=/dev/shm/x bs=1M count=40", 1, "docker.shm_too_small"),
-    (
-        "echo 'RuntimeError: The NVIDIA driver on your system is too old (11040)'; exit 1",
-        1,
-        "docker.driver_too_old",
-    ),
+RECORDED = ROOT / "tests" / "recorded" / "docker"
+RECORDING = bool(os.environ.get("TAO_TEST_RECORD"))
+
+
+def rule_of(evidence: Evidence) -> str:
+    found = rules.diagnose(evidence)
+    return found.rule if found else ""
+
+
+def keep(here: Daemon, name: str, evidence: Evidence, rule: str) -> None:
+    """Write down what was seen; or else hold it against what was written down."""
+    path = RECORDED / f"{name}.json"
+    if RECORDING:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        version = here.docker("version", "--format", "{{.Server.Version}}").stdout.strip()
+        seen = {"from": f"Docker {version}", "rule": rule, "evidence": asdict(evidence)}
+        text = json.dumps(seen, indent=1, sort_keys=True)
+        for place, usual in ((here.data, "/var/lib/docker"), (here.folder, "/run/docker")):
+            text = text.replace(str(place), usual)
+        path.write_text(text + "\n")
+    known = json.loads(path.read_text())
+    assert (rule_of(evidence), known["rule"]) == (rule, rule), evidence
+    assert known["evidence"]["exit_code"] == evidence.exit_code
+
+
+@pytest.mark.parametrize("path", sorted(RECORDED.glob("*.json")), ids=lambda path: path.stem)
+def test_what_was_recorded_finds_its_rule_and_a_remedy(path: Path) -> None:
+    known = json.loads(path.read_text())
+    seen = known["evidence"]
+    evidence = Evidence(**{**seen, "events": tuple(NodeEvent(**each) for each in seen["events"]), "runner": ()})
+    found = rules.diagnose(evidence)
+    if not known["rule"].startswith("docker."):
+        assert found is None  # the engine's general rules know it
+        return
+    assert found is not None
+    assert (found.rule, bool(found.cause), bool(found.suggestion)) == (known["rule"], True, True)
+    assert known["from"]
+
+
+def evidence_of(client: Client, job: Job) -> Evidence:
+    backend, ref = client.engine.backend_of(job), client.engine.ref_of(job)
+    assert ref is not None
+    seen = asdict(backend.evidence(ref)) | {"log_tail": client.get_job_logs(job.id, tail=20)}
+    return Evidence(**{**seen, "events": tuple(NodeEvent(**each) for each in seen["events"])})
+
+
+# name, command, exit code, rule; one without "docker." is the engine's
+ENDS = [
+    ("exit-125", "exit 125", 125, "docker.daemon_failed"),
+    ("exit-126", "touch /f; /f", 126, ""),
+    ("exit-127", "no-such-program", 127, ""),
+    ("exit-139", "kill -SEGV $$", 139, ""),
+    ("exit-143", "kill -TERM $$", 143, "docker.stopped_outside"),
+    ("exit-137", "kill -KILL $$", 137, ""),
+    ("path-missing-shell", "cat /data/missing.txt", 1, "docker.path_not_mounted"),
+    ("path-missing-python", "python3 -c \"open('/data/missing')\"", 1, "docker.path_not_mounted"),
+    ("shm-too-small", "dd if=/dev/zero of=/dev/shm/x bs=1M count=40", 1, "docker.shm_too_small"),
+    ("out-of-memory", "python3 -c 'x = bytearray(300 << 20); print(len(x))'", 137, "docker.oom_killed"),
 ]
+GENERAL = {126: "not_executable", 127: "command_not_found", 139: "signal", 137: "killed"}
 
 
-def test_every_end_has_its_rule(client: Client) -> None:
+def test_every_end_of_a_command_has_its_rule(client: Client, here: Daemon) -> None:
     jobs = [
-        client.submit(JobSpec(image=PYTHON, command=command, gpu_count=0, shm_size="8m"), "docker").job
-        for command, _, _ in FAILURES
+        client.submit(JobSpec(image=PYTHON, command=each[1], gpu_count=0, shm_size="8m", memory="64m"), "docker").job
+        for each in ENDS
     ]
     ended = client.wait_all([job.id for job in jobs], timeout=60)
-    found = [(job.exit_code, client.diagnose(job.id).rule) for job in ended]  # pyright: ignore
-    assert found == [(code, rule) for _, code, rule in FAILURES]
+    for job, (name, _, code, rule) in zip(ended, ENDS, strict=True):
+        assert job.exit_code == code, name
+        keep(here, name, evidence_of(client, job), rule)
+        found = client.diagnose(job.id)
+        assert found is not None
+        assert found.rule == (rule or GENERAL[code])
 
 
-def test_a_missing_entrypoint_is_explained(client: Client, here: Daemon) -> None:
+@pytest.mark.parametrize(
+    ("name", "how", "rule"),
+    [
+        ("stopped-by-hand", ["stop", "-t", "1"], "docker.stopped_outside"),
+        ("killed-by-hand", ["kill"], "docker.stopped_outside"),
+    ],
+)
+def test_an_end_by_hand_has_its_rule(client: Client, here: Daemon, name: str, how: list[str], rule: str) -> None:
+    job = client.submit(
+        JobSpec(image=PYTHON, command="trap '' TERM; sleep 300 & wait; sleep 300", gpu_count=0), "docker"
+    ).job
+    here.docker(*how, f"tao-job-{job.id}")
+    client.wait(job.id, timeout=60)
+    keep(here, name, evidence_of(client, job), rule)
+
+
+def test_a_missing_entrypoint_and_a_missing_shell_have_their_rule(client: Client, here: Daemon) -> None:
     change = 'ENTRYPOINT ["/no/entrypoint"]'
     here.docker("import", "--change", change, str(dockerd_here.busybox_root()), "tao-test-entrypoint")
-    try:
-        job = client.submit(JobSpec(image="tao-test-entrypoint", command="true", gpu_count=0), "docker").job
+    for name, image in (("entrypoint-missing", "tao-test-entrypoint"), ("shell-missing", dockerd_here.EMPTY)):
+        job = client.submit(JobSpec(image=image, command="true", gpu_count=0), "docker").job
         client.wait(job.id, timeout=60)
-        assert client.get_job(job.id).status is Status.ERROR
-        assert client.diagnose(job.id).rule == "docker.no_shell"  # pyright: ignore[reportOptionalMemberAccess]
-    except Refused as refused:
-        assert refused.code == "docker.entrypoint_missing"
+        keep(here, name, evidence_of(client, job), "docker.no_shell")
 
 
-# What the daemon said, word for word: Docker 20.10.24; the GPU runtime's line is its documents'.
-WORDS = [
-    ('could not select device driver "" with capabilities: [[gpu]]', "docker.no_gpu_runtime"),
-    ("network tao_default is ambiguous (4 matches found on name)", "docker.network_missing"),
-    ("network nowhere not found", "docker.network_missing"),
-    ("Get https://10.213.7.1:5/v2/x/manifests/1: no basic auth credentials", "docker.pull_unauthorized"),
-    ("Get https://localhost:1/v2/: dial tcp 127.0.0.1:1: connect: connection refused", "docker.registry_unreachable"),
-    (
-        "manifest for 10.213.7.1:5/team/nothing:1 not found: manifest unknown: manifest unknown",
-        "docker.image_not_found",
-    ),
-    ("write /var/lib/docker/tmp/x: no space left on device", "docker.no_space"),
-    ("nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.4", "docker.driver_too_old"),
-]
+def refusal(ask: Callable[[], Any]) -> Evidence:
+    try:
+        ask()
+    except DaemonError as refused:
+        return Evidence(phase="failed", reason=refused.what)
+    return Evidence()
 
 
-@pytest.mark.parametrize(("words", "rule"), WORDS)
-def test_what_the_daemon_says_finds_its_rule(words: str, rule: str) -> None:
-    assert rules.refused(words).code == rule
-    found = rules.diagnose(Evidence(phase="failed", reason=words))
-    assert found is not None
-    assert found.rule == rule
-    assert found.suggestion
+def container(daemon: dockerd.Daemon, name: str = "", **more: Any) -> Callable[[], Any]:
+    """Create and start a container, and leave nothing."""
+    host = {"NetworkMode": "none", **more.pop("HostConfig", {})}
+
+    def ask() -> None:
+        query = {"name": name} if name else {}
+        body = {"Image": BUSYBOX, "Cmd": ["/bin/true"], "HostConfig": host, **more}
+        made = daemon.ask("POST", "/containers/create", body, **query)["Id"]
+        try:
+            daemon.ask("POST", f"/containers/{made}/start")
+        finally:
+            if not name:
+                daemon.ask("DELETE", f"/containers/{made}", force=1)
+
+    return ask
+
+
+def test_what_a_daemon_refuses_has_its_rule(here: Daemon, surroundings: dict[str, str]) -> None:
+    daemon = dockerd.Daemon(Address(here.host))
+    here.docker("run", "-d", "--name", "tao-taken", BUSYBOX, "sleep", "60")
+    for _ in range(2):
+        daemon.ask("POST", "/networks/create", {"Name": "tao-twice", "CheckDuplicate": False})
+    gpu = {"DeviceRequests": [{"Count": 1, "Capabilities": [["gpu"]]}]}
+    asked = [
+        ("no-gpu-runtime", container(daemon, HostConfig=gpu), "docker.no_gpu_runtime"),
+        ("no-nvidia-runtime", container(daemon, HostConfig={"Runtime": "nvidia"}), "docker.no_gpu_runtime"),
+        ("network-missing", container(daemon, HostConfig={"NetworkMode": "nowhere"}), "docker.network_missing"),
+        ("network-ambiguous", container(daemon, HostConfig={"NetworkMode": "tao-twice"}), "docker.network_missing"),
+        ("name-taken", container(daemon, name="tao-taken"), "docker.name_taken"),
+        ("program-missing", container(daemon, Cmd=["/no/program"]), "docker.entrypoint_missing"),
+        ("program-not-executable", container(daemon, Cmd=["/etc"]), "docker.entrypoint_missing"),
+    ]
+    try:
+        for name, ask, rule in asked:
+            keep(here, name, refusal(ask), rule)
+        assert here.docker("ps", "-aq").stdout.count("\n") == 1
+    finally:
+        dockerd_here.clear(here)
+
+
+def test_what_a_pull_fails_with_has_its_rule(here: Daemon, surroundings: dict[str, str], tmp_path: Path) -> None:
+    registry = Registry(tmp_path)
+    daemon = dockerd.Daemon(Address(here.host))
+
+    def pulled(name: str, login: dict[str, str] | None = None) -> Evidence:
+        image, _, tag = name.rpartition(":")
+        try:
+            headers = dockerd.login_header(login or {})
+            lines = list(daemon.lines("POST", "/images/create", headers, fromImage=image, tag=tag))
+        except DaemonError as error:
+            return Evidence(phase="failed", reason=error.what)
+        return Evidence(phase="failed", reason=next(line["error"] for line in lines if "error" in line))
+
+    try:
+        registry.start()
+        from registry_here import PASSWORD, USER
+
+        known = {"username": USER, "password": PASSWORD, "serveraddress": registry.name}
+        wrong = {**known, "password": "wrong"}
+        image = f"{registry.name}/team/nothing:1"
+        for name, seen, rule in (
+            ("image-not-found", pulled(image, known), "docker.image_not_found"),
+            ("pull-without-login", pulled(image), "docker.pull_unauthorized"),
+            ("pull-with-a-wrong-password", pulled(image, wrong), "docker.pull_unauthorized"),
+            ("registry-refuses-connections", pulled("localhost:1/no/registry:1"), "docker.registry_unreachable"),
+            ("registry-unknown", pulled("no-such-registry.invalid/x:1"), "docker.registry_unreachable"),
+        ):
+            keep(here, name, seen, rule)
+        registry.distrust(registry.port)
+        keep(here, "registry-not-trusted", pulled(image, known), "docker.registry_unreachable")
+    finally:
+        registry.stop()
+
+
+def test_a_full_disk_has_its_rule(here: Daemon, surroundings: dict[str, str], tmp_path: Path) -> None:
+    disk = tmp_path / "small"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(disk)], check=True)
+    with dockerd_here.apart(disk) as there:
+        filler = disk / "filler"
+        filler.write_bytes(b"\0" * (os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize))
+        keep(there, "no-space-left", refusal(container(dockerd.Daemon(Address(there.host)))), "docker.no_space")
+        filler.unlink()
 
 
 def test_words_that_nobody_knows_are_passed_on() -> None:
     assert rules.refused("the moon is full").what == "the moon is full"
+
+
+def test_a_driver_that_is_too_old_is_told_by_its_documented_words(client: Client) -> None:
+    say = "echo 'RuntimeError: The NVIDIA driver on your system is too old (found version 11040).'; exit 1"
+    job = client.submit(JobSpec(image=BUSYBOX, command=say, gpu_count=0), "docker").job
+    client.wait(job.id, timeout=60)
+    assert client.diagnose(job.id).rule == "docker.driver_too_old"  # pyright: ignore[reportOptionalMemberAccess]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import math
 import shutil
 import sys
 import time
@@ -22,7 +23,7 @@ from tao_sdk.model.plan import Plan
 from tao_sdk.model.secrets import is_secret_name
 from tao_sdk.model.settings import Settings
 from tao_sdk.transports import process
-from tao_sdk.transports.dockerd import Daemon, registry_of, stored_login
+from tao_sdk.transports.dockerd import FRESH, Daemon, registry_of, stored_login
 
 NGC = "nvcr.io"
 AT_ONCE = 5.0  # seconds a submit waits: a small image is there by then, and a wrong name is known
@@ -35,6 +36,12 @@ class Images:
 
     def __init__(self, daemon: Daemon, settings: Settings, folder: Path) -> None:
         self.daemon, self.settings, self.folder = daemon, settings, folder
+        self.seen: dict[str, float] = {}  # image -> when the daemon was seen to have it
+
+    def was_here(self, plan: Plan) -> bool:
+        """Whether the image was seen a moment ago, and that is enough."""
+        seen = self.seen.get(plan.request["container"]["Image"], -math.inf)
+        return plan.request["pull"] != "always" and time.monotonic() - seen < FRESH
 
     def ready(self, plan: Plan) -> str | None:
         """None once the image is there; else how far the pull is. Raises Refused when it cannot be had."""

@@ -16,7 +16,7 @@ OLD_DRIVER = (
     r"unsatisfied condition: (?:cuda|driver)|driver.*too old|nvml error: driver|CUDA driver version is insufficient"
 )
 NO_IMAGE = r"manifest .*(?:not found|unknown)|repository does not exist|No such image|name unknown|pull access denied"
-DENIED = r"unauthorized|authentication required|no basic auth credentials|denied: "
+DENIED = r"unauthorized|authentication required|no basic auth credentials|(?<!permission )denied: "
 NO_REGISTRY = (
     r"(?:dial|read) tcp|no such host|i/o timeout|connection re(?:fused|set)|x509|TLS handshake|HTTP response to HTTPS"
 )
@@ -54,6 +54,8 @@ RULES: Sequence[Rule] = (
          "The docker network is not there: {seen}", USER, "Create it (docker network create NAME), or leave the option out."),
     Rule("docker.no_space", backend_says(r"no space left on device|disk quota"), "The daemon's disk is full: {seen}", INFRA,
          "Free space there: docker system df, then docker image prune."),
+    Rule("docker.name_taken", backend_says(r"container name \S+ is already in use"),
+         "Another container has the job's name: {seen}", USER, "Remove that one (docker rm), or submit again."),
     Rule("docker.entrypoint_missing", backend_says(NO_PROGRAM),
          "The image's entrypoint, or its shell, cannot be run: {seen}", USER,
          "Use an image with /bin/sh, and whose ENTRYPOINT exists and is executable."),
@@ -68,6 +70,9 @@ RULES: Sequence[Rule] = (
     Rule("docker.stopped_outside", any_of(all_of(exit_code(137), backend_says(r"killed through the daemon")), exit_code(143)),
          "The container was stopped from outside, by docker stop or kill, or with the daemon ({seen}).", INFRA,
          "Submit it again; it resumes from its newest complete checkpoint.", retryable=True),
+    Rule("docker.not_delivered", all_of(exit_code(125), in_log(r"tao: the environment did not arrive whole")),
+         "The client died while it handed the environment over, and nothing was run.", INFRA, "Submit it again.",
+         retryable=True),
     Rule("docker.daemon_failed", exit_code(125), "The container could not begin ({seen}).", INFRA,
          "Read the end of its log; submit it again."),
 )  # fmt: skip
