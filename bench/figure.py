@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from bench.goals import GOALS, Goal
 
-Unit = Literal["seconds", "bytes", "times", "per second"]
+Unit = Literal["seconds", "bytes", "times", "per second", "questions"]
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,27 @@ def size(key: str, title: str, meaning: str, found: int) -> Figure:
 def size_ratio(key: str, title: str, meaning: str, found: int, against: int, against_what: str) -> Figure:
     measured, other = spread([found], "bytes"), spread([against], "bytes")
     return Figure(key, title, meaning, measured, spread([found / against], "times"), other, against_what)
+
+
+def more_seconds(
+    key: str, title: str, meaning: str, measured: Sequence[float], against: Sequence[float], against_what: str
+) -> Figure:
+    """Seconds more than `against`, round by round."""
+    more = [ours - theirs for ours, theirs in zip(measured, against, strict=True)]
+    return Figure(
+        key,
+        title,
+        meaning,
+        spread(measured, "seconds"),
+        spread(more, "seconds"),
+        spread(against, "seconds"),
+        against_what,
+    )
+
+
+def count(key: str, title: str, meaning: str, found: int, seconds: float) -> Figure:
+    """How many questions something took; they do not vary."""
+    return Figure(key, title, meaning, spread([seconds], "seconds"), spread([found], "questions"))
 
 
 def growth(

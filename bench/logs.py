@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
 LINE = b"2026-01-31 12:34:56,789 INFO loader.worker: sample 000123 of shard train-00042 decoded and cached\n"
+NOTHING: Mapping[str, str] = {}
 CHUNK = 1024 * 1024
 WAYS = {"client": "`Client.follow_logs`", "command": "`tao logs`"}
 
@@ -71,16 +72,16 @@ def reader(way: str, state_file: Path, job: str) -> list[str]:
     return [ours().python, "-m", "bench.log_reader", way, str(state_file), job]
 
 
-def read_by(command: Sequence[str]) -> Callable[[], Reading]:
-    return lambda: reading_of(command)
+def read_by(command: Sequence[str], environ: Mapping[str, str] = NOTHING) -> Callable[[], Reading]:
+    return lambda: reading_of(command, environ)
 
 
-def whole(command: Sequence[str], log: Path) -> Callable[[], Reading]:
+def whole(command: Sequence[str], log: Path, environ: Mapping[str, str] = NOTHING) -> Callable[[], Reading]:
     """As `read_by`, and what came has to be as long as the log: a reader that loses some is not quick."""
     size = log.stat().st_size
 
     def measure() -> Reading:
-        reading = reading_of(command)
+        reading = reading_of(command, environ)
         if reading.size != size:
             raise RuntimeError(f"{command[0]} gave {reading.size} of {size} bytes.")
         return reading
@@ -88,11 +89,11 @@ def whole(command: Sequence[str], log: Path) -> Callable[[], Reading]:
     return measure
 
 
-def reading_of(command: Sequence[str]) -> Reading:
-    """Run it, read its output from a pipe, and throw that away."""
+def reading_of(command: Sequence[str], environ: Mapping[str, str]) -> Reading:
+    """Run it with these variables more, read its output from a pipe, and throw that away."""
     started, size = time.perf_counter(), 0
     with subprocess.Popen(
-        command, cwd=ROOT, env=ours().variables(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
+        command, cwd=ROOT, env=ours().variables(**environ), stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0
     ) as program:
         assert program.stdout is not None
         assert program.stderr is not None

@@ -48,6 +48,9 @@ A result in × is *measured* over *against*, taken round by round. *goal* is wha
   command writes into a named pipe.
 - A log is printed by a real job of the local platform and read after its end, through a pipe. Each reading is checked to be
   whole. {published} reads logs from its container engines and clusters only, so it has no row.
+- The Docker figures are of a real daemon that the bench starts with images made on this machine; the raw container beside ours
+  is made and started over the same API, in the same network. The jobs whose status is asked for are those of a program that
+  only answers like a daemon: so many real containers would not fit.
 - The store and sqlite3 use the same file, the same journal and the same `synchronous`, in one process.
 """
 

@@ -44,6 +44,8 @@ def quantity(value: float, unit: Unit) -> str:
         return in_seconds(value)
     if unit == "bytes":
         return in_bytes(value)
+    if unit == "questions":
+        return f"{value:.0f} question" + ("" if value == 1 else "s")
     return f"{digits(value)}×" if unit == "times" else f"{value:,.0f}/s"
 
 

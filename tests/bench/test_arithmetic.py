@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bench.figure import Figure, growth, rate, ratio, size, size_ratio, spread
+from bench.figure import Figure, count, growth, more_seconds, rate, ratio, size, size_ratio, spread
 from bench.goals import MIB, Goal
 from bench.rounds import interleaved
 
@@ -39,6 +39,15 @@ def test_a_rate_is_how_many_fit_into_a_second() -> None:
 
 def test_a_growth_is_what_is_more_than_the_baseline() -> None:
     assert growth("a.key", "", "", [50 * MIB], [40 * MIB], "").result.median == 10 * MIB
+
+
+def test_seconds_more_are_taken_round_by_round() -> None:
+    assert more_seconds("a.key", "", "", [1.5, 9.5], [1.0, 9.0], "").result.median == 0.5
+
+
+def test_questions_are_counted_and_one_is_no_plural() -> None:
+    assert table.quantity(count("a.key", "", "", 1, 0.1).result.median, "questions") == "1 question"
+    assert table.quantity(2, "questions") == "2 questions"
 
 
 def test_a_size_ratio_is_ours_over_theirs() -> None:
