@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import dockerd_here
 import pytest
 from pages import PAGES, PYTHON, ROOT, SHELL, SHOWN, Block, blocks
 
@@ -71,6 +72,7 @@ def clone(tmp_path: Path) -> Iterator[Clone]:
     with clone.client() as client:
         for job in client.list_jobs():
             client.cancel_job(job.id, grace=1)
+            client.remove(job.id)
 
 
 def do_not_dawdle(spec: Path) -> None:
@@ -81,6 +83,8 @@ def do_not_dawdle(spec: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_a_page_does_what_it_says(page: Path, clone: Clone) -> None:
+    if page.name == "docker.md":
+        clone.environ["DOCKER_HOST"] = dockerd_here.daemon().host
     printed = ""
     for block in blocks(page):
         where = f"{page.name}:{block.line}"

@@ -193,8 +193,7 @@ def make_images(here: Daemon) -> None:
         here.docker("import", str(busybox_root()), BUSYBOX)
     if EMPTY not in have:
         here.docker("import", str(tar(CACHE / "empty.tar", {"nothing": b""})), EMPTY)
-    for name in ("tao-digits", DOCUMENTED):
-        here.docker("tag", PYTHON, name)
+    here.docker("tag", PYTHON, DOCUMENTED)
 
 
 def debian_root() -> Path:

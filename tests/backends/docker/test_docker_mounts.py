@@ -103,6 +103,7 @@ def test_results_are_kept_here_when_asked_for_and_lost_with_a_note_when_not(clie
     job = run(client, 'mkdir -p "$TAO_RESULTS_DIR"; echo 1 > "$TAO_RESULTS_DIR/a"', keep_results=True)
     assert Path(client.get_job_results_dir(job), "a").read_text() == "1\n"
     assert client.get_job_results_dir(job) == str(tmp_path / "runs" / job)
+    assert Path(client.get_job_results_dir(job), "a").stat().st_uid == os.getuid()
     spec = JobSpec(image=PYTHON, command="true", gpu_count=0, outputs=["/results/"])
     assert "lost" in " ".join(client.plan(spec, "docker").plan.notes)
 
@@ -115,7 +116,8 @@ from tao_sdk.model.spec import JobSpec
 
 def run(state):
     command = 'id -u; mkdir -p "$TAO_RESULTS_DIR" && echo 1 > "$TAO_RESULTS_DIR/a" && touch "$HOME/b"'
-    spec = JobSpec(image=sys.argv[1], command=command, gpu_count=0, keep_results=True)
+    kept = ["/results/out"] if "python" in sys.argv[1] else None  # kept by the runner, which wants python3
+    spec = JobSpec(image=sys.argv[1], command=command, gpu_count=0, keep_results=True, outputs=kept)
     with Client(settings=Settings({**os.environ, "TAO_SDK_STATE_DIR": state})) as client:
         job = client.submit(spec, "docker").job
         return client.wait(job.id, timeout=60).status, client.get_job_logs(job.id).strip(), client.get_job_results_dir(job.id)
@@ -145,7 +147,8 @@ def test_a_plain_users_results_are_his(here: Daemon, surroundings: dict[str, str
         assert done.returncode == 0, done.stderr
         status, uid, folder = done.stdout.split()
         assert (status, uid) == ("Complete", "1234")
-        assert Path(folder, "a").stat().st_uid == 1234
+        assert {path.stat().st_uid for path in Path(folder).rglob("*")} == {1234}
+        assert Path(folder, "a").exists() and Path(folder, ".tao", "manifest.json").exists() == (image == PYTHON)
     finally:
         here.socket.chmod(0o660)
         subprocess.run(["rm", "-rf", str(home)], check=True)
