@@ -120,8 +120,9 @@ def images(daemon: Daemon) -> list[str]:
     ours = [
         each["ImageID"] for each in daemon.ask("GET", "/containers/json", all=1, filters={"label": ["tao-sdk-job-id"]})
     ]
-    others = [each["Id"] for each in sorted(daemon.get("/images/json"), key=lambda each: -each["Created"])]
-    return list(dict.fromkeys([*ours, *others])) or [empty_image(daemon)]
+    there = [each["Id"] for each in sorted(daemon.get("/images/json"), key=lambda each: -each["Created"])]
+    ours = [each for each in ours if each in there]  # an image can be removed under its containers
+    return list(dict.fromkeys([*ours, *there])) or [empty_image(daemon)]
 
 
 def empty_image(daemon: Daemon) -> str:
