@@ -178,11 +178,12 @@ def end(here: Daemon, lock: object) -> None:
 
 
 def clear(here: Daemon) -> None:
-    """No container stays, and no network or volume of a test."""
+    """No container stays, and no network, volume or nameless image of a test."""
     if ids := here.docker("ps", "-aq").stdout.split():
         here.docker("rm", "-f", "-v", *ids)
     here.docker("network", "prune", "-f")
     here.docker("volume", "prune", "-f")
+    here.docker("image", "prune", "-f")
 
 
 def make_images(here: Daemon) -> None:

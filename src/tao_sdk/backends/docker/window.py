@@ -28,6 +28,7 @@ PLACE = "/look"  # in the window
 IMAGE = "tao-window"  # empty; made where the daemon has no image at all
 IS_DIR, IS_LINK = 1 << 31, 1 << 27  # of Go's file mode, which the API has
 LINKS = 20  # followed, not more
+SMALLEST_SHELL = 100_000  # bytes
 SEVERAL = 500_000  # bytes of names below the first level that are listed at once
 
 
@@ -120,9 +121,14 @@ def images(daemon: Daemon) -> list[str]:
     ours = [
         each["ImageID"] for each in daemon.ask("GET", "/containers/json", all=1, filters={"label": ["tao-sdk-job-id"]})
     ]
-    there = [each["Id"] for each in sorted(daemon.get("/images/json"), key=lambda each: -each["Created"])]
+    there = [each["Id"] for each in sorted(daemon.get("/images/json"), key=promising)]
     ours = [each for each in ours if each in there]  # an image can be removed under its containers
     return list(dict.fromkeys([*ours, *there])) or [empty_image(daemon)]
+
+
+def promising(image: Mapping[str, Any]) -> tuple[bool, bool, int]:
+    """In the order in which images may hold a shell: not empty, named, young."""
+    return image["Size"] < SMALLEST_SHELL, not image.get("RepoTags"), -image["Created"]
 
 
 def empty_image(daemon: Daemon) -> str:
