@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from tao_sdk.payload.source import source
 from tao_sdk.runner.document import Document
-from tao_sdk.runner.scheme import MODULES, scheme
+from tao_sdk.runner.scheme import MODULES, NEEDS, scheme
 
 START = (
     "boot",
@@ -98,4 +98,6 @@ def modules(document: Document) -> list[str]:
 
 
 def fetchers(uris: Iterable[str]) -> list[str]:
-    return sorted({MODULES[scheme(uri)] for uri in uris})
+    """The modules that fetch these, with what they need themselves."""
+    named = sorted({MODULES[scheme(uri)] for uri in uris})
+    return [*named, *(needed for name in named for needed in NEEDS.get(name, ()))]

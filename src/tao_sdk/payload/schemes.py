@@ -8,7 +8,6 @@ from tao_sdk.runner.scheme import MODULES, scheme
 
 # Not built yet. One line goes when its module comes.
 PLANNED = {
-    "s3": "Mount the data into the job and name its path.",
     "hf_model": "Download the model first, mount it into the job and name its path.",
     "hf_dataset": "Download the data set first, mount it into the job and name its path.",
     "ngc": "Download it first, mount it into the job and name its path.",
@@ -36,7 +35,10 @@ def check(uri: str, place: str) -> None:
         raise SpecError(
             f"{place} is {shown(uri)}: {name}:// is unknown.", next="Write an absolute path, or file:///path."
         )
-    if name and not path_of(uri).startswith("/"):
+    if name == "s3":
+        if not uri.partition("://")[2].partition("/")[0]:
+            raise SpecError(f"{place} is {shown(uri)}: a bucket has to follow s3://.", next="Write s3://bucket/key.")
+    elif name and not path_of(uri).startswith("/"):
         raise SpecError(
             f"{place} is {shown(uri)}: a path has to follow {name}://.",
             next=f"Write {name}:///absolute/path, with three slashes.",

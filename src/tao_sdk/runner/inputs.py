@@ -1,4 +1,8 @@
-"""Inputs: every one is in place before the command starts, or the job says which is not and ends."""
+"""Inputs: every one is in place before the command starts, or the job says which is not and ends.
+
+A scheme's module has either `find(uri) -> path`, for what this machine has already, or `look(uri, kind, web) -> Found`,
+for what has to be fetched (staging.py).
+"""
 
 from __future__ import annotations
 
@@ -10,21 +14,29 @@ from .scheme import MODULES, scheme
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, List
+    from typing import Dict, List, Mapping
 
     from .document import Input
+    from .place import Place
     from .report import Report
 
 
-def fetch(inputs: List[Input], report: Report) -> Dict[str, str]:
+def fetch(inputs: List[Input], place: Place, env: Mapping[str, str], report: Report) -> Dict[str, str]:
     """Key -> absolute path of each input. Raises Failure for the first that cannot be had."""
-    return {each["key"]: put(each, found(each, report)) for each in inputs}
+    return {each["key"]: put(each, had(each, place, env, report)) for each in inputs}
 
 
-def found(wanted: Input, report: Report) -> str:
-    """Where the input is now: looked at, so that the command never meets a hole instead of its data."""
+def had(wanted: Input, place: Place, env: Mapping[str, str], report: Report) -> str:
+    """Where the input is now, fetched if it was elsewhere."""
     module = import_module("." + MODULES[scheme(wanted["uri"])], __package__)
-    path: str = module.find(wanted["uri"])
+    if hasattr(module, "find"):
+        return there(wanted, module.find(wanted["uri"]), report)
+    staged: str = import_module(".staging", __package__).stage(module, wanted, place, env, report)
+    return staged
+
+
+def there(wanted: Input, path: str, report: Report) -> str:
+    """A path of this machine, looked at, so that the command never meets a hole instead of its data."""
     if not os.path.exists(path):
         raise missing(wanted, path)
     if not os.access(path, os.R_OK):

@@ -118,7 +118,7 @@ class Job:
         if self.document["inputs"]:
             from . import inputs
 
-            self.values.update(inputs.fetch(self.document["inputs"], self.report))
+            self.values.update(inputs.fetch(self.document["inputs"], self.place, self.env, self.report))
 
     def write_spec(self) -> None:
         self.report.stage("spec")

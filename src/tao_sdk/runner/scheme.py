@@ -1,11 +1,15 @@
 """The schemes that this runner knows, each with the module that fetches it.
 
-A scheme is one module with `find(uri) -> path`, packed only into jobs that use it.
+A scheme is one module, packed only into jobs that use it, together with what it needs: `find(uri) -> path` where nothing
+has to be fetched, else `look(uri, kind, web) -> Found` (transfer.py).
 """
 
 from __future__ import annotations
 
-MODULES = {"": "local", "file": "local", "lustre": "local"}
+MODULES = {"": "local", "file": "local", "lustre": "local", "s3": "s3_input"}
+FETCHING = ("staging", "transfer", "web", "wire", "percent")
+S3 = ("s3", "s3_credentials", "s3_sign", "s3_words", "s3_xml")
+NEEDS = {"s3_input": (*FETCHING, *S3)}
 
 
 def scheme(uri: str) -> str:
