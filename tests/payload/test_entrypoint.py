@@ -175,7 +175,7 @@ def test_an_unknown_format_names_what_is_allowed(wrong):
     assert "toml, yaml, json" in refused(specs={}, config_format=wrong)
 
 
-@pytest.mark.parametrize("scheme", ["s3", "hf_model", "hf_dataset", "ngc", "http", "https"])
+@pytest.mark.parametrize("scheme", ["hf_model", "hf_dataset", "ngc", "http", "https"])
 def test_a_scheme_that_is_not_built_yet_is_refused_by_name_with_what_to_do(scheme):
     for told in (
         refused(specs={"a": {"b": f"{scheme}://x/y"}}, inputs=["a.b"], config_format="yaml"),

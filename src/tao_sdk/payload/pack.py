@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from tao_sdk.payload.source import source
 from tao_sdk.runner.document import Document
-from tao_sdk.runner.scheme import MODULES, NEEDS, scheme
+from tao_sdk.runner.scheme import MODULES, scheme
 
 START = (
     "boot",
@@ -30,6 +30,9 @@ START = (
     "jsontext",
     "private",
 )
+FETCHING = ("staging", "transfer", "web", "wire", "percent")
+S3 = ("s3", "s3_credentials", "s3_sign", "s3_words", "s3_xml")
+NEEDS = {"s3_input": (*FETCHING, *S3)}  # the module of a scheme -> those that it needs
 KEEP = ("keep", "manifest", "tree")
 WIDTH = 1000
 

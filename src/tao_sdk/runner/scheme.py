@@ -7,9 +7,6 @@ has to be fetched, else `look(uri, kind, web) -> Found` (transfer.py).
 from __future__ import annotations
 
 MODULES = {"": "local", "file": "local", "lustre": "local", "s3": "s3_input"}
-FETCHING = ("staging", "transfer", "web", "wire", "percent")
-S3 = ("s3", "s3_credentials", "s3_sign", "s3_words", "s3_xml")
-NEEDS = {"s3_input": (*FETCHING, *S3)}
 
 
 def scheme(uri: str) -> str:
