@@ -93,11 +93,16 @@ class S3:
                 return
             asked["continuation-token"] = token
 
-    def get(self, bucket: str, key: str, start: int, stop: int, version: str) -> Iterator[memoryview]:
-        """The bytes [start, stop) of that version. The body may break: OSError, and the rest can be asked for."""
+    def get(
+        self, bucket: str, key: str, start: int, stop: int, version: str, whole: Optional[Headers] = None
+    ) -> Iterator[memoryview]:
+        """The bytes [start, stop) of that version. The body may break: OSError, and the rest can be asked for.
+
+        Where these are all its bytes, `whole` is filled with the headers of the answer: its checksum is among them.
+        """
         if start == stop:
             return
-        headers = {"range": "bytes=%d-%d" % (start, stop - 1)}
+        headers = {"range": "bytes=%d-%d" % (start, stop - 1)} if whole is None else {"x-amz-checksum-mode": "ENABLED"}
         if version:
             headers["if-match"] = version
         with self.open(bucket, key, headers) as answer:
@@ -106,6 +111,8 @@ class S3:
             if answer.status not in (200, 206):
                 answer.body = answer.read()
                 raise refusal(answer, bucket, key, self)
+            if whole is not None:
+                whole.update(answer.headers)
             yield from answer.chunks()
 
     def other(self, answer: Answer, version: str) -> bool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from binascii import a2b_base64
+
 from .report import Failure
 from .s3 import S3
 from .transfer import Found, Source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Iterator, List
+    from typing import Dict, Iterator, List, Tuple
 
     from .web import Web
 
@@ -18,8 +20,41 @@ class S3Source(Source):
         super().__init__(path, size, version)
         self.s3, self.bucket, self.key = s3, bucket, key
 
+        self.headers: Dict[str, str] = {}  # of the answer that brought the whole
+
     def read(self, start: int, stop: int) -> Iterator[memoryview]:
-        return self.s3.get(self.bucket, self.key, start, stop, self.version)
+        whole = (start, stop) == (0, self.size)
+        return self.s3.get(self.bucket, self.key, start, stop, self.version, self.headers if whole else None)
+
+    def again(self) -> Source:
+        now = self.s3.head(self.bucket, self.key)
+        if now is None:
+            raise Failure(
+                "input.gone",
+                "s3://%s/%s was removed while it was read." % (self.bucket, self.key),
+                next="Store it again, or leave it out.",
+            )
+        return S3Source(self.s3, self.bucket, self.key, self.path, now.size, now.version)
+
+    def proof(self) -> Tuple[str, str]:
+        if not self.headers and self.size:
+            now = self.s3.head(self.bucket, self.key)
+            self.headers = now.headers if now and now.version == self.version else {}
+        return proof(self.headers)
+
+
+def proof(headers: Dict[str, str]) -> Tuple[str, str]:
+    """The checksum of a whole object that its headers tell, of those that Python can check."""
+    if headers.get("x-amz-checksum-type", "FULL_OBJECT") == "FULL_OBJECT":
+        for kind in ("crc32", "sha256", "sha1"):
+            value = headers.get("x-amz-checksum-" + kind, "")
+            if value and "-" not in value:
+                return kind, a2b_base64(value).hex()
+    etag = headers.get("etag", "").strip('"')
+    encrypted = headers.get("x-amz-server-side-encryption", "AES256") != "AES256" or any(
+        "customer" in e for e in headers
+    )
+    return ("etag", etag) if len(etag) == 32 and not encrypted else ("", "")
 
 
 def look(uri: str, kind: str, web: Web) -> Found:

@@ -221,33 +221,47 @@ class Web:
             self.idle.clear()
 
 
-class Pause:
+class Patience:
     """The time between tries: longer each time, never the same twice, at least what the server asks for."""
 
-    def __init__(self, web: Web, origin: Origin, patience: float) -> None:
-        self.web, self.origin, self.patience = web, origin, patience
-        self.started = time.monotonic()
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.reset()
+
+    def reset(self) -> None:
+        """Something came: the time starts anew."""
+        self.started = 0.0
         self.count = 0
+
+    def wait(self, least: float = 0.0) -> bool:
+        """Sleep until the next try. False when the time is up."""
+        now = time.monotonic()
+        self.started = self.started or now
+        longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**self.count)
+        pause = max(least, longest * (0.5 + ord(os.urandom(1)) / 512))
+        if now + pause > self.started + self.seconds:
+            return False
+        self.count += 1
+        time.sleep(pause)
+        return True
+
+
+class Pause(Patience):
+    """The patience that one question deserves."""
+
+    def __init__(self, web: Web, origin: Origin, patience: float) -> None:
+        usual = web.patience if web.known.get(origin) else min(STRANGER, web.patience)
+        super().__init__(patience or usual)
+        self.web, self.origin = web, origin
 
     def after(self, error: OSError) -> None:
         """Wait, or raise the Failure that tells why waiting is no use."""
-        if hopeless(error) or not self.wait(0.0):
+        if hopeless(error) or not self.wait():
             raise failure(error, self.origin, self.web) from error
 
     def again(self, answer: Answer) -> bool:
         """Wait as long as a busy server asks for. False when its time is up."""
         return self.wait(seconds(answer.headers.get("retry-after", "")))
-
-    def wait(self, least: float) -> bool:
-        usual = self.web.patience if self.web.known.get(self.origin) else min(STRANGER, self.web.patience)
-        patience = self.patience or usual
-        longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**self.count)
-        pause = max(least, longest * (0.5 + ord(os.urandom(1)) / 512))
-        if time.monotonic() + pause > self.started + patience:
-            return False
-        self.count += 1
-        time.sleep(pause)
-        return True
 
 
 def seconds(retry_after: str) -> float:
