@@ -133,7 +133,14 @@ def pack(spec: JobSpec) -> str:
         upload_excludes=spec.upload_excludes or None,
         mode=spec.mode,
         files=spec.files,
+        bucket=may_go_to_bucket(spec),
     )["command"]
+
+
+def may_go_to_bucket(spec: JobSpec) -> bool:
+    """Whether results that are given no other place go to a bucket, as far as the environment tells."""
+    root = spec.env_vars.get("TAO_RESULTS_ROOT")
+    return root.startswith("s3://") if isinstance(root, str) and root else bool(spec.env_vars.get("S3_BUCKET_NAME"))
 
 
 def refuse_too_large(spec: JobSpec, backend: Backend) -> None:

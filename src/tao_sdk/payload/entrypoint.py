@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict, cast
 
 from tao_sdk.model.errors import SpecError
+from tao_sdk.model.settings import Settings
 from tao_sdk.payload import commands, declared, formats, pack
 from tao_sdk.payload.values import Tree, plain_mapping, refuse_flat_keys
 from tao_sdk.runner.document import Document, Template
@@ -41,6 +42,7 @@ def build_entrypoint(
     mode: str | None = None,
     files: Mapping[str, bytes | str] | None = None,
     job_id: str | None = None,
+    bucket: bool | None = None,
 ) -> Entrypoint:
     """Wrap a command so that, inside the job, its inputs are in place, its spec is written and its outputs are kept.
 
@@ -50,6 +52,7 @@ def build_entrypoint(
     outputs: keys likewise; without specs and args a list of paths in the job.
     upload_excludes: prefixes below the results that are not kept account of, such as "inputs/".
     files: path in the job -> content; relative paths lie in the job's work folder, where the command then starts.
+    bucket: whether declared outputs may go to a bucket; not given, when S3_BUCKET_NAME is set here.
     Raises SpecError (a ValueError) naming the field, the value and what is allowed.
     """
     chosen = chosen_mode(mode, specs, args, flags)
@@ -63,7 +66,8 @@ def build_entrypoint(
     else:
         document["inputs"] = declared.apart(declared.path_inputs(inputs))
         document["copies"] = declared.path_outputs(outputs)
-    return {"command": pack.shell_text(document, contents), "args_template": ""}
+    wanted = bool(Settings.load().get("S3_BUCKET_NAME")) if bucket is None else bucket
+    return {"command": pack.shell_text(document, contents, wanted), "args_template": ""}
 
 
 def chosen_mode(mode: str | None, specs: object, args: object, flags: object) -> Mode:

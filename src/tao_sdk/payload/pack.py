@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from tao_sdk.payload.source import source
 from tao_sdk.runner.document import Document
+from tao_sdk.runner.outputs import in_bucket
 from tao_sdk.runner.scheme import MODULES, scheme
 
 START = (
@@ -33,7 +34,8 @@ START = (
 FETCHING = ("staging", "transfer", "web", "wire", "percent")
 S3 = ("s3", "s3_credentials", "s3_sign", "s3_words", "s3_xml")
 NEEDS = {"s3_input": (*FETCHING, *S3)}  # the module of a scheme -> those that it needs
-KEEP = ("keep", "manifest", "tree")
+KEEP = ("keep", "folder", "manifest", "tree")
+BUCKET = ("bucket", "remote", "sending", "s3_input", *NEEDS["s3_input"])
 WIDTH = 1000
 
 # Runs under any Python 3. The payload waits on descriptor 9; one that is too old hands over to the next that is there.
@@ -66,9 +68,9 @@ TAO_PAYLOAD
 """
 
 
-def shell_text(document: Document, files: Sequence[bytes]) -> str:
-    """The job's command. The same document and files give the same text."""
-    boot, *others = modules(document)
+def shell_text(document: Document, files: Sequence[bytes], bucket: bool = False) -> str:
+    """The job's command. The same document and files give the same text. `bucket`: where its results may go."""
+    boot, *others = modules(document, bucket)
     blobs = [(name, source(name)) for name in others]
     blobs.append(("document", ascii(document).encode()))
     blobs += [(str(number), content) for number, content in enumerate(files)]
@@ -84,7 +86,7 @@ def joined(blobs: Sequence[tuple[str, bytes]]) -> bytes:
     return index.encode() + b"\n\n" + b"".join(blob for _, blob in blobs)
 
 
-def modules(document: Document) -> list[str]:
+def modules(document: Document, bucket: bool = False) -> list[str]:
     """The runner's modules that this job can need, and no others; the first to run is the first."""
     wanted: list[str] = [*START, *KEEP]
     if document["inputs"]:
@@ -93,6 +95,8 @@ def modules(document: Document) -> list[str]:
         wanted.append("spec")
     if document["copies"]:
         wanted.append("copies")
+    if any(map(in_bucket, document["outputs"])) or (bucket and (document["outputs"] or document["copies"])):
+        wanted += BUCKET
     if document["resume"]:
         wanted.append("resume")
     if document["files"]:
