@@ -27,12 +27,18 @@ from .wire import host_header, split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, Iterator, List, Mapping, Optional, Tuple, Union
+    from typing import Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Union
 
-    from .web import Answer, Body, Headers, Web
+    from .s3_credentials import Keys
+    from .web import Answer, Body, Headers, Sign, Web
 
 ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "S3_ENDPOINT_URL")
 REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION", "CLOUD_REGION")
+LESSONS = 4  # tries after a refusal that told how to do better
+SKEW = 60.0  # seconds between the clocks that are worth a correction
+LATE = ("RequestTimeTooSkewed", "RequestExpired")
+ENDED = ("ExpiredToken", "ExpiredTokenException", "InvalidToken", "TokenRefreshRequired", "InvalidAccessKeyId")
+MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
 STYLES = ("AWS_S3_ADDRESSING_STYLE", "S3_ADDRESSING_STYLE")
 
 
@@ -57,6 +63,7 @@ class S3:
         self.regions: Dict[str, str] = {}  # of buckets, where a server told
         self.skew = 0.0  # seconds that the server's clock is ahead of ours
         self.lock = threading.Lock()
+        self.mine = threading.local()  # the keys that this thread's last request was signed with
 
     def head(self, bucket: str, key: str) -> Optional[Entry]:
         answer = self.ask("HEAD", bucket, key, headers={"x-amz-checksum-mode": "ENABLED"})
@@ -109,7 +116,6 @@ class S3:
             if answer.status == 412 or (answer.status in (200, 206) and self.other(answer, version)):
                 raise Changed("s3://%s/%s" % (bucket, key))
             if answer.status not in (200, 206):
-                answer.body = answer.read()
                 raise refusal(answer, bucket, key, self)
             if whole is not None:
                 whole.update(answer.headers)
@@ -119,14 +125,13 @@ class S3:
         return bool(version) and answer.headers.get("etag", version) != version
 
     def put(self, bucket: str, key: str, body: Union[bytes, str], only_new: bool = False) -> str:
-        """Store bytes, or the file of that path; its version."""
-        if isinstance(body, str):
-            with open(body, "rb") as file:
-                body = file.read()
-        answer = self.ask("PUT", bucket, key, body=body, headers={"if-none-match": "*"} if only_new else {})
-        if answer.status != 200:
-            raise refusal(answer, bucket, key, self)
-        return answer.headers.get("etag", "")
+        """Store bytes, or the file of that path as long as it is now; its version.
+
+        Raises Changed when `only_new` and something is there already, and when the file becomes shorter meanwhile.
+        """
+        from .s3_put import Put
+
+        return Put(self, bucket, key, only_new).store(body)
 
     def delete(self, bucket: str, key: str) -> None:
         answer = self.ask("DELETE", bucket, key)
@@ -143,21 +148,24 @@ class S3:
         headers: Optional[Headers] = None,
     ) -> Answer:
         """One request with its whole answer; asked again where the server told a better region or time, or keys ended."""
-        while True:
-            answer = self.web.ask(method, self.url(bucket, key, query), headers, body, self.sign, follow=False)
-            if not self.learn(bucket, answer):
+        for left in range(LESSONS, -1, -1):
+            sign = self.signer(bucket)
+            answer = self.web.ask(method, self.url(bucket, key, query), headers, body, sign, follow=False)
+            if not (left and self.learn(bucket, answer)):
                 return answer
+        raise AssertionError("the last lesson has its answer")
 
     def open(self, bucket: str, key: str, headers: Headers) -> Answer:
-        """As `ask`, for a body that is read by the caller."""
-        while True:
-            answer = self.web.open("GET", self.url(bucket, key, None), headers, self.sign, follow=False)
+        """As `ask`, for a body that is read by the caller; that of a refusal is read already."""
+        for left in range(LESSONS, -1, -1):
+            answer = self.web.open("GET", self.url(bucket, key, None), headers, self.signer(bucket), follow=False)
             if answer.status in (200, 206):
                 return answer
             with answer:
                 answer.body = answer.read()
-            if not self.learn(bucket, answer):
+            if not (left and self.learn(bucket, answer)):
                 return answer
+        raise AssertionError("the last lesson has its answer")
 
     def url(self, bucket: str, key: str, query: Optional[Mapping[str, str]]) -> str:
         region = self.regions.get(bucket, self.region)
@@ -170,23 +178,60 @@ class S3:
             path = "/%s%s" % (bucket, path if key else "")
         return endpoint + path + ("?" + percent.query(query) if query else "")
 
-    def sign(self, method: str, url: str, headers: Headers) -> Headers:
-        keys = self.credentials.get()
-        if keys is None:
-            return headers
-        origin, target = split(url)
-        region = self.region
-        if region not in self.signers:
-            self.signers[region] = Signer(region)
-        return self.signers[region].sign(keys, method, host_header(origin), target, headers, time.time() + self.skew)
+    def signer(self, bucket: str) -> Sign:
+        """What signs requests for a bucket, each with the keys and the time of its own try."""
+        region = self.regions.get(bucket, self.region)
+        signer = self.signers.setdefault(region, Signer(region))
+
+        def sign(method: str, url: str, headers: Headers) -> Headers:
+            keys = self.credentials.get()
+            self.mine.keys = keys
+            if keys is None:
+                return headers
+            origin, target = split(url)
+            return signer.sign(keys, method, host_header(origin), target, headers, time.time() + self.skew)
+
+        return sign
 
     def learn(self, bucket: str, answer: Answer) -> bool:
-        """Whether a refusal told something that makes another try worthwhile: the bucket's region."""
-        region = inner(answer.text, "Region") or answer.headers.get("x-amz-bucket-region", "")
-        if answer.status not in (301, 307, 400) or not region or self.regions.get(bucket, self.region) == region:
+        """Whether a refusal told something that makes another try worthwhile: a region, the time, the end of keys."""
+        if answer.status < 300 or answer.status in (404, 412):
             return False
-        self.regions[bucket] = region
-        return True
+        said = inner(answer.text, "Code")
+        region = inner(answer.text, "Region") or answer.headers.get("x-amz-bucket-region", "")
+        if region and self.regions.get(bucket, self.region) != region and answer.status in (301, 307, 400):
+            self.regions[bucket] = region
+            return True
+        ahead = self.ahead(answer)
+        if said in LATE or (not said and answer.status == 403):
+            with self.lock:
+                if abs(ahead - self.skew) > SKEW:
+                    self.skew = ahead
+                    return True
+        if said in ENDED:
+            used: Optional[Keys] = getattr(self.mine, "keys", None)
+            return used is not None and self.credentials.renew(used)
+        if said == "SecondLevelDomainForbidden" and not self.virtual:
+            self.virtual = True
+            return True
+        return False
+
+    def ahead(self, answer: Answer) -> float:
+        """Seconds that the server's clock is ahead of ours."""
+        date = unix_time(answer.headers.get("date", ""))
+        return date - time.time() if date else 0.0
+
+
+def unix_time(date: str) -> float:
+    """Of Sat, 21 Nov 2026 08:26:14 GMT; 0 when it is no such date."""
+    from calendar import timegm
+
+    try:
+        _, day, month, year, clock, _ = date.split()
+        hour, minute, second = map(int, clock.split(":"))
+        return float(timegm((int(year), MONTHS.index(month) // 3 + 1, int(day), hour, minute, second)))
+    except ValueError:
+        return 0.0
 
 
 def entry(key: str, answer: Answer) -> Entry:
@@ -197,7 +242,7 @@ def entry(key: str, answer: Answer) -> Entry:
     return found
 
 
-def decoder(page: str):
+def decoder(page: str) -> Callable[[str], str]:
     return unplus if inner(page, "EncodingType") == "url" else str
 
 

@@ -51,8 +51,11 @@ class Changed(Exception):
 class Body:
     """Bytes to send that need not fit into memory: `chunks` gives them from the start, each time it is called."""
 
-    def __init__(self, size: int, chunks: Callable[[], Iterable[Union[bytes, memoryview]]]) -> None:
+    def __init__(
+        self, size: int, chunks: Callable[[], Iterable[Union[bytes, memoryview]]], fd: int = -1, start: int = 0
+    ) -> None:
         self.size, self.chunks = size, chunks
+        self.fd, self.start = fd, start  # the file that these bytes are in, and where; -1 when they are in none
 
 
 class Answer:

@@ -6,6 +6,9 @@ fetches thousands of small files feels both.
 
 from __future__ import annotations
 
+import errno
+import os
+import select
 import socket
 
 TYPE_CHECKING = False
@@ -120,7 +123,6 @@ class TlsTrust:
         return self.made
 
     def make(self) -> ssl.SSLContext:
-        import os
         import ssl
 
         from .report import Failure
@@ -210,8 +212,25 @@ class Connection:
             self.sock.sendall(head + body)
             return
         self.sock.sendall(head)
+        if body.fd >= 0 and self.origin[0] == "http":
+            self.send_file(body)
+            return
         for chunk in body.chunks():
             self.sock.sendall(chunk)
+
+    def send_file(self, body: Body) -> None:
+        """From the file to the socket inside the kernel."""
+        at, stop = body.start, body.start + body.size
+        while at < stop:
+            try:
+                count = os.sendfile(self.sock.fileno(), body.fd, at, stop - at)
+            except BlockingIOError:
+                if not select.select([], [self.sock], [], SILENCE)[1]:
+                    raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)) from None
+                continue
+            if not count:
+                raise CutShort("the file became shorter")
+            at += count
 
     def head(self) -> Tuple[int, Dict[str, str]]:
         """The status and the headers of the next answer that is one (100 Continue is not)."""
