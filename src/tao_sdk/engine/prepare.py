@@ -18,7 +18,7 @@ from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.secrets import Redactor, Secret, split_secrets
 from tao_sdk.model.settings import Settings
-from tao_sdk.model.spec import EnvValue, JobSpec, checked, mint_id
+from tao_sdk.model.spec import EnvValue, JobSpec, checked, mint_id, remote_root
 from tao_sdk.model.units import format_size
 from tao_sdk.payload.entrypoint import build_entrypoint
 
@@ -139,8 +139,8 @@ def pack(spec: JobSpec) -> str:
 
 def may_go_to_bucket(spec: JobSpec) -> bool:
     """Whether results that are given no other place go to a bucket, as far as the environment tells."""
-    root = spec.env_vars.get("TAO_RESULTS_ROOT")
-    return root.startswith("s3://") if isinstance(root, str) and root else bool(spec.env_vars.get("S3_BUCKET_NAME"))
+    rooted = bool(spec.env_vars.get("TAO_RESULTS_ROOT"))
+    return bool(remote_root(spec)) if rooted else bool(spec.env_vars.get("S3_BUCKET_NAME"))
 
 
 def refuse_too_large(spec: JobSpec, backend: Backend) -> None:

@@ -178,3 +178,9 @@ def dns_label(text: str) -> str:
     label = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     label = label if label[:1].isalpha() else f"job-{label}".strip("-")
     return label[:NAME_LENGTH].strip("-")
+
+
+def remote_root(spec: JobSpec) -> str:
+    """The prefix in a bucket that the job names as the root of its results (TAO_RESULTS_ROOT=s3://...); "" for none."""
+    root = spec.env_vars.get("TAO_RESULTS_ROOT")
+    return root.rstrip("/") if isinstance(root, str) and root.startswith("s3://") else ""

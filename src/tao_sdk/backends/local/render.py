@@ -14,7 +14,7 @@ from tao_sdk.model.credentials import NEVER_IN_THE_JOB
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.secrets import SecretRef, is_secret_name, split_secrets
-from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.spec import JobSpec, remote_root
 from tao_sdk.model.units import format_size
 from tao_sdk.payload.declared import ArgumentKeys, SpecKeys, path_inputs
 from tao_sdk.payload.values import plain_mapping
@@ -34,6 +34,7 @@ def plan(spec: JobSpec, options: LocalOptions, facts: LocalFacts, attempt: Attem
     count, gpus = choose_gpus(spec, options, facts)
     env = environment(spec, options, facts, attempt, count)
     folder = job_folder(facts.state_dir, attempt)
+    root = results_root(spec, facts.cwd)
     results = f"{env['TAO_RESULTS_ROOT']}/{attempt.job_id}"
     request = {
         "command": spec.command,
@@ -51,7 +52,7 @@ def plan(spec: JobSpec, options: LocalOptions, facts: LocalFacts, attempt: Attem
         "nodes": spec.num_nodes or 1,
         "venv": venv(options, facts),
         "inputs": local_inputs(spec, facts.cwd),
-        "outside": [path for path in chosen_outputs(spec) if not within(path, str(env["TAO_RESULTS_ROOT"]))],
+        "outside": [path for path in chosen_outputs(spec) if not within(path, root)],
         "keeps": bool(spec.outputs),
         "mounts": bool(spec.mounts),
         "native": sorted(spec.native),
@@ -96,14 +97,17 @@ def environment(spec: JobSpec, options: LocalOptions, facts: LocalFacts, attempt
         **asked,
         "TAO_JOB_ID": attempt.job_id,
         "TAO_ATTEMPT": str(attempt.number),
-        "TAO_RESULTS_ROOT": root,
+        **({"TAO_LOCAL_ROOT": root} if remote_root(spec) else {}),
+        "TAO_RESULTS_ROOT": remote_root(spec) or root,
         "TAO_RESULTS_DIR": f"{root}/{attempt.job_id}",
     }
 
 
 def results_root(spec: JobSpec, cwd: str) -> str:
+    """The folder; of results that go to a bucket, the one that they are sent from."""
     asked = spec.env_vars.get("TAO_RESULTS_ROOT")
-    return posixpath.normpath(posixpath.join(cwd, asked if isinstance(asked, str) and asked else ROOT))
+    named = asked if isinstance(asked, str) and asked and not remote_root(spec) else ROOT
+    return posixpath.normpath(posixpath.join(cwd, named))
 
 
 def venv(options: LocalOptions, facts: LocalFacts) -> str:
