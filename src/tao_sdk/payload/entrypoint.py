@@ -48,7 +48,9 @@ def build_entrypoint(
 
     specs: nested mapping, written as `config_format` (toml when not given) where the command says {config_path}.
     args: {name} in the command is replaced; an argument that is not named there is appended as --name value.
-    inputs: keys of specs or args (`a.b[0].c`) with {type, optional, container_path}; without specs and args {job path: address}.
+    inputs: keys of specs or args (`a.b[0].c`) with {type, optional, container_path, extract, extract_to_parent, selective,
+        patterns}; without specs and args {job path: address}.
+    mount_path: an absolute path in the job, on a mount; fetched inputs are kept there for all jobs that use it.
     outputs: keys likewise; without specs and args a list of paths in the job.
     upload_excludes: prefixes below the results that are not kept account of, such as "inputs/".
     files: path in the job -> content; relative paths lie in the job's work folder, where the command then starts.
@@ -180,7 +182,7 @@ def config(
     keys = declared.SpecKeys(tree, "specs")
     document["inputs"] = declared.apart(keys.inputs(inputs))
     document["outputs"] = keys.outputs(outputs)
-    declared.refuse_unreadable(tree, "specs")
+    document["inputs"] += keys.undeclared()
     document["resume"] = keys.resume()
     if config_format == "toml":
         keys.drop_absent()
@@ -207,5 +209,5 @@ def arguments(
     keys = declared.ArgumentKeys(tree, "args")
     document["inputs"] = declared.apart(keys.inputs(inputs))
     document["outputs"] = keys.outputs(outputs)
-    declared.refuse_unreadable(tree, "args")
+    document["inputs"] += keys.undeclared()
     document["command"] = commands.with_arguments(command, tree, flags)

@@ -11,9 +11,9 @@ import zlib
 from collections.abc import Iterable, Sequence
 
 from tao_sdk.payload.source import source
-from tao_sdk.runner.document import Document
+from tao_sdk.runner.document import Document, Input
 from tao_sdk.runner.outputs import in_bucket
-from tao_sdk.runner.scheme import MODULES, scheme
+from tao_sdk.runner.scheme import MODULES, packed, scheme
 
 START = (
     "boot",
@@ -31,9 +31,15 @@ START = (
     "jsontext",
     "private",
 )
-FETCHING = ("staging", "transfer", "web", "wire", "percent")
-S3 = ("s3", "s3_credentials", "s3_sign", "s3_words", "s3_xml")
-NEEDS = {"s3_input": (*FETCHING, *S3)}  # the module of a scheme -> those that it needs
+STAGING = ("staging", "entry", "lock", "shown")
+FETCHING = ("transfer", "journal", "crc", "web", "wire", "percent")
+S3 = ("s3", "s3_credentials", "s3_put", "s3_sign", "s3_words", "s3_xml")
+NEEDS = {  # the module of a scheme -> those that it needs
+    "s3_input": (*FETCHING, *S3),
+    "hub_input": ("http_source", *FETCHING),
+    "ngc_input": ("http_source", *FETCHING),
+    "http_input": ("http_source", *FETCHING),
+}
 KEEP = ("keep", "folder", "manifest", "tree")
 BUCKET = ("bucket", "remote", "sending", "s3_input", *NEEDS["s3_input"])
 WIDTH = 1000
@@ -90,7 +96,7 @@ def modules(document: Document, bucket: bool = False) -> list[str]:
     """The runner's modules that this job can need, and no others; the first to run is the first."""
     wanted: list[str] = [*START, *KEEP]
     if document["inputs"]:
-        wanted += ["inputs", *fetchers(each["uri"] for each in document["inputs"])]
+        wanted += ["inputs", *fetchers(document["inputs"])]
     if document["spec"]:
         wanted.append("spec")
     if document["copies"]:
@@ -104,7 +110,14 @@ def modules(document: Document, bucket: bool = False) -> list[str]:
     return list(dict.fromkeys(wanted))
 
 
-def fetchers(uris: Iterable[str]) -> list[str]:
+def fetchers(inputs: Iterable[Input]) -> list[str]:
     """The modules that fetch these, with what they need themselves."""
-    named = sorted({MODULES[scheme(uri)] for uri in uris})
-    return [*named, *(needed for name in named for needed in NEEDS.get(name, ()))]
+    wanted = list[str]()
+    for each in inputs:
+        module = MODULES[scheme(each["uri"])]
+        wanted += [module, *NEEDS.get(module, ()), *(() if module == "local" else STAGING)]
+        if packed(each) or (module == "http_input" and each["options"].get("extract") != "no"):
+            wanted += [*STAGING, "archive"]  # what a web server calls a file is known only there
+        if "selective" in each["options"]:
+            wanted.append("annotation")
+    return sorted(set(wanted))

@@ -19,6 +19,7 @@ from .remote import Remote, digest, is_version
 from .report import Failure
 from .sending import Item, Sending
 from .tree import Tree, covers, growing
+from .web import Changed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class Bucket:
     def open(self) -> None:
         """Make sure that results can be kept here, and learn what an earlier attempt left."""
         self.remote.probe()
+        if self.remote.address == self.place.remote and not self.place.rank:
+            self.remote.sweep()
         self.there = self.remote.list()
         self.entries = self.listed(whole_only=False)
 
@@ -183,6 +186,8 @@ class Bucket:
             self.unread.pop(item.name, None)
         except FileNotFoundError:
             self.gone.add(item.name)  # a temporary file of the program's own
+        except Changed:
+            return  # it moves again: a later look sends it
         except OSError as error:
             self.unread[item.name] = "%s: %s" % (item.path, error.strerror)
         except Failure as failure:
@@ -202,7 +207,8 @@ class Bucket:
             self.sent[item.name] = shape  # rank 0 has it already
             return
         version = self.version_there(item, known.get("version") if same else None)
-        version = version or self.remote.send(name, item.path)
+        still = item.still and not item.urgent
+        version = version or self.remote.send(name, item.path, lambda: not still or shape_of(item.path) == shape)
         self.sent[item.name] = shape
         if shape_of(item.path) != shape:
             sha256 = None  # it grew meanwhile: the next look sends the rest

@@ -1,7 +1,6 @@
 """Inputs: every one is in place before the command starts, or the job says which is not and ends.
 
-A scheme's module has either `find(uri) -> path`, for what this machine has already, or `look(uri, kind, web) -> Found`,
-for what has to be fetched (staging.py).
+Here: what this machine has already. What has to be fetched or unpacked is staging.py's.
 """
 
 from __future__ import annotations
@@ -9,34 +8,38 @@ from __future__ import annotations
 import os
 from importlib import import_module
 
+from .local import find
 from .report import Failure
-from .scheme import MODULES, scheme
+from .scheme import MODULES, packed, scheme
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, List, Mapping
+    from typing import Any, Dict, List, Mapping
 
     from .document import Input
     from .place import Place
     from .report import Report
 
 
-def fetch(inputs: List[Input], place: Place, env: Mapping[str, str], report: Report) -> Dict[str, str]:
+def fetch(inputs: List[Input], place: Place, mount: str, env: Mapping[str, str], report: Report) -> Dict[str, str]:
     """Key -> absolute path of each input. Raises Failure for the first that cannot be had."""
-    return {each["key"]: put(each, had(each, place, env, report)) for each in inputs}
+    values: Dict[str, str] = {}
+    staging: Any = None  # packed only where an input needs it
+    for each in inputs:
+        local = MODULES[scheme(each["uri"])] == "local"
+        path = there(each, report) if local else ""
+        if packed(each) or not local:
+            staging = staging or import_module(".staging", __package__).Staging(place, mount, env, report, values)
+            path = staging.unpacked(each, path) if local else staging.stage(each)
+        values[each["key"]] = put(each, path)
+    if staging:
+        staging.close()
+    return values
 
 
-def had(wanted: Input, place: Place, env: Mapping[str, str], report: Report) -> str:
-    """Where the input is now, fetched if it was elsewhere."""
-    module = import_module("." + MODULES[scheme(wanted["uri"])], __package__)
-    if hasattr(module, "find"):
-        return there(wanted, module.find(wanted["uri"]), report)
-    staged: str = import_module(".staging", __package__).stage(module, wanted, place, env, report)
-    return staged
-
-
-def there(wanted: Input, path: str, report: Report) -> str:
-    """A path of this machine, looked at, so that the command never meets a hole instead of its data."""
+def there(wanted: Input, report: Report) -> str:
+    """An input of this machine, looked at, so that the command never meets a hole instead of its data."""
+    path = find(wanted["uri"])
     if not os.path.exists(path):
         raise missing(wanted, path)
     if not os.access(path, os.R_OK):

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 
+from .s3_put import PART, part_size, sweep
 from .s3_words import refusal
 from .s3_xml import inner
 from .tree import chunks
+from .web import Changed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, Optional, Tuple
+    from typing import Callable, Dict, Optional, Tuple
 
     from .s3 import S3
 
@@ -54,9 +56,19 @@ class Remote:
     def write(self, name: str, data: bytes) -> None:
         self.s3.put(self.bucket, self.key(name), data)
 
-    def send(self, name: str, path: str) -> str:
-        """The file, complete under the name or not at all; its version."""
-        return self.s3.put(self.bucket, self.key(name), path)
+    def send(self, name: str, path: str, good: Callable[[], bool]) -> str:
+        """The file, complete under the name or not at all; its version. Raises Changed unless it is still `good` at the end."""
+        if os.path.getsize(path) > PART:
+            return self.s3.put(self.bucket, self.key(name), path, good=good)
+        with open(path, "rb") as file:
+            data = file.read()
+        if not good():
+            raise Changed(path)
+        return self.s3.put(self.bucket, self.key(name), data)
+
+    def sweep(self) -> None:
+        """Give up the uploads that a runner had begun here when it was killed."""
+        sweep(self.s3, self.bucket, self.key("") if self.prefix else "")
 
     def fetch(self, name: str, path: str, size: int, version: str, aside: str) -> None:
         """The object complete at `path`, by way of the folder `aside`. Raises Failure, OSError."""
@@ -74,12 +86,30 @@ def untold(size: int, files: int) -> None:  # noqa: ARG001
 
 
 def is_version(version: str, path: str) -> bool:
-    """Whether the file is what a version tells: the MD5 of an object that was sent in one piece."""
-    text = version.strip('"')
+    """Whether the file is what a version tells: the MD5 of an object that was sent in one piece, or of those of its parts."""
+    text, _, parts = version.strip('"').partition("-")
     try:
+        if parts:
+            return parts.isdigit() and md5_of_parts(path) == text
         return len(text) == 32 and digest(path, "md5") == text
     except ValueError:  # a python that was built without MD5
         return False
+
+
+def md5_of_parts(path: str) -> str:
+    """As a store tells an object that was sent in parts."""
+    left = size = part_size(os.path.getsize(path))
+    whole, part = hashlib.new("md5"), hashlib.new("md5")
+    for data in chunks(path):
+        part.update(data[:left])
+        if len(data) >= left:
+            whole.update(part.digest())
+            part = hashlib.new("md5", data[left:])
+            left += size
+        left -= len(data)
+    if left < size:
+        whole.update(part.digest())
+    return whole.hexdigest()
 
 
 def digest(path: str, algorithm: str) -> str:

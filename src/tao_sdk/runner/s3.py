@@ -124,14 +124,22 @@ class S3:
     def other(self, answer: Answer, version: str) -> bool:
         return bool(version) and answer.headers.get("etag", version) != version
 
-    def put(self, bucket: str, key: str, body: Union[bytes, str], only_new: bool = False) -> str:
+    def put(
+        self,
+        bucket: str,
+        key: str,
+        body: Union[bytes, str],
+        only_new: bool = False,
+        good: Callable[[], object] = object,
+    ) -> str:
         """Store bytes, or the file of that path as long as it is now; its version.
 
-        Raises Changed when `only_new` and something is there already, and when the file becomes shorter meanwhile.
+        Raises Changed when `only_new` and something is there already, when the file becomes shorter meanwhile, and when
+        `not good()` once the parts of a large one have been sent: then it is given up instead of completed.
         """
         from .s3_put import Put
 
-        return Put(self, bucket, key, only_new).store(body)
+        return Put(self, bucket, key, only_new, good).store(body)
 
     def delete(self, bucket: str, key: str) -> None:
         answer = self.ask("DELETE", bucket, key)

@@ -19,7 +19,7 @@ from .web import Body, Changed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, Iterator, List, Optional, Tuple, Union
+    from typing import Callable, Dict, Iterator, List, Optional, Tuple, Union
 
     from .s3 import S3
     from .web import Answer, Headers
@@ -75,8 +75,8 @@ class Piece:
 class Put:
     """One object on its way into a bucket."""
 
-    def __init__(self, s3: S3, bucket: str, key: str, only_new: bool) -> None:
-        self.s3, self.bucket, self.key = s3, bucket, key
+    def __init__(self, s3: S3, bucket: str, key: str, only_new: bool, good: Callable[[], object]) -> None:
+        self.s3, self.bucket, self.key, self.good = s3, bucket, key, good
         self.condition: Headers = {"if-none-match": "*"} if only_new else {}
         self.checksum = ""  # of the whole
 
@@ -132,7 +132,7 @@ class Upload:
 
     def __init__(self, put: Put, whole: Piece) -> None:
         self.put, self.whole = put, whole
-        size = max(PART, -(-whole.size // MOST_PARTS))
+        size = part_size(whole.size)
         self.pieces = [
             Piece(whole.fd, whole.data, start, min(size, whole.size - start)) for start in range(0, whole.size, size)
         ]
@@ -151,6 +151,8 @@ class Upload:
             raise refusal(answer, self.put.bucket, self.put.key, self.put.s3)
         try:
             self.send_all()
+            if not self.put.good():
+                raise Changed("the file changed while it was sent")
             return self.complete()
         except BaseException:
             self.abort()
@@ -206,6 +208,11 @@ class Upload:
 
 BROKEN = ("BadDigest", "XAmzContentChecksumMismatch", "IncompleteBody", "InvalidDigest", "RequestTimeout")
 PART_XML = "<Part><PartNumber>%d</PartNumber><ETag>%s</ETag><ChecksumCRC32>%s</ChecksumCRC32></Part>"
+
+
+def part_size(size: int) -> int:
+    """Of the parts of an object of `size` bytes; the same for the same size, so that its version can be foretold."""
+    return max(PART, -(-size // MOST_PARTS))
 
 
 def encoded(checksum: int) -> str:

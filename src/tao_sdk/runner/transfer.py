@@ -368,8 +368,11 @@ def digest(reading: Reading, kind: str) -> str:
         return "%08x" % reading.crc32
     import hashlib
 
-    made = hashlib.new("md5" if kind == "etag" else kind)
-    for at in range(0, os.fstat(reading.fd).st_size, 1 << 20):
+    made = hashlib.new({"etag": "md5", "blob": "sha1"}.get(kind, kind))
+    size = os.fstat(reading.fd).st_size
+    if kind == "blob":
+        made.update(b"blob %d\0" % size)
+    for at in range(0, size, 1 << 20):
         made.update(os.pread(reading.fd, 1 << 20, at))
     return made.hexdigest()
 
