@@ -81,7 +81,7 @@ class Remote:
         os.replace(os.path.join(aside, base), path)
 
 
-def untold(size: int, files: int) -> None:  # noqa: ARG001
+def untold(size: int, files: int) -> None:
     """For what is too small to be told."""
 
 
