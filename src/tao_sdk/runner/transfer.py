@@ -14,17 +14,17 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
 import zlib
 
 from . import crc
+from .crew import Crew
 from .journal import PART, PART_END, Journal, temporary
 from .report import Failure
 from .web import PATIENCE, Changed, Patience
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Dict, Iterator, List, Optional, Set, Tuple
+    from typing import Callable, Dict, Iterator, List, Set, Tuple
 
 THREADS = 48
 READINGS = 4  # of one source that changes all the time, or whose bytes do not fit its checksum
@@ -126,38 +126,41 @@ class Fetch:
     def __init__(self, sources: List[Source], folder: str, patience: float, threads: int) -> None:
         self.sources, self.folder, self.patience, self.threads = checked(sources), folder, patience, threads
         self.bytes = self.files = self.wanted = 0  # what came and is not told yet; bytes to come
-        self.lock = threading.Lock()
-        self.more = threading.Condition(self.lock)
+        self.crew = Crew()
+        self.lock = self.more = self.crew.changed
         self.readings: List[Reading] = []
         self.queue: Iterator[Tuple[Reading, int, int]] = iter(())
         self.extra: List[Tuple[Reading, int, int]] = []  # parts of what had to be started anew
         self.open = 0  # readings that are not complete
-        self.broken: Optional[BaseException] = None
         self.renewed = False
         self.folders: Set[str] = set()
 
     def run(self, tell: Callable[[int, int], None]) -> None:
         """Every source complete under its name, or a Failure. `tell` is called now and then, by this thread, with the bytes
-        and files that came since; bytes that were of no use are taken back."""
+        and files that came since, first of all with what an earlier attempt left; bytes of no use are taken back."""
         os.makedirs(self.folder, exist_ok=True)
         with Journal(self.folder + ".tao-journal") as self.journal:
             self.readings = [Reading(source, self.folder) for source in self.sources]
             waiting = [each for each in self.readings if not self.restored(each)]
             self.open = len(waiting)
             self.check_space()
+            self.tell(tell)
             self.queue = ((each, start, stop) for each in waiting for start, stop in list(each.missing()))
-            self.start(min(self.threads, sum(max(1, each.source.size // PART) for each in waiting)))
-            with self.lock:
-                try:
-                    while self.open and not self.broken:
-                        self.more.wait(LOOK)
-                        self.tell(tell)
-                    self.tell(tell)
-                finally:
-                    self.broken = self.broken or Failure("fetch.stopped", "The transfer was stopped.")
-            if self.open:
-                raise self.broken
+            self.crew.start(min(self.threads, sum(max(1, each.source.size // PART) for each in waiting)), self.work)
+            try:
+                self.wait(tell)
+            finally:
+                self.crew.stop(Failure("fetch.stopped", "The transfer was stopped."))
             self.tidy()
+
+    def wait(self, tell: Callable[[int, int], None]) -> None:
+        with self.more:
+            while self.open and not self.crew.broken:
+                self.more.wait(LOOK)
+                self.tell(tell)
+            self.tell(tell)
+        if self.open and self.crew.broken:
+            raise self.crew.broken
 
     def tell(self, tell: Callable[[int, int], None]) -> None:
         bytes_, files, self.bytes, self.files = self.bytes, self.files, 0, 0
@@ -186,37 +189,27 @@ class Fetch:
                 "Free space there, mount a larger disk at that path, or name fewer inputs.",
             )
 
-    def start(self, count: int) -> None:
-        for _ in range(count):
-            threading.Thread(target=self.work, daemon=True).start()
-
     def work(self) -> None:
         """Part after part, until there are no more."""
-        try:
-            while True:
-                with self.lock:
-                    part = None if self.broken else self.extra.pop() if self.extra else next(self.queue, None)
-                    if part:
-                        part[0].writers += 1
-                if not part:
-                    if self.broken or not self.wait_for_more():
-                        return
-                    continue
+        while True:
+            with self.lock:
+                part = None if self.crew.broken else self.extra.pop() if self.extra else next(self.queue, None)
+                if part:
+                    part[0].writers += 1
+            if part:
                 try:
                     self.fetch(*part)
                 finally:
                     self.leave(part[0])
-        except BaseException as error:  # noqa: BLE001  told by the thread that waits
-            with self.lock:
-                self.broken = self.broken or error
-                self.more.notify_all()
+            elif not self.wait_for_more():
+                return
 
     def wait_for_more(self) -> bool:
         """A source that changed may bring parts back; false once nothing can."""
         with self.lock:
-            while self.open and not self.broken and not self.extra:
+            while self.open and not self.crew.broken and not self.extra:
                 self.more.wait(LOOK)
-            return bool(self.open and not self.broken)
+            return bool(self.open and not self.crew.broken)
 
     def leave(self, reading: Reading) -> None:
         """The last to write a file that is complete or given up closes it."""
@@ -256,7 +249,7 @@ class Fetch:
                     at += len(view)
                     self.came(len(view))
                     patience.reset()
-                    if self.broken or reading.stale:
+                    if self.crew.broken or reading.stale:
                         raise Changed(reading.path)
                 if stop < 0 or at >= stop:
                     return at - start, checksum
@@ -300,7 +293,7 @@ class Fetch:
     def anew(self, reading: Reading) -> None:
         """Start a file from its beginning, as the source is now; what was read of it is of no use."""
         with self.lock:
-            if reading.stale or self.broken:
+            if reading.stale or self.crew.broken:
                 return
             reading.stale = self.renewed = True
             self.journal.drop(reading)
