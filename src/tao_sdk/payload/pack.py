@@ -32,7 +32,7 @@ START = (
     "private",
 )
 STAGING = ("staging", "entry", "lock", "shown")
-FETCHING = ("transfer", "journal", "crc", "web", "wire", "percent")
+FETCHING = ("transfer", "journal", "crew", "crc", "web", "wire", "percent")
 S3 = ("s3", "s3_credentials", "s3_put", "s3_sign", "s3_words", "s3_xml")
 NEEDS = {  # the module of a scheme -> those that it needs
     "s3_input": (*FETCHING, *S3),

@@ -7,11 +7,11 @@ is compared: its CRC-32, else its MD5. An upload in parts that fails is given up
 from __future__ import annotations
 
 import os
-import threading
 import zlib
 from binascii import b2a_base64
 
 from . import crc
+from .crew import Crew
 from .report import Failure
 from .s3_words import refusal
 from .s3_xml import elements, inner
@@ -138,8 +138,7 @@ class Upload:
         ]
         self.next = iter(enumerate(self.pieces, 1))
         self.done: Dict[int, Tuple[str, int]] = {}  # part -> its version, its crc32
-        self.lock = threading.Lock()
-        self.broken: Optional[BaseException] = None
+        self.crew = Crew()
         self.id = ""
 
     def run(self) -> str:
@@ -162,32 +161,23 @@ class Upload:
         return self.put.s3.ask(method, self.put.bucket, self.put.key, query, body, headers or {})
 
     def send_all(self) -> None:
-        threads = [threading.Thread(target=self.work, daemon=True) for _ in self.pieces[:THREADS]]
-        for each in threads:
-            each.start()
+        self.crew.start(min(THREADS, len(self.pieces)), self.work)
         try:
-            for each in threads:
-                each.join()
+            self.crew.join()
         except BaseException as error:
-            self.broken = error
+            self.crew.stop(error)
             raise
-        if self.broken:
-            raise self.broken
 
     def work(self) -> None:
-        try:
-            while not self.broken:
-                with self.lock:
-                    number, piece = next(self.next, (0, None))
-                if piece is None:
-                    return
-                query = {"partNumber": str(number), "uploadId": self.id}
-                answer = self.put.sent(piece, query, {})
-                if answer.status != 200:
-                    raise refusal(answer, self.put.bucket, self.put.key, self.put.s3)
-                self.done[number] = answer.headers.get("etag", ""), piece.crc32
-        except BaseException as error:  # noqa: BLE001  told by the thread that waits
-            self.broken = self.broken or error
+        while not self.crew.broken:
+            with self.crew.changed:
+                number, piece = next(self.next, (0, None))
+            if piece is None:
+                return
+            answer = self.put.sent(piece, {"partNumber": str(number), "uploadId": self.id}, {})
+            if answer.status != 200:
+                raise refusal(answer, self.put.bucket, self.put.key, self.put.s3)
+            self.done[number] = answer.headers.get("etag", ""), piece.crc32
 
     def complete(self) -> str:
         parts = [(number, *self.done[number]) for number in sorted(self.done)]

@@ -39,6 +39,7 @@ PRIVATE = ("authorization", "cookie", "x-amz-security-token")  # are meant for o
 HOPS = 8
 IDLE = 20.0  # seconds that a connection may have lain unused; servers close them at 30 or later
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 15.0
+MOST = 30.0  # seconds that a server can ask for
 PATIENCE = 300.0  # seconds for a server that has answered before
 STRANGER = 20.0  # seconds for one that never has: more likely a wrong name than a short absence
 LARGEST = 64 << 20  # bytes of an answer that is held in memory
@@ -269,7 +270,7 @@ class Pause(Patience):
 
 def seconds(retry_after: str) -> float:
     """A date, which it may be as well, is left to our own pauses."""
-    return float(retry_after) if retry_after.isdigit() else 0.0
+    return min(MOST, float(retry_after)) if retry_after.isdigit() else 0.0
 
 
 def resolved(url: str, to: str) -> str:
