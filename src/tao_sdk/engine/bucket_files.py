@@ -93,15 +93,25 @@ class BucketFiles:
         return sorted(found, key=lambda each: each.path)
 
     def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
+        """From one version of the object, even where it is replaced meanwhile."""
+        from tao_sdk.runner.web import Changed
+
+        while True:
+            try:
+                with looking():
+                    return self._read(path, offset, limit)
+            except Changed:
+                continue
+
+    def _read(self, path: str, offset: int, limit: int | None) -> bytes:
         bucket, key = parts(path)
-        with looking():
-            found = self._s3.head(bucket, key)
-            if found is None:
-                raise nothing_at(path)
-            stop = found.size if limit is None else min(found.size, offset + limit)
-            if stop <= offset:
-                return b""
-            return b"".join(bytes(view) for view in self._s3.get(bucket, key, offset, stop, found.version))
+        found = self._s3.head(bucket, key)
+        if found is None:
+            raise nothing_at(path)
+        stop = found.size if limit is None else min(found.size, offset + limit)
+        if stop <= offset:
+            return b""
+        return b"".join(bytes(view) for view in self._s3.get(bucket, key, offset, stop, found.version))
 
 
 def parts(path: str) -> tuple[str, str]:

@@ -39,7 +39,7 @@ class Place:
         self.private = False  # the folder could not be made: there is one that only this runner knows
         self.nobodys = False  # and nothing of it is kept
         self.kept = bool(root or self.remote)
-        local = env.get("TAO_LOCAL_ROOT", "") if self.remote else root
+        local = env.get("TAO_LOCAL_ROOT", "") if self.remote or not root else root
         self.folder = os.path.join(os.path.abspath(local or EPHEMERAL), self.job)
 
     def make_private(self, kept: bool) -> None:
