@@ -85,11 +85,14 @@ class NgcServer(Server):
             org = org if self.used[bearer] <= self.token_uses else ""
         if bearer and not org:
             return failed(401, "Authentication failed")
-        if parts[1:] in (["users", "me"], ["orgs"]) or parts[1] == "orgs":
+        return self.asked_by(org, request, parts[1:])
+
+    def asked_by(self, org: str, request: Request, parts: list[str]) -> Reply:
+        if parts == ["users", "me"] or parts[0] == "orgs":
             return self.user(org)
-        if parts[1] in KINDS:
-            return self.guest(request, parts[1], parts[2:])
-        return self.member(request, org, parts[1:])
+        if parts[0] in KINDS:
+            return self.guest(request, parts[0], parts[1:])
+        return self.member(request, org, parts)
 
     def token(self, request: Request) -> Reply:
         """A key for a token of an organisation, which has to be its own."""

@@ -175,9 +175,7 @@ class NgcSource(HttpSource):
         self.artifact, self.kind, self.whole = artifact, kind, path
 
     def located(self) -> str:
-        self.url = self.artifact.link(self.kind, self.whole)
-        self.direct = self.url
-        return self.url
+        return self.artifact.link(self.kind, self.whole)
 
 
 def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  looking tells

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from trees import tree
@@ -24,7 +25,7 @@ def model(hub):
 def test_a_repository_is_a_folder_of_its_files(paths, model, hub):
     found = paths({"m": "hf_model://org/name"})["m"]
     assert tree(found) == MODEL
-    assert os.path.basename(found) == "name"
+    assert Path(found).name == "name"
 
 
 def test_a_data_set_is_another_repository_of_the_same_name(paths, model, hub):
@@ -42,9 +43,8 @@ def test_a_repository_without_an_owner_is_found(paths, hub):
 @pytest.mark.parametrize("path", ["weights/model.safetensors", "config.json"])
 def test_a_file_of_a_repository_is_a_file(paths, model, path):
     found = paths({"m": f"hf_model://org/name/{path}"})["m"]
-    with open(found, "rb") as file:
-        assert file.read() == MODEL[path]
-    assert os.path.basename(found) == os.path.basename(path)
+    assert Path(found).read_bytes() == MODEL[path]
+    assert Path(found).name == Path(path).name
 
 
 @pytest.mark.parametrize("slash", ["", "/"])
@@ -67,8 +67,7 @@ def test_a_file_at_a_revision(paths, hub):
     repository = hub.add("org/name", {"sub/x": b"one"})
     first = repository.refs["main"]
     repository.commit({"sub/x": b"two"})
-    with open(paths({"m": f"hf_model://org/name@{first}/sub/x"})["m"], "rb") as file:
-        assert file.read() == b"one"
+    assert Path(paths({"m": f"hf_model://org/name@{first}/sub/x"})["m"]).read_bytes() == b"one"
 
 
 def test_all_pages_of_a_large_repository_are_fetched(paths, hub):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from trees import tree
@@ -31,8 +32,7 @@ def test_one_checkpoint_means_the_file(paths, model):
 
 def test_a_file_or_folder_of_a_version(paths, model):
     found = paths({"f": "ngc://acme/vision/detector:2.0/model.hdf5", "d": "ngc://acme/vision/detector:2.0/labels"})
-    with open(found["f"], "rb") as file:
-        assert file.read() == FILES["model.hdf5"]
+    assert Path(found["f"]).read_bytes() == FILES["model.hdf5"]
     assert tree(found["d"]) == {"classes é.txt": b"cat\ndog\n"}
 
 

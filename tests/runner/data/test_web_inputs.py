@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from web_server import Reply
@@ -11,14 +12,13 @@ BIG = os.urandom(20_000_000)
 
 
 def content(path):
-    with open(path, "rb") as file:
-        return file.read()
+    return Path(path).read_bytes()
 
 
 def test_a_file_is_fetched_in_ranges_side_by_side(paths, web):
     web.files["/data/big.bin"] = BIG
     found = paths({"x": f"{web.url}/data/big.bin"})["x"]
-    assert content(found) == BIG and os.path.basename(found) == "big.bin"
+    assert content(found) == BIG and Path(found).name == "big.bin"
     assert len(web.asked("big.bin")) > 2
 
 
@@ -56,7 +56,7 @@ def test_a_body_without_a_length_is_taken_to_its_end(paths, web):
 def test_the_server_may_say_what_the_file_is_called_but_not_where_it_goes(paths, web, header, name):
     web.files["/download"] = b"x"
     web.headers["/download"] = {"Content-Disposition": header}
-    assert os.path.basename(paths({"x": f"{web.url}/download?id=7"})["x"]) == name
+    assert Path(paths({"x": f"{web.url}/download?id=7"})["x"]).name == name
 
 
 def test_a_redirect_to_another_host_does_not_take_the_login_along(paths, web, hub):
@@ -68,7 +68,7 @@ def test_a_redirect_to_another_host_does_not_take_the_login_along(paths, web, hu
     web.login = "Basic YW5uOnNlY3JldA=="
     found = paths({"x": f"{login}/x", "y": f"{login}/moved"})
     assert (content(found["x"]), content(found["y"])) == (b"x", BIG)
-    assert os.path.basename(found["y"]) == "moved"
+    assert Path(found["y"]).name == "moved"
 
 
 def test_a_body_that_is_cut_is_read_on_from_there(paths, web):
