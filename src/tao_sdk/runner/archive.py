@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 CHUNK = 1 << 20
 BLOCK = 512
-ALLOWED = 1 << 30  # bytes that any archive may unpack to,
+ALLOWED = 256 << 20  # bytes that any archive may unpack to,
 RATIO = 200  # and so many times its own size; the worst honest ones, of text, come to 30
 MOST_FILES = 10_000_000
 SPARE = 64 << 20  # bytes of the disk that are left alone
@@ -102,16 +102,19 @@ class Unpacked:
         """Room for one more entry of so many bytes, or a Failure."""
         self.files += 1
         self.bytes += size
-        if self.files > self.most_files or self.bytes > self.most_bytes:
-            many, limit = ("entries", self.most_files) if self.files > self.most_files else ("bytes", self.most_bytes)
-            raise Failure(
-                "archive.limit",
-                "The archive %s holds more than %d %s." % (self.name, limit, many),
-                "That is far more than an honest one of its size does: it may be made to fill the disk.",
-                "If it is what it should be, set TAO_UNPACK_BYTES and TAO_UNPACK_FILES for the job to what it holds.",
-            )
+        self.limit(self.files, self.bytes)
         if size >= CHUNK or self.files % 1000 == 1:
             self.need(size)
+
+    def limit(self, files: int, size: int) -> None:
+        for many, limit, found in (("entries", self.most_files, files), ("bytes", self.most_bytes, size)):
+            if found > limit:
+                raise Failure(
+                    "archive.limit",
+                    "The archive %s holds more than %d %s." % (self.name, limit, many),
+                    "That is far more than an honest one of its size does: it may be made to fill the disk.",
+                    "If it is what it should be, set TAO_UNPACK_BYTES and TAO_UNPACK_FILES for the job to what it holds.",
+                )
 
     def need(self, size: int) -> None:
         disk = os.statvfs(self.folder)
@@ -257,7 +260,11 @@ def unzip(path: str, tree: Unpacked) -> None:
 
     try:
         with zipfile.ZipFile(path) as archive:
-            for entry in archive.infolist():
+            entries = archive.infolist()
+            size = sum(each.file_size for each in entries)
+            tree.limit(len(entries), size)
+            tree.need(size)
+            for entry in entries:
                 add_zipped(entry, archive, tree)
     except (zipfile.BadZipFile, zlib.error) as error:
         raise tree.broken("%s." % str(error).rstrip(".")) from error
