@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from .web import Answer, Headers, Web
 
-EARLY = 300.0  # seconds before their end that keys are renewed
+EARLY = 300.0  # seconds before their end that keys are renewed; half their life when that is shorter
 CONTAINER = "http://169.254.170.2"
 INSTANCE = "http://169.254.169.254"
 
@@ -27,6 +27,11 @@ class Keys:
 
     def __init__(self, access: str, secret: str, token: str = "", ends: float = 0.0) -> None:
         self.access, self.secret, self.token, self.ends = access, secret, token, ends
+        self.due = ends - min(EARLY, max(0.0, ends - time.time()) / 2)
+
+    @property
+    def old(self) -> bool:
+        return bool(self.ends) and self.due < time.time()
 
 
 class Credentials:
@@ -41,11 +46,10 @@ class Credentials:
     def get(self) -> Optional[Keys]:
         """The keys that are good now; None for an unsigned request."""
         keys = self.keys
-        if self.asked and not (keys and keys.ends and keys.ends - EARLY < time.time()):
+        if self.asked and not (keys and keys.old):
             return keys
         with self.lock:
-            keys = self.keys
-            if not self.asked or (keys and keys.ends and keys.ends - EARLY < time.time()):
+            if not self.asked or (self.keys and self.keys.old):
                 self.keys, self.asked = self.find(), True
             return self.keys
 

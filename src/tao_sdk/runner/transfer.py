@@ -151,6 +151,8 @@ class Fetch:
                 self.wait(tell)
             finally:
                 self.crew.stop(Failure("fetch.stopped", "The transfer was stopped."))
+                for each in self.readings:
+                    self.close(each)
             self.tidy()
 
     def wait(self, tell: Callable[[int, int], None]) -> None:
@@ -215,7 +217,12 @@ class Fetch:
         """The last to write a file that is complete or given up closes it."""
         with self.lock:
             reading.writers -= 1
-            if reading.writers == 0 and reading.fd >= 0 and (reading.stale or reading.complete):
+        self.close(reading)
+
+    def close(self, reading: Reading) -> None:
+        with self.lock:
+            over = reading.stale or reading.complete or self.crew.broken
+            if reading.writers == 0 and reading.fd >= 0 and over:
                 os.close(reading.fd)
                 reading.fd = -1
 
@@ -274,7 +281,7 @@ class Fetch:
     def opened(self, reading: Reading) -> int:
         """The temporary file, there from its first part on."""
         with self.lock:
-            if reading.stale:
+            if reading.stale or self.crew.broken:
                 raise Changed(reading.path)
             if reading.fd < 0:
                 try:

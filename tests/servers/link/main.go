@@ -36,9 +36,11 @@ type Faults struct {
 	Flip        int     `json:"flip"`         // in every n-th answer the byte at CutAt is another
 	CutUpload   int     `json:"cut_upload"`   // of every n-th body that is sent only CutAt bytes arrive, and nobody notices
 	SkewSeconds int     `json:"skew_seconds"` // the server's clock seems to be so far ahead: a request that is late or early is refused
-	Methods     string  `json:"methods"`      // only requests of these count, e.g. "GET PUT"
-	Match       string  `json:"match"`        // and only those whose path and query hold this
-	Hook        string  `json:"hook"`         // an address that is called, once, before the HookAt-th request goes on
+	Expired     string  `json:"expired"`      // whoever signs with this key is told from the ExpiredAt-th request on that it has expired
+	ExpiredAt   int     `json:"expired_at"`
+	Methods     string  `json:"methods"` // only requests of these count, e.g. "GET PUT"
+	Match       string  `json:"match"`   // and only those whose path and query hold this
+	Hook        string  `json:"hook"`    // an address that is called, once, before the HookAt-th request goes on
 	HookAt      int     `json:"hook_at"`
 }
 
@@ -164,6 +166,10 @@ func (l *link) handler(to string) http.Handler {
 		}
 		if busy || every(f.Busy, n) {
 			l.refuse(w, r, f, 503, "SlowDown", "Please reduce your request rate.")
+			return
+		}
+		if f.Expired != "" && n >= f.ExpiredAt && strings.Contains(r.Header.Get("Authorization"), "="+f.Expired+"/") {
+			l.refuse(w, r, f, 403, "ExpiredToken", "The provided token has expired.")
 			return
 		}
 		if f.SkewSeconds != 0 && !inTime(r, f.SkewSeconds) {
