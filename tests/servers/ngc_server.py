@@ -12,6 +12,7 @@ import json
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, unquote
 
+from authority_here import Authority
 from web_server import Reply, Request, Server, etag, ranged
 
 PAGE = 20
@@ -31,10 +32,10 @@ class Artifact:
 
 
 class NgcStore(Server):
-    def __init__(self) -> None:
+    def __init__(self, tls: Authority | None) -> None:
         self.files: dict[str, bytes] = {}  # link -> content
         self.uses: dict[str, int] = {}
-        super().__init__()
+        super().__init__(tls)
 
     def answer(self, request: Request) -> Reply:
         assert "authorization" not in request.headers, "the key was told to another host"
@@ -48,16 +49,16 @@ class NgcStore(Server):
 class NgcServer(Server):
     """`keys`: key -> the organisation it is of. It is the API and, below /login, what changes keys for tokens."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: Authority | None = None) -> None:
         self.artifacts: list[Artifact] = []
         self.keys: dict[str, str] = {}
         self.tokens: dict[str, str] = {}  # token -> organisation
         self.token_uses = 10_000
         self.used: dict[str, int] = {}
         self.uses = 1000
-        self.store = NgcStore()
+        self.store = NgcStore(tls)
         self.count = itertools.count()
-        super().__init__()
+        super().__init__(tls)
         self.login = self.url + "/login"
 
     def close(self) -> None:
@@ -111,7 +112,13 @@ class NgcServer(Server):
     def caller(self, request: Request) -> Reply:
         key = parse_qs(request.body.decode()).get("credentials", [""])[0]
         org = self.keys.get(key, "")
-        return spoken({"type": "PERSONAL_KEY", "orgName": org}) if org else failed(401, "Invalid key")
+        if not org:
+            return failed(401, "Invalid key")
+        roles = [{"org": {"name": org, "displayName": org}, "team": {"name": team}} for team in self.teams(org)]
+        return spoken({"type": "PERSONAL_KEY", "orgName": org, "user": {"roles": roles}})
+
+    def teams(self, org: str) -> list[str]:
+        return sorted({each.team for each in self.artifacts if each.org == org and each.team})
 
     def user(self, org: str) -> Reply:
         here = {"name": org, "displayName": org, "type": "ENTERPRISE", "isInternal": False}
@@ -132,6 +139,8 @@ class NgcServer(Server):
         return failed(404, "not found")
 
     def member(self, request: Request, org: str, parts: list[str]) -> Reply:
+        if parts[2:] == ["teams"]:
+            return spoken({"teams": [{"name": team} for team in self.teams(org)], "paginationInfo": pages(1)})
         named = dict(zip(parts[0:4:2], parts[1:4:2], strict=False)) if parts[2:3] == ["team"] else {"org": parts[1]}
         kind, name, *rest = parts[4:] if "team" in named else parts[2:]
         for each in self.artifacts:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+import ssl
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
+
+from authority_here import Authority
 
 
 @dataclass
@@ -84,11 +87,15 @@ class Quiet(ThreadingHTTPServer):
 class Server:
     """Answers on a port of its own until it is closed. A subclass gives `answer`."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: Authority | None = None) -> None:
         self.seen: list[Request] = []
         handler = type("Bound", (Handler,), {"answer": staticmethod(self.answer), "seen": self.seen})
         self.http = Quiet(("127.0.0.1", 0), handler)
-        self.url = f"http://127.0.0.1:{self.http.server_address[1]}"
+        if tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(tls.cert, tls.key)
+            self.http.socket = context.wrap_socket(self.http.socket, server_side=True, do_handshake_on_connect=False)
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.http.server_address[1]}"
         self.thread = threading.Thread(target=self.http.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
         self.thread.start()
 
@@ -125,13 +132,13 @@ def etag(content: bytes) -> str:
 class WebServer(Server):
     """Serves `files`, path -> content; `headers` adds to the answers of a path, `odd` answers in their place."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: Authority | None = None) -> None:
         self.files: dict[str, bytes] = {}
         self.headers: dict[str, dict[str, str]] = {}
         self.odd: dict[str, Callable[[Request], Reply | None]] = {}
         self.ranges = self.etags = True
         self.login = ""
-        super().__init__()
+        super().__init__(tls)
 
     def answer(self, request: Request) -> Reply:
         odd = self.odd.get(request.path)

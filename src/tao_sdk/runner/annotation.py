@@ -99,7 +99,9 @@ def of_csv(path: str, keys: List[str]) -> Iterator[str]:
 
 def of_parquet(path: str, keys: List[str]) -> Iterator[str]:
     import importlib
+    import site
 
+    site.main()  # what is installed in the image; the runner itself is started without
     parquet: Any = importlib.import_module("pyarrow.parquet")
     file = parquet.ParquetFile(path)
     wanted = [key for key in keys if key in file.schema_arrow.names]

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import clients_here
 import pytest
+from clients_here import Clients
 from hub_server import HubServer
 from ngc_server import NgcServer
 from web_server import WebServer
@@ -74,3 +76,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("only root may mount a small disk")
     yield folder
     subprocess.run(["umount", "-l", folder], check=True)
+
+
+@pytest.fixture(scope="session")
+def clients() -> Clients:
+    """The clients that people use."""
+    return clients_here.clients()

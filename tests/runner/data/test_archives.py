@@ -21,7 +21,7 @@ def test_a_fetched_archive_is_unpacked_into_a_folder_of_its_name(paths, web, tmp
     web.files[f"/images{suffix}"] = MAKERS[suffix](tmp_path / f"x{suffix}", FILES).read_bytes()
     found = Path(paths({"x": f"{web.url}/images{suffix}"})["x"])
     assert found.name == "images" and tree(found) == FILES
-    assert sorted(os.listdir(found.parent)) == [".images.tao-part", "images"]  # and no archive
+    assert sorted(each.name for each in found.parent.iterdir()) == [".images.tao-part", "images"]  # and no archive
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -201,7 +201,7 @@ def test_a_bomb_is_refused_before_it_fills_the_disk(jobs, refused, tmp_path):
     archive = zipped(tmp_path / "bomb.zip", {f"{number}": b"\0" * 40_000_000 for number in range(12)})
     told = refused({"x": str(archive)})
     assert told["code"] == "archive.limit" and "TAO_UNPACK_BYTES" in told["next"]
-    assert not [path for path in jobs.results.rglob("unpacked/*")]
+    assert not list(jobs.results.rglob("unpacked/*"))
 
 
 def test_limits_by_size_and_by_count_are_the_users_to_set(jobs, refused, paths, tmp_path):
