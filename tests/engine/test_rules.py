@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tao_sdk.engine.rules import RULES, diagnose
 from tao_sdk.model.diagnosis import ErrClass, Evidence
+from tao_sdk.runner.events import EventFilter
 
 LOGS = Path(__file__).parents[1] / "recorded" / "logs"
 
 
 def log(name: str) -> str:
     return (LOGS / f"{name}.txt").read_text()
+
+
+def told(name: str) -> tuple[dict[str, Any], ...]:
+    """The events that a real job left behind."""
+    divider = EventFilter()
+    _, events = divider.feed((LOGS.parent / "runner" / f"{name}.txt").read_bytes())
+    return tuple({"event": event.name, **event.facts} for event in events)
 
 
 MISSING = {
@@ -84,6 +93,43 @@ CASES = [
         True,
     ),
     ("removed_outside", Evidence(reason="removed outside"), "outside the SDK", ErrClass.INFRA, True),
+    (
+        "slow_source",
+        Evidence(exit_code=143, reason="time limit of 4h reached", runner=told("slow-source")),
+        "train.images: ",
+        ErrClass.INFRA,
+        False,
+    ),
+    ("hub_gated", Evidence(exit_code=125, runner=told("hub-gated")), "org/gated is gated", ErrClass.USER, False),
+    ("hub_private", Evidence(exit_code=125, runner=told("hub-private")), "HF_TOKEN is not set", ErrClass.USER, False),
+    ("ngc_refused", Evidence(exit_code=125, runner=told("ngc-key")), "NGC_KEY", ErrClass.USER, False),
+    ("web_denied", Evidence(exit_code=125, runner=told("web-denied")), "403", ErrClass.USER, False),
+    ("archive_broken", Evidence(exit_code=125, runner=told("archive-broken")), "x.tar.gz", ErrClass.USER, False),
+    ("data_damaged", Evidence(exit_code=125, runner=told("data-damaged")), "sha256", ErrClass.USER, False),
+    ("source_changing", Evidence(exit_code=125, runner=told("source-changing")), "4 readings", ErrClass.USER, False),
+    ("source_truncated", Evidence(exit_code=125, runner=told("source-truncated")), "missing", ErrClass.INFRA, True),
+    ("name_not_resolved", Evidence(exit_code=125, runner=told("name-not-resolved")), ".invalid", ErrClass.USER, False),
+    (
+        "name_not_resolved",
+        Evidence(exit_code=1, log_tail="socket.gaierror: [Errno -3] Temporary failure in name resolution\n"),
+        "name resolution",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "certificate_untrusted",
+        Evidence(exit_code=125, runner=told("certificate-untrusted")),
+        "not trusted",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "source_unreachable",
+        Evidence(exit_code=125, runner=told("source-unreachable")),
+        "127.0.0.1:9",
+        ErrClass.INFRA,
+        True,
+    ),
     ("nothing_known", Evidence(exit_code=3, log_tail=log("unknown")), "exit code 3", ErrClass.PROGRAM, False),
 ]
 
