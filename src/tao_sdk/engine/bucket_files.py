@@ -23,7 +23,7 @@ from tao_sdk.runner.scheme import scheme
 if TYPE_CHECKING:
     from tao_sdk.runner.s3 import S3
 
-PATIENCE = "20"  # seconds that somebody at a terminal waits for a server that is away
+PATIENCE = "5"  # seconds that somebody at a terminal waits for a server that is away
 
 
 def in_bucket(path: str) -> bool:

@@ -58,7 +58,7 @@ class Bucket:
         self.failure: Optional[Failure] = None
         self.told = b""  # the manifest as it was sent last
         self.gone: Set[str] = set()  # files that vanished between a look and their turn
-        self.done = 0  # bytes whose turn has been, since the end began
+        self.done = self.done_files = 0  # bytes and files whose turn has been, since the end began
         self.lock = threading.Lock()
         self.sending = Sending(self.send)
 
@@ -197,6 +197,7 @@ class Bucket:
         finally:
             with self.lock:
                 self.done += item.size
+                self.done_files += 1
 
     def ship(self, item: Item) -> None:
         name, shape = self.remote_name(item.name), item.shape
@@ -262,24 +263,26 @@ class Bucket:
         latest = ended - SETTLED if exit_code else float("inf")
         for each in items.values():
             each.still = each.shape[1] < latest or each.name in self.entries
-        self.ship_all([each for each in items.values() if each.urgent], report)
+        self.ship_all([each for each in items.values() if each.urgent], report, tell=False)
         self.put_manifest(exit_code, False, problems)
         if self.place.rank:
             self.await_rank_0(hurry)
-        lost = self.ship_all(list(items.values()), report)
+        lost = self.ship_all(list(items.values()), report, tell=True)
         self.put_manifest(exit_code, not lost, problems)
         self.sending.close()
         if lost or MANIFEST in self.refused:
             self.failure = self.not_sent(len(lost), len(items))
         return problems + list(self.unread.values())
 
-    def ship_all(self, items: List[Item], report: Report) -> List[Item]:
+    def ship_all(self, items: List[Item], report: Report, tell: bool) -> List[Item]:
         """Send what is not there yet, and tell how far it is. What could not be sent."""
         due = [each for each in items if self.sent.get(each.name) != each.shape or self.lacks_checksum(each)]
-        telling = Telling(report, len(due), sum(each.size for each in due))
-        self.done = 0
+        telling = Telling(report, self.remote.address, len(due), sum(each.size for each in due))
+        self.done = self.done_files = 0
         self.sending.add(due)
-        self.sending.wait([each.name for each in due], lambda: telling(self.done))
+        self.sending.wait([each.name for each in due], lambda: telling.now(self.done, self.done_files))
+        if tell:
+            telling.end(self.done, self.done_files)
         excused = self.gone | set(self.unread)
         return [each for each in due if self.sent.get(each.name) != each.shape and each.name not in excused]
 
@@ -308,22 +311,34 @@ class Bucket:
 
 
 class Telling:
-    """Tells how far the sending at the end is, now and then."""
+    """Tells how far the sending at the end is, now and then, and what it came to."""
 
-    def __init__(self, report: Report, files: int, size: int) -> None:
-        self.report, self.files, self.size = report, files, size
+    def __init__(self, report: Report, address: str, files: int, size: int) -> None:
+        self.report, self.address, self.files, self.size = report, address, files, size
         self.began = self.last = time.monotonic()
 
-    def __call__(self, done: int) -> bool:
+    def now(self, size: int, files: int) -> bool:
         """Always False: there is more to do."""
-        now = time.monotonic()
-        if now - self.last >= TELL:
-            self.last = now
-            rate = done / (now - self.began)
-            left = round((self.size - done) / rate, 1) if rate else None
-            facts = {"bytes": done, "of": self.size, "files": self.files, "rate": round(rate), "eta": left}
-            self.report.event("progress", stage="outputs", **facts)
+        if time.monotonic() - self.last >= TELL:
+            self.last = time.monotonic()
+            rate = size / (self.last - self.began)
+            self.report.event(
+                "transfer",
+                stage="outputs",
+                what=self.address,
+                bytes=size,
+                total_bytes=self.size,
+                files=files,
+                total_files=self.files,
+                rate=round(rate),
+                eta=round((self.size - size) / rate, 1) if rate else -1.0,
+            )
         return False
+
+    def end(self, size: int, files: int) -> None:
+        seconds = time.monotonic() - self.began
+        rate = round(size / max(0.001, seconds))
+        self.report.event("sent", what="outputs", bytes=size, files=files, seconds=round(seconds, 3), rate=rate)
 
 
 def entry(name: str, shape: Shape, sha256: Optional[str], version: str) -> Entry:
