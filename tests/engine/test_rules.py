@@ -35,8 +35,30 @@ MISSING = {
 SPEC = {"event": "failed", "code": "spec.unwritable", "what": "The spec could not be written.", "why": "", "next": ""}
 NO_PYTHON = "tao: python3 (3.8 or later) is needed in the image\n"
 
+
 # rule, evidence, what the user reads, class, worth another try
+def failed(code: str, what: str) -> dict[str, str]:
+    """The runner's own word that it could not do its part."""
+    return {"event": "failed", "code": code, "what": what}
+
+
 CASES = [
+    (
+        "results_not_sent",
+        Evidence(exit_code=125, runner=(failed("output.lost", "2 of 9 files could not be sent to s3://b/results/j."),)),
+        "2 of 9 files",
+        ErrClass.INFRA,
+        False,
+    ),
+    (
+        "results_no_place",
+        Evidence(
+            exit_code=125, runner=(failed("output.unwritable", "The output o cannot be kept: /o is not writable."),)
+        ),
+        "/o is not writable",
+        ErrClass.USER,
+        False,
+    ),
     ("module_missing", Evidence(exit_code=1, log_tail=log("module-missing")), "'numpy'", ErrClass.USER, False),
     (
         "traceback",
