@@ -9,9 +9,10 @@ from itertools import pairwise
 from typing import cast
 
 from tao_sdk.model.errors import SpecError
+from tao_sdk.model.spec import JobSpec
 from tao_sdk.payload import schemes
 from tao_sdk.payload.keys import Step, joined, lookup, put, steps
-from tao_sdk.payload.values import Hole, Tree, short, walk
+from tao_sdk.payload.values import Hole, Tree, plain_mapping, short, walk
 from tao_sdk.runner.document import Copy, Input, Options, Output, Selective
 from tao_sdk.runner.scheme import scheme
 
@@ -246,6 +247,15 @@ def apart(inputs: list[Input]) -> list[Input]:
             places = f"{'/'.join(path)} and {'/'.join(other)}"
             raise SpecError(f"The inputs {key} and {second} are to lie at {places}.", "Each needs a place of its own.")
     return inputs
+
+
+def declared_inputs(spec: JobSpec) -> list[Input]:
+    """What the job will be told to have in place."""
+    if spec.specs is not None:
+        return SpecKeys(plain_mapping(spec.specs, "specs"), "specs").inputs(spec.inputs)
+    if spec.args is not None:
+        return ArgumentKeys(plain_mapping(spec.args, "args"), "args").inputs(spec.inputs)
+    return path_inputs(spec.inputs)
 
 
 def path_inputs(wanted: Declared) -> list[Input]:

@@ -10,7 +10,7 @@ from .transfer import Found, Source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, Iterator, List, Tuple
+    from typing import Dict, Iterator, List, Optional, Tuple
 
     from .web import Web
 
@@ -58,26 +58,56 @@ def proof(headers: Dict[str, str]) -> Tuple[str, str]:
 
 
 def look(uri: str, kind: str, web: Web) -> Found:
-    """An object of exactly that key, unless a slash ends the address; else everything below it."""
+    """An object of exactly that key or everything below it: both are looked for, the declared kind first."""
     bucket, _, key = uri.partition("://")[2].partition("/")
-    key += "/" if kind == "folder" and key and not key.endswith("/") else ""
     s3 = S3(web)
-    name = key.rstrip("/").rpartition("/")[2] or bucket
-    if key and not key.endswith("/"):
-        entry = s3.head(bucket, key)
-        if entry:
-            return Found(False, [S3Source(s3, bucket, key, name, entry.size, entry.version)], name)
-    prefix = key.rstrip("/") + "/" if key else ""
+    only_folder = not key or key.endswith("/")
+    ways = (folder,) if only_folder else (folder, single) if kind == "folder" else (single, folder)
+    for way in ways:
+        found = way(s3, bucket, key.rstrip("/"))
+        if found:
+            return found
+    raise nothing(uri, bucket, only_folder and bool(single(s3, bucket, key.rstrip("/"))))
+
+
+def is_there(uri: str, web: Web) -> None:
+    """As `look`, without listing it all: raises the same Failures."""
+    bucket, _, key = uri.partition("://")[2].partition("/")
+    s3 = S3(web)
+    slash = key.endswith("/")
+    key = key.rstrip("/")
+    if (slash or not single(s3, bucket, key)) and not any(
+        not each.key.endswith("/") for each in s3.list(bucket, key + "/" if key else "")
+    ):
+        raise nothing(uri, bucket, slash and bool(single(s3, bucket, key)))
+
+
+def nothing(uri: str, bucket: str, slash: bool) -> Failure:
+    return Failure(
+        "input.nothing",
+        "Nothing is at %s." % uri,
+        "The bucket answers; it has %s."
+        % ("an object of that name, and none below it" if slash else "no object of that name, and none below it"),
+        "Write it without the slash at its end."
+        if slash
+        else "Check the key; `tao files s3://%s/` lists what is there." % bucket,
+    )
+
+
+def single(s3: S3, bucket: str, key: str) -> Optional[Found]:
+    entry = s3.head(bucket, key) if key else None
+    if entry is None:
+        return None
+    name = key.rpartition("/")[2]
+    return Found(False, [S3Source(s3, bucket, key, name, entry.size, entry.version)], name)
+
+
+def folder(s3: S3, bucket: str, key: str) -> Optional[Found]:
+    """What is below a key. A key that ends in a slash is the mark that some tools make of a folder, no file."""
+    prefix = key + "/" if key else ""
     sources: List[Source] = [
         S3Source(s3, bucket, each.key, each.key[len(prefix) :], each.size, each.version)
         for each in s3.list(bucket, prefix)
         if not each.key.endswith("/")
     ]
-    if not sources:
-        raise Failure(
-            "input.nothing",
-            "Nothing is at %s." % uri,
-            "The bucket answers, but it has neither an object of that key nor any below it.",
-            "Check the key; `tao files` lists what is there.",
-        )
-    return Found(True, sources, name)
+    return Found(True, sources, key.rpartition("/")[2] or bucket) if sources else None

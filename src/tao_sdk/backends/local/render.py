@@ -16,10 +16,9 @@ from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.secrets import SecretRef, is_secret_name, split_secrets
 from tao_sdk.model.spec import JobSpec, remote_root
 from tao_sdk.model.units import format_size
-from tao_sdk.payload.declared import ArgumentKeys, SpecKeys, path_inputs
+from tao_sdk.payload.declared import ArgumentKeys, SpecKeys, declared_inputs
 from tao_sdk.payload.values import plain_mapping
-from tao_sdk.runner.document import Input
-from tao_sdk.runner.local import path_of
+from tao_sdk.runner.local import is_here, path_of
 
 GRACE = 10.0  # seconds between SIGTERM and SIGKILL unless the caller says otherwise
 ROOT = "runs"  # below the folder where the job was submitted
@@ -142,18 +141,10 @@ def visible(facts: LocalFacts) -> list[Gpu]:
     return [gpu for gpu in facts.gpus if str(gpu.index) in names or any(n and gpu.uuid.startswith(n) for n in names)]
 
 
-def declared_inputs(spec: JobSpec) -> list[Input]:
-    if spec.specs is not None:
-        return SpecKeys(plain_mapping(spec.specs, "specs"), "specs").inputs(spec.inputs)
-    if spec.args is not None:
-        return ArgumentKeys(plain_mapping(spec.args, "args"), "args").inputs(spec.inputs)
-    return path_inputs(spec.inputs)
-
-
 def local_inputs(spec: JobSpec, cwd: str) -> dict[str, str]:
     """Key -> path of each declared input that must be there now. What travels with the job is looked for in the job."""
     travels = any(not posixpath.isabs(path) for path in spec.files)
-    paths = {each["key"]: path_of(each["uri"]) for each in declared_inputs(spec)}
+    paths = {each["key"]: path_of(each["uri"]) for each in declared_inputs(spec) if is_here(each["uri"])}
     return {key: posixpath.join(cwd, path) for key, path in paths.items() if posixpath.isabs(path) or not travels}
 
 
@@ -163,7 +154,8 @@ def chosen_outputs(spec: JobSpec) -> list[str]:
     if given is None:
         return []
     keys = SpecKeys if spec.specs is not None else ArgumentKeys
-    values = (path_of(each["value"]) for each in keys(plain_mapping(given, "specs"), "specs").outputs(spec.outputs))
+    outputs = keys(plain_mapping(given, "specs"), "specs").outputs(spec.outputs)
+    values = (path_of(each["value"]) for each in outputs if is_here(each["value"]))
     return [path for path in values if posixpath.isabs(path)]
 
 
