@@ -45,6 +45,9 @@ class JobSpec:
     args: Mapping[str, Any] | None = setting(f.MAPPING, None, "Command-line arguments by name.")
     config_format: str | None = setting(f.choice(*CONFIG_FORMATS), None, "Format of the file at {config_path}.")
     inputs: Any = setting(f.ANYTHING, None, "What is read: by spec path, or path in the job -> URI (passthrough).")
+    mount_path: str | None = setting(
+        f.TEXT, None, "A mounted folder in the job that keeps fetched inputs for all jobs that name it."
+    )
     outputs: Any = setting(f.ANYTHING, None, "What is written: by spec path, or a list of paths in the job.")
     upload_excludes: tuple[str, ...] = setting(f.TEXTS, (), "Prefixes below the results that are not kept.")
     files: Mapping[str, Any] = setting(f.MAPPING, {}, "Path in the job -> content that travels with the job.")

@@ -23,7 +23,7 @@ EXPIRED = (400, 401, 403, 404, 410)
 class HttpSource(Source):
     """`refusal` tells what an answer that is no success means; `validator` is an ETag or a date that If-Range takes."""
 
-    validator = ""
+    validator = ""  # also where there are no ranges, so that `version` is empty
     check: Tuple[str, str] = ("", "")  # the kind of a checksum, and its value
 
     def __init__(

@@ -55,7 +55,7 @@ class Staging:
         module = import_module("." + MODULES[scheme(wanted["uri"])], __package__)
         found: Found = module.look(wanted["uri"], wanted["kind"], self.web)
         found.sources = self.chosen(found, wanted)
-        version = self.version(wanted, [(each.path, each.size, each.version) for each in found.sources])
+        version = self.version(wanted, [(each.path, each.size, marked(each)) for each in found.sources])
         path = self.put(wanted, found.name, not found.folder, version, lambda part: self.fetched(found, wanted, part))
         whole = wanted["kind"] == "folder" or wanted["target"] or not found.folder
         return path if whole or scheme(wanted["uri"]) not in REPOSITORIES else one_file(path)
@@ -248,6 +248,12 @@ class Progress:
 def unpacks(wanted: Input, name: str) -> bool:
     """Whether a file of that name is unpacked: an archive, unless told otherwise."""
     return wanted["options"].get("extract") != "no" and name.lower().endswith(ARCHIVES)
+
+
+def marked(source: Source) -> str:
+    """What changes when the source does; also of one that cannot be read in parts."""
+    mark: str = source.version or getattr(source, "validator", "")
+    return mark
 
 
 def matches(path: str, patterns: List[str]) -> bool:

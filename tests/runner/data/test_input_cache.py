@@ -62,6 +62,13 @@ def test_what_one_job_fetched_the_next_finds(run, web, mount):
     assert first.read_bytes() == BIG and len(downloads(web)) == before
 
 
+def test_a_server_without_ranges_is_no_reason_to_fetch_twice(run, web, mount):
+    web.files["/x"] = BIG
+    web.ranges = False
+    assert place(run(1, f"{web.url}/x", mount)) == place(run(2, f"{web.url}/x", mount))
+    assert len(web.seen) == 3  # two looks, one fetch
+
+
 def test_a_changed_source_is_fetched_anew_and_what_others_use_is_left_alone(run, web, mount):
     web.files["/x"] = b"old"
     old = place(run(1, f"{web.url}/x", mount))
