@@ -133,7 +133,6 @@ def pack(spec: JobSpec) -> str:
         config_format=spec.config_format,
         upload_excludes=spec.upload_excludes or None,
         mount_path=spec.mount_path or None,
-        mount_path=spec.mount_path or None,
         mode=spec.mode,
         files=spec.files,
         bucket=may_go_to_bucket(spec),
