@@ -217,7 +217,9 @@ class Bucket:
             self.entries[name] = entry(name, shape, sha256, version)
 
     def version_there(self, item: Item, known: Optional[str]) -> str:
-        """The version that an earlier attempt sent, if it is this very file; "" otherwise."""
+        """The version that was sent before, by an earlier attempt too, if it is this very file; "" otherwise."""
+        if self.sent.get(item.name) == item.shape and item.name in self.entries:
+            return self.entries[item.name]["version"]
         size, version = self.there.get(self.remote_name(item.name), (-1, ""))
         return version if size == item.size and (version == known or is_version(version, item.path)) else ""
 
@@ -288,7 +290,8 @@ class Bucket:
 
     def lacks_checksum(self, item: Item) -> bool:
         """It was sent while it grew, and is known by now to be complete."""
-        return item.still and not self.entries.get(item.name, {"sha256": ""})["sha256"]
+        listed = self.entries.get(item.name)
+        return item.still and not self.place.rank and listed is not None and not listed["sha256"]
 
     def await_rank_0(self, hurry: Callable[[], bool]) -> None:
         """What rank 0 has sent need not be sent again; an interval is enough for it to end, too."""

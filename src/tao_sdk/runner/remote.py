@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 
-from .s3_put import PART, part_size, sweep
+from .s3_put import part_size, sweep
 from .s3_words import refusal
 from .s3_xml import inner
 from .tree import chunks
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .s3 import S3
 
 PROBE = ".tao/probe"
+IN_MEMORY = 1 << 20  # bytes of a file that is read first and then sent
 
 
 class Remote:
@@ -58,7 +59,7 @@ class Remote:
 
     def send(self, name: str, path: str, good: Callable[[], bool]) -> str:
         """The file, complete under the name or not at all; its version. Raises Changed unless it is still `good` at the end."""
-        if os.path.getsize(path) > PART:
+        if os.path.getsize(path) > IN_MEMORY:
             return self.s3.put(self.bucket, self.key(name), path, good=good)
         with open(path, "rb") as file:
             data = file.read()

@@ -7,11 +7,13 @@ import threading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Iterable, List, Set
+    from typing import Callable, Iterable, List, Optional, Set
 
     from .tree import Shape
 
-THREADS = 8  # one of them for what is urgent, so that a few large files do not hold up the log
+THREADS = 17  # one of them for what is urgent, so that many files do not hold up the log
+LARGE = 8 << 20  # bytes; such a file is sent in parts, side by side as well
+LARGE_AT_ONCE = 2
 
 
 class Item:
@@ -35,6 +37,7 @@ class Sending:
         self.busy: Set[str] = set()  # the names in the queue or on their way
         self.changed = threading.Condition()
         self.threads: List[threading.Thread] = []
+        self.large = 0  # how many large ones are on their way
         self.closed = False
 
     def add(self, items: Iterable[Item]) -> None:
@@ -44,7 +47,7 @@ class Sending:
             self.busy.update(each.name for each in new)
             self.queue = sorted(self.queue + new, key=lambda each: (not each.urgent, each.size))
             self.changed.notify_all()
-        while new and len(self.threads) < THREADS:
+        while len(self.threads) < min(THREADS, len(new) + 1):
             self.threads.append(threading.Thread(target=self.work, args=(not self.threads,), daemon=True))
             self.threads[-1].start()
 
@@ -52,15 +55,26 @@ class Sending:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they belong to the main thread
         while True:
             with self.changed:
-                while not (self.queue and (self.queue[0].urgent or not only_urgent)):
+                item = self.next(only_urgent)
+                while item is None:
                     if self.closed:
                         return
                     self.changed.wait()
-                item = self.queue.pop(0)
+                    item = self.next(only_urgent)
+                self.queue.remove(item)
+                self.large += item.size > LARGE
             self.send(item)
             with self.changed:
+                self.large -= item.size > LARGE
                 self.busy.discard(item.name)
                 self.changed.notify_all()
+
+    def next(self, only_urgent: bool) -> Optional[Item]:
+        """The first in the queue whose turn it is: the urgent stand first, the large last."""
+        if not self.queue or (only_urgent and not self.queue[0].urgent):
+            return None
+        first = self.queue[0]
+        return first if first.urgent or first.size <= LARGE or self.large < LARGE_AT_ONCE else None
 
     def wait(self, names: Iterable[str], done: Callable[[], bool] = lambda: False, turn: float = 0.5) -> None:
         """Until none of the names is on its way any more, or `done`, which is asked now and then, says so."""
