@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -14,6 +15,7 @@ from places import Place
 from test_life import until_it_runs
 
 from tao_sdk.client import Client
+from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.job import Job
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
@@ -122,6 +124,33 @@ def test_a_bucket_that_does_not_exist_is_told_before_the_command_starts(
     assert diagnosis is not None
     assert "no-such-bucket" in diagnosis.cause
     assert "create" in diagnosis.cause + diagnosis.suggestion
+
+
+def test_the_end_of_a_job_that_nobody_saw_is_told_by_its_manifest_in_the_bucket(
+    client: Client, place: Place, server: s3_here.Server
+) -> None:
+    if place.inherits:
+        pytest.skip("a local job's end is always recorded on this machine")
+    bucket = server.bucket()
+    job = submit(client, place, bucket, "echo 1 > x")
+    while f"results/{job.id}/.tao/manifest.json" not in keys(server, bucket) or not whole(client, job):
+        time.sleep(0.05)
+    row = client.store.attempt(job.id)
+    assert row.ref is not None
+    client.engine.backend(place.platform).release(row.ref)  # as somebody does who tidies up
+    assert client.wait(job.id, timeout=60).status == "Complete"
+
+
+def whole(client: Client, job: Job) -> bool:
+    data = client.files("local", job.results_dir).read(f"{job.results_dir}/.tao/manifest.json")
+    return json.loads(data)["whole"]
+
+
+def test_a_bucket_that_is_not_there_is_no_missing_path(client: Client) -> None:
+    with pytest.raises(Unreachable, match="no-such-bucket"):
+        client.check_path("s3://no-such-bucket/x")
+    with pytest.raises(Unreachable, match="no-such-bucket"):
+        client.list_path("s3://no-such-bucket/x")
 
 
 def test_results_that_cannot_be_sent_at_the_end_make_the_job_an_error(

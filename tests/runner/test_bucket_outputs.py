@@ -515,12 +515,12 @@ def test_what_stood_still_over_two_looks_is_in_the_bucket(jobs, minio, tmp_path)
 
 def test_how_far_the_sending_is_is_told(jobs, line):
     line.link.faults(latency_ms=500, methods="PUT")
-    ran = run(jobs, line, "for i in $(seq 40); do head -c 1000 /dev/urandom > $i.pth; done")
+    ran = run(jobs, line, "for i in $(seq 120); do head -c 1000 /dev/urandom > $i.pth; done")
     told = [each.facts for each in ran.named("transfer")]
     assert told and all(each["stage"] == "outputs" and 0 <= each["bytes"] <= each["total_bytes"] for each in told)
-    assert all(each["files"] <= each["total_files"] >= 40 and each["rate"] >= 0 for each in told)
+    assert all(each["files"] <= each["total_files"] >= 120 and each["rate"] >= 0 for each in told)
     sent = ran.named("sent")[0].facts
-    assert (sent["what"], sent["files"] >= 40, sent["bytes"] >= 40_000) == ("outputs", True, True)
+    assert (sent["what"], sent["files"] >= 120, sent["bytes"] >= 120_000) == ("outputs", True, True)
 
 
 def test_results_of_a_user_who_may_not_write_to_results_are_sent_from_a_private_folder(jobs, minio, tmp_path):

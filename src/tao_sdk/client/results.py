@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from tao_sdk.backends.contract import Files, FileStat, MiB
-from tao_sdk.engine.bucket_files import files_of, in_bucket
+from tao_sdk.engine.bucket_files import MANIFEST, files_of, in_bucket
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model import checkpoints
 from tao_sdk.model.errors import PathNotFound, TaoError
 from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Progress
 
-MANIFEST = ".tao/manifest.json"
 FETCHERS = 8  # files of a bucket that are copied at once
 
 

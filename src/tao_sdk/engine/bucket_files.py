@@ -5,17 +5,19 @@ Keys come from the settings, under the names of a job's environment; what the jo
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tao_sdk.backends.contract import Files, FileStat
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model.credentials import job_credentials
 from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.model.job import Job
+from tao_sdk.model.observation import Outcome
 from tao_sdk.model.settings import Settings
 from tao_sdk.runner.report import Failure
 from tao_sdk.runner.scheme import scheme
@@ -23,6 +25,7 @@ from tao_sdk.runner.scheme import scheme
 if TYPE_CHECKING:
     from tao_sdk.runner.s3 import S3
 
+MANIFEST = ".tao/manifest.json"
 PATIENCE = "5"  # seconds that somebody at a terminal waits for a server that is away
 
 
@@ -35,6 +38,20 @@ def files_of(engine: Engine, job: Job) -> Files:
     if in_bucket(job.results_dir):
         return BucketFiles.of(environment(engine.settings, own_words(engine, job)))
     return engine.backend_of(job).files(engine.store.attempt(job.id).attempt.endpoint)
+
+
+def outcome_in_bucket(engine: Engine, job: Job) -> Outcome | None:
+    """How the newest attempt ended, by the manifest that it sent; None where there is none, or not of this attempt."""
+    if not in_bucket(job.results_dir):
+        return None
+    try:
+        record: dict[str, Any] = json.loads(files_of(engine, job).read(f"{job.results_dir}/{MANIFEST}"))
+    except (PathNotFound, ValueError):
+        return None
+    code = record.get("exit_code")
+    if record.get("attempt") != job.attempt or not isinstance(code, int):
+        return None
+    return Outcome(whole=record.get("whole") is True, exit_code=code)
 
 
 def files_at(engine: Engine, path: str, platform: str) -> Files:

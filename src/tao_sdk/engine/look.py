@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 
 from tao_sdk.backends.contract import Backend
 from tao_sdk.engine import diagnose, hooks, progress
+from tao_sdk.engine.bucket_files import outcome_in_bucket
 from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.retry import RetryPolicy, wait_before
@@ -114,7 +115,7 @@ def judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observatio
 def _judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observation) -> Looked:
     outcome = None
     if seen.phase is Phase.ABSENT and job.absent_looks + 1 >= LOOKS_BEFORE_GONE:
-        outcome = backend.outcome(ref)
+        outcome = backend.outcome(ref) or outcome_in_bucket(engine, job)
     standing = advance(job.standing, seen, outcome)
     if standing.status is Status.ERROR and _again(engine, backend, job):
         waits = f"attempt {job.attempt + 1} {diagnose.WAITS_FOR_WATCHER}: tao watch"
