@@ -12,7 +12,7 @@ from hub_server import HubServer
 from ngc_server import NgcServer
 from places import Place
 from trees import tree
-from web_server import WebServer
+from web_server import Reply, Request, WebServer
 
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
@@ -63,21 +63,33 @@ def test_a_job_reads_all_that_its_spec_names_and_the_next_finds_it_in_the_cache(
             asked.append(sum(len(each.store.seen) for each in (hub, ngc)) + len(web.seen))
     assert found[0] == found[1]
     assert [tree(found[0][name]) for name in specs] == [FILES] * 3
-    assert asked[1] - asked[0] == 1  # one look at the archive; of the others nothing was read again
+    assert (
+        asked[1] - asked[0] == 2
+    )  # a look at the archive before the submit and one in the job; nothing was read again
 
 
-def test_a_gated_repository_is_explained_with_the_page_to_ask_at(
+def test_a_repository_that_has_become_gated_is_explained_with_the_page_to_ask_at(
     place: Place, servers: tuple[HubServer, NgcServer, WebServer]
 ) -> None:
     hub, *_ = servers
-    hub.add("acme/gated", FILES, gated=True)
+    repository = hub.add("acme/gated", FILES, gated=True, members={"ann"})
+    hub.users[TOKEN] = "ann"
     spec = JobSpec(
         command="cat {config_path}",
         gpu_count=0,
         specs={"model": "hf_model://acme/gated"},
         env_vars={"HF_ENDPOINT": hub.url},
     )
-    with place.client(HF_TOKEN="") as client:
+    answer = hub.answer
+
+    def shut_behind_the_first(request: Request) -> Reply:
+        reply = answer(request)
+        if "/resolve/" in request.path:
+            repository.members.clear()
+        return reply
+
+    hub.http.RequestHandlerClass.answer = staticmethod(shut_behind_the_first)  # type: ignore[attr-defined]
+    with place.client(HF_TOKEN=TOKEN) as client:
         options = {"network": "host"} if place.platform == "docker" else {}
         job = client.submit(spec, place.platform, options).job
         assert client.wait(job.id).status is Status.ERROR

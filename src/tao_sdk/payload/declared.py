@@ -250,12 +250,13 @@ def apart(inputs: list[Input]) -> list[Input]:
 
 
 def declared_inputs(spec: JobSpec) -> list[Input]:
-    """What the job will be told to have in place."""
-    if spec.specs is not None:
-        return SpecKeys(plain_mapping(spec.specs, "specs"), "specs").inputs(spec.inputs)
-    if spec.args is not None:
-        return ArgumentKeys(plain_mapping(spec.args, "args"), "args").inputs(spec.inputs)
-    return path_inputs(spec.inputs)
+    """What the job will be told to have in place, declared or not."""
+    if spec.specs is None and spec.args is None:
+        return path_inputs(spec.inputs)
+    name = "args" if spec.specs is None else "specs"
+    tree = plain_mapping(getattr(spec, name), name)
+    keys = ArgumentKeys(tree, name) if name == "args" else SpecKeys(tree, name)
+    return keys.inputs(spec.inputs) + keys.undeclared()
 
 
 def path_inputs(wanted: Declared) -> list[Input]:

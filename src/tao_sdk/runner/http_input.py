@@ -57,6 +57,11 @@ def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  it is always 
     return Found(False, [source], name)
 
 
+def is_there(uri: str, web: Web) -> None:
+    """Looking is cheap here."""
+    look(uri, "file", web)
+
+
 def empty(answer: Answer) -> bool:
     return answer.status == 416 and answer.headers.get("content-range", "").strip().endswith("*/0")
 

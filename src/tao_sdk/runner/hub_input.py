@@ -134,18 +134,35 @@ def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  looking tells
     """A file or everything below a path of the repository, at the commit that its revision points to now."""
     repository = Repository(uri, web)
     commit, below = repository.commit(), repository.below
-    if below:
-        entry = repository.entry(commit, below)
-        if not entry:
-            raise repository.nothing()
+    file = single(repository, commit)
+    if file:
         name = below.rpartition("/")[2]
-        if entry.get("type") == "file" and not uri.endswith("/"):
-            return Found(False, [repository.source(commit, entry, name)], name)
+        return Found(False, [repository.source(commit, file, name)], name)
     start = len(below) + 1 if below else 0
     sources = [repository.source(commit, each, each["path"][start:]) for each in repository.files(commit, below)]
     if not sources:
         raise repository.nothing()
     return Found(True, list(sources), (below or repository.name).rpartition("/")[2])
+
+
+def single(repository: Repository, commit: str) -> Dict[str, Any]:
+    """The file that the address names; empty when it is a folder."""
+    entry = repository.entry(commit, repository.below) if repository.below else {"type": "directory"}
+    if not entry:
+        raise repository.nothing()
+    return entry if entry.get("type") == "file" and not repository.uri.endswith("/") else {}
+
+
+def is_there(uri: str, web: Web) -> None:
+    """As `look`, without listing it all: raises the same Failures, and those of reading, which a gated repository refuses."""
+    repository = Repository(uri, web)
+    commit = repository.commit()
+    file = single(repository, commit) or next(repository.files(commit, repository.below), None)
+    if not file:
+        raise repository.nothing()
+    source = repository.source(commit, file, "x")
+    for _ in source.read(0, min(1, source.size)):
+        pass
 
 
 def loaded(answer: Answer) -> Any:

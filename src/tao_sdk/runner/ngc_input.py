@@ -180,10 +180,7 @@ class NgcSource(HttpSource):
 
 def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  looking tells
     """The files of a version, of the latest where none is named."""
-    artifact = Artifact(uri, web)
-    artifact.log_in()
-    what, about = artifact.kind_of()
-    artifact.version = artifact.version or latest(about, what)
+    artifact, what = opened(uri, web)
     below = artifact.below.strip("/")
     files = sorted(artifact.files(what))
     single = [(path, size) for path, size in files if path == below]
@@ -204,6 +201,21 @@ def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  looking tells
             "Leave the path out to have all of it.",
         )
     return Found(True, list(sources), artifact.name if not below else below.rpartition("/")[2])
+
+
+def opened(uri: str, web: Web) -> Tuple[Artifact, str]:
+    """What an address names, its version known, and whether it is of the models or the resources."""
+    artifact = Artifact(uri, web)
+    artifact.log_in()
+    kind, about = artifact.kind_of()
+    artifact.version = artifact.version or latest(about, kind)
+    return artifact, kind
+
+
+def is_there(uri: str, web: Web) -> None:
+    """As `look`, for any file of it: raises the same Failures."""
+    artifact, kind = opened(uri, web)
+    next(artifact.files(kind), None)
 
 
 def latest(told: Dict[str, Any], kind: str) -> str:
