@@ -8,8 +8,10 @@ import json
 import os
 import random
 import signal
+import subprocess
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import link_here
@@ -420,15 +422,97 @@ def test_a_failing_commands_exit_code_is_kept_when_its_results_cannot_be(jobs, l
     assert job.ended().code == 3
 
 
-@pytest.fixture
-def killed():
-    """An address for a line's hook: whoever calls it has the runner of `killed.job` killed, as if its machine were gone."""
+def test_a_server_that_is_restarted_while_the_job_runs_costs_nothing(jobs, line, eventually):
+    job = start(jobs, line, "for i in $(seq 40); do echo $i > $i.pth; echo $i; sleep 0.05; done")
+    eventually(line.listed)
+    address = line.link.address
+    line.link.process.kill()
+    time.sleep(1)
+    with link_here.Link(line.server.address, listen=address):
+        ran = job.ended()
+    assert (ran.code, [code for code in ran.warnings if code != "output.left_out"]) == (0, [])
+    assert {f"results_dir/{n}.pth" for n in range(1, 41)} <= set(line.listed())
 
-    class Kill(http.server.BaseHTTPRequestHandler):
+
+def test_a_file_that_is_written_anew_while_it_is_sent_never_appears_mixed(jobs, line, tmp_path, eventually):
+    """It stood still when its turn came. When its last part is about to go, all of the file is written anew."""
+    path = jobs.results / "results_dir" / "x.pth"
+
+    def write_anew() -> None:
+        (tmp_path / "go").write_text("")
+        eventually((tmp_path / "written").exists)
+
+    fill = "python3 -c 'import sys; sys.stdout.buffer.write(sys.argv[1].encode() * 24000000)'"
+    with called(write_anew) as url:
+        job = start(
+            jobs,
+            line,
+            f"{fill} a > x.pth; touch -d '1 hour ago' x.pth; echo ready; while [ ! -e {tmp_path}/go ]; do sleep 0.01; done; "
+            f"{fill} b | dd of=x.pth conv=notrunc status=none; touch {tmp_path}/written; "
+            f"while [ ! -e {tmp_path}/stop ]; do sleep 0.01; done",
+            {"TAO_SYNC_SECONDS": "0.2"},
+        )
+        job.until(b"ready")
+        line.link.faults(hook=url, hook_at=1, methods="PUT", match="partNumber=3")
+        key = "results/job-1/results_dir/x.pth"
+        eventually(lambda: key in line.keys)
+        seen = set(line.read(key))
+        (tmp_path / "stop").write_text("")
+        assert job.ended().code == 0
+    assert seen == set(line.read(key)) == set(path.read_bytes()) == {ord("b")}
+
+
+def test_keys_that_end_while_the_job_runs_are_renewed(jobs, minio, eventually):
+    """A real endpoint as containers have it gives keys for seconds; it is asked again, and what it gives then is used."""
+    asked = []
+
+    class Endpoint(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            killed = self.server.job  # pyright: ignore
-            os.killpg(child_of(killed.process.pid), signal.SIGSTOP)
-            killed.process.kill()
+            asked.append(self.path)
+            ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3))
+            keys = {"AccessKeyId": s3_here.ACCESS, "SecretAccessKey": s3_here.SECRET, "Expiration": ends}
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(keys).encode())
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nobody reads it."""
+
+    with serving(Endpoint) as url:
+        keys = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_CONTAINER_CREDENTIALS_FULL_URI": url}
+        ran = start(jobs, minio, "for i in 1 2 3 4 5 6; do echo $i > $i.pth; sleep 0.5; done", keys).ended()
+    assert ran.code == 0, ran.raw
+    assert len(asked) > 1
+    assert {f"results_dir/{n}.pth" for n in range(1, 7)} <= set(minio.listed())
+
+
+def test_a_full_disk_under_the_results_costs_only_what_did_not_fit(jobs, minio, request):
+    small = jobs.folder / "small"
+    small.mkdir()
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(small)], capture_output=True, check=False
+    ).returncode:
+        pytest.skip("needs the right to mount")
+    request.addfinalizer(lambda: subprocess.run(["umount", "-l", str(small)], check=False))
+    ran = run(
+        jobs,
+        minio,
+        "echo 1 > epoch_1.pth; head -c 9000000 /dev/zero > epoch_2.pth; echo failed to write >&2; exit 1",
+        {"TAO_LOCAL_ROOT": str(small)},
+    )
+    assert (ran.code, ran.named("failed")) == (1, []), ran.raw
+    assert minio.read("results/job-1/results_dir/epoch_1.pth") == b"1\n"
+    assert minio.manifest()["whole"] is True
+    assert minio.listed()["results_dir/epoch_2.pth"]["sha256"] is None
+
+
+@contextmanager
+def called(act):
+    """An address for a line's hook; whoever calls it has `act` done before there is an answer."""
+
+    class Hook(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            act()
             self.send_response(200)
             self.end_headers()
 
@@ -437,10 +521,15 @@ def killed():
         def log_message(self, format: str, *args: object) -> None:
             """Nobody reads it."""
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Kill)
+    with serving(Hook) as url:
+        yield url
+
+
+@contextmanager
+def serving(handler):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    server.url = f"http://127.0.0.1:{server.server_port}/"
-    yield server
+    yield f"http://127.0.0.1:{server.server_port}/"
     server.shutdown()
     server.server_close()
 
@@ -450,22 +539,33 @@ def child_of(pid):
 
 
 MANY = (
-    "[ -e 1.pth ] || { for i in $(seq 20); do echo $i-$RANDOM > $i.pth; done; head -c 20000000 /dev/urandom > large.pth; }; "
+    "[ -e 1.pth ] || { for i in $(seq 20); do echo $i-$RANDOM > $i.pth; done; head -c 9000000 /dev/urandom > large.pth; }; "
     "while [ ! -e ../stop ]; do date +%N >> status.json; echo said; sleep 0.01; done"
 )
 POINTS = random.Random(1).sample(range(1, 60), 50)
 
 
 @pytest.mark.parametrize("fresh", [False, True], ids=["on the same machine", "elsewhere"])
-def test_a_runner_killed_at_any_moment_of_sending_loses_and_damages_nothing(jobs, line, killed, fresh):
+def test_a_runner_killed_at_any_moment_of_sending_loses_and_damages_nothing(jobs, line, fresh):
+    with called(lambda: kill_as_if_its_machine_were_gone(killed[0])) as url:
+        killed = []
+        kill_at_every_point(jobs, line, fresh, url, killed)
+
+
+def kill_as_if_its_machine_were_gone(job):
+    os.killpg(child_of(job.process.pid), signal.SIGSTOP)
+    job.process.kill()
+
+
+def kill_at_every_point(jobs, line, fresh, url, killed):
     for point in POINTS[::2] if fresh else POINTS[1::2]:
         env = {"TAO_JOB_ID": f"job-{point}", "TAO_SYNC_SECONDS": "0.1"}
         folder, below = jobs.root / f"job-{point}", f"results/job-{point}"
-        killed.job = start(jobs, line, MANY, env)
-        killed.job.until(b"said")
-        line.link.faults(hook=killed.url, hook_at=point, methods="PUT POST")
-        group = child_of(killed.job.process.pid)
-        assert killed.job.ended().code == -signal.SIGKILL
+        killed[:] = [start(jobs, line, MANY, env)]
+        killed[0].until(b"said")
+        line.link.faults(hook=url, hook_at=point, methods="PUT POST")
+        group = child_of(killed[0].process.pid)
+        assert killed[0].ended().code == -signal.SIGKILL
         os.killpg(group, signal.SIGKILL)
         before = line.listed(below)
         made = {path.name: path.read_bytes() for path in (folder / "results_dir").glob("*.pth")}
