@@ -31,6 +31,20 @@ if TYPE_CHECKING:
 CACHE = "tao-cache"
 REPOSITORIES = ("hf_model", "ngc")
 WEIGHTS = (".pth", ".pth.tar", ".pt", ".ckpt", ".hdf5", ".tlt")  # a repository with one such file means that file
+SIGNED = (
+    "x-amz-",
+    "x-goog-",
+    "signature=",
+    "expires=",
+    "sig=",
+    "se=",
+    "sp=",
+    "sv=",
+    "sr=",
+    "key-pair-id=",
+    "policy=",
+    "token=",
+)
 TELL = 2.0  # seconds between events of progress
 SLOW = 1 << 20  # bytes a second, below which a source counts as slow
 PATIENCE = 60.0  # seconds after which that is told
@@ -87,6 +101,7 @@ class Staging:
 
     def where(self, wanted: Input, name: str, single: bool, version: str) -> str:
         if self.mount:
+            open_to_all(os.path.join(self.mount, CACHE))
             slug = "%s-%s" % (safe(name)[:60], version.partition("\n")[0][:24])
             return os.path.join(self.mount, CACHE, slug, name)
         target = wanted["target"]
@@ -99,7 +114,8 @@ class Staging:
         text = [shown(wanted["uri"]), ascii(sorted(wanted["options"].items()))]
         if not all(version for _, _, version in parts):
             text.append("%s %d" % (self.place.job, self.place.attempt))  # nobody can tell whether it is still the same
-        digest = hashlib.sha256("\n".join(text).encode("utf-8", "surrogateescape"))
+        named = "\n".join([*text, lasting(wanted["uri"])])
+        digest = hashlib.sha256(named.encode("utf-8", "surrogateescape"))
         for part in sorted(parts):
             digest.update(("\n%s %d %s" % part).encode("utf-8", "surrogateescape"))
         return "\n".join([digest.hexdigest(), *text, "%d files" % len(parts)])
@@ -245,9 +261,24 @@ class Progress:
         )
 
 
+def open_to_all(folder: str) -> None:
+    """Each user makes entries of his own there, and no other one can take them away."""
+    try:
+        os.makedirs(folder)
+        os.chmod(folder, 0o1777)
+    except OSError:
+        return  # it is there; or the entry will tell why it cannot be made
+
+
 def unpacks(wanted: Input, name: str) -> bool:
     """Whether a file of that name is unpacked: an archive, unless told otherwise."""
     return wanted["options"].get("extract") != "no" and name.lower().endswith(ARCHIVES)
+
+
+def lasting(uri: str) -> str:
+    """What an address asks for, without what is another one at each signing."""
+    query = uri.partition("?")[2].partition("#")[0]
+    return "&".join(sorted(each for each in query.split("&") if not each.lower().startswith(SIGNED)))
 
 
 def marked(source: Source) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -271,3 +272,47 @@ def test_no_secret_of_an_address_is_kept_in_the_cache(run, web, mount):
     assert place(run(1, f"{web.url.replace('//', '//ann:hunter2@')}/x?sig=hunter3", mount)).read_bytes() == b"x"
     kept = [str(path) + path.read_text() for path in mount.rglob("*") if path.is_file()]
     assert kept and "hunter" not in "".join(kept)
+
+
+def test_addresses_that_differ_in_what_they_ask_for_are_never_taken_for_each_other(jobs, web, mount):
+    """Same path, same size, same ETag."""
+    web.odd["/download"] = lambda request: ranged(request, request.query.encode(), {"ETag": '"1"'})
+    specs = {"a": f"{web.url}/download?id=7", "b": f"{web.url}/download?id=8"}
+    ran = jobs.run("cat {config_path}", specs=specs, inputs=["a", "b"], config_format="json", mount_path=str(mount))
+    found = {name: Path(path).read_text() for name, path in json.loads(ran.out).items()}
+    assert found == {"a": "id=7", "b": "id=8"}
+
+
+def test_a_fresh_signature_is_no_reason_to_fetch_again(run, web, mount):
+    web.files["/x"] = b"x"
+    first = place(run(1, f"{web.url}/x?X-Amz-Date=1&X-Amz-Signature=a&v=1", mount))
+    assert place(run(2, f"{web.url}/x?v=1&X-Amz-Signature=b&X-Amz-Date=2", mount)) == first
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
+def test_users_share_a_cache_and_cannot_remove_each_others_entries(jobs, web):
+    """What one has fetched the other reads; each adds entries of his own."""
+    from tao_sdk.script_runner import build_entrypoint
+
+    web.files.update({"/x": b"x", "/y": b"y"})
+    nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "bash", "-c")
+    with tempfile.TemporaryDirectory() as open_folder:
+        Path(open_folder).chmod(0o777)
+        text = {
+            name: build_entrypoint(
+                command="cat {config_path}",
+                specs={"x": f"{web.url}/{name}"},
+                inputs=["x"],
+                config_format="json",
+                mount_path=f"{open_folder}/mount",
+            )["command"]
+            for name in ("x", "y")
+        }
+        Path(open_folder, "mount").mkdir(mode=0o777)
+        jobs.env["TAO_RESULTS_ROOT"] = f"{open_folder}/mine"
+        mine = place(jobs.run_text(text["x"]))
+        jobs.env.update(TAO_RESULTS_ROOT=f"{open_folder}/theirs", TMPDIR=open_folder, PATH="/usr/bin:/bin")
+        assert place(jobs.run_text(text["x"], shell=nobody)) == mine
+        assert place(jobs.run_text(text["y"], shell=nobody)).read_bytes() == b"y"
+        assert subprocess.run([*nobody[:-2], "rm", "-rf", mine.parent], capture_output=True).returncode
+        assert mine.read_bytes() == b"x"
