@@ -136,6 +136,7 @@ def pack(spec: JobSpec) -> str:
         mode=spec.mode,
         files=spec.files,
         bucket=may_go_to_bucket(spec),
+        resume_key=spec.resume_key,
     )["command"]
 
 

@@ -50,6 +50,11 @@ class JobSpec:
     )
     outputs: Any = setting(f.ANYTHING, None, "What is written: by spec path, or a list of paths in the job.")
     upload_excludes: tuple[str, ...] = setting(f.TEXTS, (), "Prefixes below the results that are not kept.")
+    resume_key: str | None = setting(
+        f.TEXT,
+        None,
+        "The spec key that a further attempt's checkpoint fills. Default: resume_training_checkpoint_path.",
+    )
     files: Mapping[str, Any] = setting(f.MAPPING, {}, "Path in the job -> content that travels with the job.")
     gpu_count: int = setting(f.integer(-1), 1, "GPUs per node; 0 for none, -1 for all.", flags=("--gpus",))
     num_nodes: int | None = setting(

@@ -108,8 +108,15 @@ class SpecKeys:
         put(self.tree, way, Hole(key, value or ""))
         return Output(key=key, value=value or "", file=about.get("type") == "file")
 
-    def resume(self) -> str:
-        """The key of the checkpoint to resume from, if the spec has one and leaves it empty; "" otherwise."""
+    def resume(self, named: str = "") -> str:
+        """The key of the checkpoint to resume from: the one that was named, else one that the spec has; "" when it is set."""
+        if named:
+            way = self.way(named)
+            value = lookup(self.tree, way)
+            if value not in (None, ""):
+                return ""
+            put(self.tree, way, Hole(named, cast("str | None", value)))
+            return named
         found: list[str] = []
 
         def visit(place: str, value: Tree) -> None:

@@ -43,6 +43,7 @@ def build_entrypoint(
     files: Mapping[str, bytes | str] | None = None,
     job_id: str | None = None,
     bucket: bool | None = None,
+    resume_key: str | None = None,
 ) -> Entrypoint:
     """Wrap a command so that, inside the job, its inputs are in place, its spec is written and its outputs are kept.
 
@@ -54,15 +55,19 @@ def build_entrypoint(
     outputs: keys likewise; without specs and args a list of paths in the job.
     upload_excludes: prefixes below the results that are not kept account of, such as "inputs/".
     files: path in the job -> content; relative paths lie in the job's work folder, where the command then starts.
+    resume_key: the key of specs that a further attempt's checkpoint fills, where it is empty; not given,
+    resume_training_checkpoint_path wherever the specs have it.
     bucket: whether declared outputs may go to a bucket; not given, when S3_BUCKET_NAME is set here.
     Raises SpecError (a ValueError) naming the field, the value and what is allowed.
     """
     chosen = chosen_mode(mode, specs, args, flags)
+    if resume_key and chosen != "config":
+        raise SpecError(f"resume_key is {resume_key!r}.", "It is a key of specs, and there are none.", "Leave it out.")
     document = empty_document(text("command", command), job_id, mount_path)
     document["excludes"] = [prefix(each) for each in upload_excludes or ()]
     contents = carried(document, files or {})
     if chosen == "config":
-        config(document, specs or {}, inputs, outputs, checked_format(config_format))
+        config(document, specs or {}, inputs, outputs, checked_format(config_format), resume_key or "")
     elif chosen == "args":
         arguments(document, args or {}, inputs, outputs, [text("flags", each) for each in flags or ()])
     else:
@@ -175,6 +180,7 @@ def config(
     inputs: declared.Declared,
     outputs: declared.Declared,
     config_format: str,
+    resume_key: str,
 ) -> None:
     """Config mode: the spec is written where the command says {config_path}."""
     tree = plain_mapping(specs, "specs")
@@ -183,7 +189,7 @@ def config(
     document["inputs"] = declared.apart(keys.inputs(inputs))
     document["outputs"] = keys.outputs(outputs)
     document["inputs"] += keys.undeclared()
-    document["resume"] = keys.resume()
+    document["resume"] = keys.resume(resume_key)
     if config_format == "toml":
         keys.drop_absent()
     document["spec"] = formats.template(tree, config_format)
