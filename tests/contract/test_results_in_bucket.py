@@ -109,7 +109,7 @@ def test_results_of_a_job_that_reaches_its_time_limit_are_kept(
     client: Client, place: Place, server: s3_here.Server
 ) -> None:
     bucket = server.bucket()
-    job = submit(client, place, bucket, "echo 1 > first.pth; sleep 60", time_limit=timedelta(seconds=1))
+    job = submit(client, place, bucket, "echo 1 > first.pth; sleep 60", time_limit=timedelta(seconds=5))
     assert client.wait(job.id, timeout=120).status == "Error"
     assert f"results/{job.id}/results_dir/first.pth" in keys(server, bucket)
 
