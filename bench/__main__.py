@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from bench import entrypoint, logs, start, store, table
+from bench import entrypoint, logs, s3, start, store, table
 from bench.figure import Figure
 from bench.machine import load, this_machine
 from bench.page import page
@@ -23,6 +23,7 @@ GROUPS: Mapping[str, Callable[[Scale, Rivals], Iterator[Figure]]] = {
     "entrypoint": entrypoint.figures,
     "logs": logs.figures,
     "store": store.figures,
+    "s3": s3.figures,
 }
 
 

@@ -123,6 +123,10 @@ def minio_command(folder: Path, port: int, tls: bool = False) -> list[str]:
     return [str(go_programs.program("minio")), "server", "--quiet", *secure, "--address", address, str(folder / "data")]
 
 
+def minio_tls_command(folder: Path, port: int) -> list[str]:
+    return minio_command(folder, port, tls=True)
+
+
 def moto_command(folder: Path, port: int) -> list[str]:
     return [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
 
@@ -144,8 +148,7 @@ def minio() -> Server:
 
 @functools.cache
 def minio_tls() -> Server:
-    command = functools.partial(minio_command, tls=True)
-    return started(Server(command, scheme="https", ready="/minio/health/cluster"))
+    return started(Server(minio_tls_command, scheme="https", ready="/minio/health/cluster"))
 
 
 @functools.cache
