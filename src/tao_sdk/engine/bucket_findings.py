@@ -19,8 +19,8 @@ from tao_sdk.engine.engine import Engine
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.payload.declared import declared_inputs
+from tao_sdk.payload.schemes import is_here
 from tao_sdk.runner.document import Input
-from tao_sdk.runner.local import is_here
 from tao_sdk.runner.report import Failure
 from tao_sdk.runner.scheme import MODULES, scheme
 

@@ -69,3 +69,8 @@ def check_output(uri: str, place: str) -> None:
             f"{place} is {shown(uri)}: results cannot be written to {scheme(uri)}://.",
             next="Write an absolute path or s3://bucket/prefix, or leave it empty to have a place chosen.",
         )
+
+
+def is_here(uri: str) -> bool:
+    """It names a path of the machine itself, where nothing has to be fetched."""
+    return MODULES.get(scheme(uri)) == "local"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from .scheme import MODULES, scheme
+from .scheme import scheme
 
 
 def find(uri: str) -> str:
@@ -15,11 +15,6 @@ def find(uri: str) -> str:
 
         return unquote(path)
     return path
-
-
-def is_here(uri: str) -> bool:
-    """It names a path of the machine itself."""
-    return MODULES.get(scheme(uri)) == "local"
 
 
 def path_of(uri: str) -> str:

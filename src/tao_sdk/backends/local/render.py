@@ -17,8 +17,9 @@ from tao_sdk.model.secrets import SecretRef, is_secret_name, split_secrets
 from tao_sdk.model.spec import JobSpec, remote_root
 from tao_sdk.model.units import format_size
 from tao_sdk.payload.declared import ArgumentKeys, SpecKeys, declared_inputs
+from tao_sdk.payload.schemes import is_here
 from tao_sdk.payload.values import plain_mapping
-from tao_sdk.runner.local import is_here, path_of
+from tao_sdk.runner.local import path_of
 
 GRACE = 10.0  # seconds between SIGTERM and SIGKILL unless the caller says otherwise
 ROOT = "runs"  # below the folder where the job was submitted
