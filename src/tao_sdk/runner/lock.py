@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 BEAT = 2.0  # seconds between touches
 DEAD = 20.0  # seconds without one
-LOOK = 0.2  # seconds between looks of who waits
+LOOK, RARELY = 0.1, 2.0  # seconds between looks of who waits, at first and later: a thousand ranks may wait
 PREFIX = "lock."
 
 
@@ -34,7 +34,7 @@ class Lock:
 
     def acquire(self, ready: Callable[[], bool], waits: Callable[[], None]) -> bool:
         """True when it is ours; False as soon as `ready`: then it is not needed. `waits` is called once if we have to."""
-        told = False
+        told, pause = False, LOOK
         while not ready():
             number = self.newest()
             if (not number or self.dead(number)) and self.create(number + 1):
@@ -45,7 +45,8 @@ class Lock:
             if not told:
                 told = True
                 waits()
-            time.sleep(LOOK)
+            time.sleep(pause)
+            pause = min(RARELY, pause * 1.5)
         return False
 
     def path(self, number: int) -> str:
