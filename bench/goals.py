@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 KIB, MIB = 1024, 1024 * 1024
+WAYS, KINDS, SCHEMES = ("down", "up"), ("large", "small"), ("http", "https")
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,10 @@ GOALS: Mapping[str, Goal] = {
     "docker.logs.time": Goal(1.5),
     "docker.logs.memory": Goal(16 * MIB),
     "docker.status": Goal(1),
+    **{f"s3.{way}.{kind}.{scheme}": Goal(1 / 0.9) for way in WAYS for kind in KINDS for scheme in SCHEMES},
+    **{f"s3.{way}.{kind}.{scheme}.published": Goal(1 / 5) for way in WAYS for kind in KINDS for scheme in SCHEMES},
+    "s3.down.memory": Goal(100 * MIB),
+    "s3.up.memory": Goal(100 * MIB),
     "store.list": Goal(2),
     "store.events": Goal(2),
     "store.events.rate": Goal(10_000, at_least=True),

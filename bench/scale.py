@@ -12,7 +12,31 @@ class Scale:
     jobs: int
     looks: int  # how often a listing is made in one round
     events: int  # recorded in one round
+    s3_rounds: int
+    s3_megabytes: int  # of the large object
+    s3_files: int  # of 256 KiB
+    s3_memory_megabytes: int
 
 
-FULL = Scale(rounds=15, log_megabytes=150, jobs=10_000, looks=200, events=5_000)
-QUICK = Scale(rounds=2, log_megabytes=2, jobs=200, looks=20, events=200)
+FULL = Scale(
+    rounds=15,
+    log_megabytes=150,
+    jobs=10_000,
+    looks=200,
+    events=5_000,
+    s3_rounds=5,
+    s3_megabytes=512,
+    s3_files=1_000,
+    s3_memory_megabytes=5_120,
+)
+QUICK = Scale(
+    rounds=2,
+    log_megabytes=2,
+    jobs=200,
+    looks=20,
+    events=200,
+    s3_rounds=2,
+    s3_megabytes=64,
+    s3_files=100,
+    s3_memory_megabytes=512,
+)

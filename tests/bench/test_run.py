@@ -17,7 +17,7 @@ from bench.goals import GOALS
 from bench.rivals import Rivals
 
 ROOT = Path(__file__).parents[2]
-NEEDS_OTHERS = {"start.help"}
+NEEDS_OTHERS = {"start.help", *(key for key in GOALS if key.startswith("s3."))}
 
 
 def needs_docker(key: str) -> bool:

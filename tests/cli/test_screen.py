@@ -150,6 +150,30 @@ def test_plain_lines_announce_a_stage_that_takes_long() -> None:
     assert told.lines(made, made.see(event("fetched", what="inputs", bytes=300_000)), 3.0) == ["inputs 0.3 MB"]
 
 
+def moving(size: float, **facts: object) -> bytes:
+    known = {"total_bytes": 4e9, "files": 1, "total_files": 2, "rate": 85e6, "eta": 33.2}
+    return event("transfer", stage="outputs", what="s3://b/results/j", **{"bytes": size, **known, **facts})
+
+
+def test_a_transfer_shows_its_bytes_rate_and_the_time_left_until_it_is_over() -> None:
+    job = replace(DIGITS, spec={"outputs": {"results_dir": {}}})
+    made = scene(event("stage", stage="outputs") + moving(1.2e9), job=job)
+    assert lines(made, 120)[0].endswith("▸ outputs 1.2 GB of 4.0 GB  85.0 MB/s  ETA 0:33")
+    made.see(moving(1.3e9, total_bytes=-1, rate=0, eta=-1))
+    assert lines(made, 120)[0].endswith("▸ outputs 1.3 GB")
+    made.see(event("sent", what="outputs", bytes=4e9))
+    assert lines(made, 120)[0].endswith("▸ outputs 4.0 GB")
+
+
+def test_plain_lines_tell_a_transfer_now_and_then() -> None:
+    made, told = scene(job=replace(DIGITS, spec={"outputs": ["o"]})), Plain()
+    made.see(event("stage", stage="outputs") + moving(1e9))
+    told.lines(made, [], 0.0)
+    assert told.lines(made, made.see(moving(2e9)), 5.0)[-1:] != ["outputs 2.0 GB of 4.0 GB  85.0 MB/s  ETA 0:33"]
+    assert told.lines(made, made.see(moving(3e9)), 11.0) == ["outputs 3.0 GB of 4.0 GB  85.0 MB/s  ETA 0:33"]
+    assert told.lines(made, made.see(moving(3.1e9)), 12.0) == []
+
+
 def test_plain_lines_give_an_epoch_the_values_it_ended_with() -> None:
     printed = plain(STARTED, b"epoch 1/2 loss 5.0\n", b"epoch 1/2 loss 4.0\n", b"epoch 2/2 loss 3.0\n")
     assert [line for line in printed if line.startswith("epoch")] == ["epoch 1/2  loss 4.000", "epoch 2/2  loss 3.000"]

@@ -115,8 +115,8 @@ def test_paths_are_looked_at_and_a_missing_one_is_no_error_of_the_look(sdk: Loca
     assert sdk.check_path(f"file://{tmp_path}/data") is True
     assert sdk.check_path(f"{tmp_path}/nothing") is False
     assert sdk.list_path(str(tmp_path / "data")) == ["a", "b"]
-    with pytest.raises(TaoError, match="s3:// cannot be looked at yet"):
-        sdk.check_path("s3://bucket/key")
+    with pytest.raises(TaoError, match="gs:// cannot be looked at yet"):
+        sdk.check_path("gs://bucket/key")
 
 
 def test_a_failed_job_is_analysed_in_the_documented_form(sdk: LocalSDK) -> None:

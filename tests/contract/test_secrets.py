@@ -69,6 +69,7 @@ FIELDS = {
     "image": {"command": "true", "image": VALUE},
     "mounts": {"command": "true", "mounts": [VALUE]},
     "upload_excludes": {"command": "true", "upload_excludes": (VALUE,)},
+    "mount_path": {"command": "true", "mount_path": f"/{VALUE}"},
     "hooks": {"command": "true", "hooks": {"on_error": ["/bin/echo", VALUE]}},
     "native": {"command": "true", "native": {"list": [{"of": VALUE}]}},
 }

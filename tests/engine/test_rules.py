@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tao_sdk.engine.rules import RULES, diagnose
 from tao_sdk.model.diagnosis import ErrClass, Evidence
+from tao_sdk.runner.events import EventFilter
 
 LOGS = Path(__file__).parents[1] / "recorded" / "logs"
 
 
 def log(name: str) -> str:
     return (LOGS / f"{name}.txt").read_text()
+
+
+def told(name: str) -> tuple[dict[str, Any], ...]:
+    """The events that a real job left behind."""
+    divider = EventFilter()
+    _, events = divider.feed((LOGS.parent / "runner" / f"{name}.txt").read_bytes())
+    return tuple({"event": event.name, **event.facts} for event in events)
 
 
 MISSING = {
@@ -26,8 +35,30 @@ MISSING = {
 SPEC = {"event": "failed", "code": "spec.unwritable", "what": "The spec could not be written.", "why": "", "next": ""}
 NO_PYTHON = "tao: python3 (3.8 or later) is needed in the image\n"
 
+
 # rule, evidence, what the user reads, class, worth another try
+def failed(code: str, what: str) -> dict[str, str]:
+    """The runner's own word that it could not do its part."""
+    return {"event": "failed", "code": code, "what": what}
+
+
 CASES = [
+    (
+        "results_not_sent",
+        Evidence(exit_code=125, runner=(failed("output.lost", "2 of 9 files could not be sent to s3://b/results/j."),)),
+        "2 of 9 files",
+        ErrClass.INFRA,
+        False,
+    ),
+    (
+        "results_no_place",
+        Evidence(
+            exit_code=125, runner=(failed("output.unwritable", "The output o cannot be kept: /o is not writable."),)
+        ),
+        "/o is not writable",
+        ErrClass.USER,
+        False,
+    ),
     ("module_missing", Evidence(exit_code=1, log_tail=log("module-missing")), "'numpy'", ErrClass.USER, False),
     (
         "traceback",
@@ -84,6 +115,51 @@ CASES = [
         True,
     ),
     ("removed_outside", Evidence(reason="removed outside"), "outside the SDK", ErrClass.INFRA, True),
+    (
+        "slow_source",
+        Evidence(exit_code=143, reason="time limit of 4h reached", runner=told("slow-source")),
+        "train.images: ",
+        ErrClass.INFRA,
+        False,
+    ),
+    ("hub_gated", Evidence(exit_code=125, runner=told("hub-gated")), "org/gated is gated", ErrClass.USER, False),
+    ("hub_private", Evidence(exit_code=125, runner=told("hub-private")), "HF_TOKEN is not set", ErrClass.USER, False),
+    ("ngc_refused", Evidence(exit_code=125, runner=told("ngc-key")), "NGC_KEY", ErrClass.USER, False),
+    ("web_denied", Evidence(exit_code=125, runner=told("web-denied")), "403", ErrClass.USER, False),
+    ("s3_no_bucket", Evidence(exit_code=125, runner=told("s3-no-bucket")), "no-such-bucket", ErrClass.USER, False),
+    ("s3_clock", Evidence(exit_code=125, runner=told("s3-clock")), "60 min", ErrClass.INFRA, True),
+    ("s3_keys", Evidence(exit_code=125, runner=told("s3-wrong-secret")), "secret key is wrong", ErrClass.USER, False),
+    ("s3_keys", Evidence(exit_code=125, runner=told("s3-unknown-key")), "know the access key", ErrClass.USER, False),
+    ("s3_keys", Evidence(exit_code=125, runner=told("s3-no-credentials")), "not public", ErrClass.USER, False),
+    ("s3_keys", Evidence(exit_code=125, runner=told("s3-expired")), "have expired", ErrClass.USER, False),
+    ("s3_denied", Evidence(exit_code=125, runner=told("s3-denied")), "s3://my-data/data", ErrClass.USER, False),
+    ("s3_busy", Evidence(exit_code=125, runner=told("s3-busy")), "too busy", ErrClass.INFRA, True),
+    ("archive_broken", Evidence(exit_code=125, runner=told("archive-broken")), "x.tar.gz", ErrClass.USER, False),
+    ("data_damaged", Evidence(exit_code=125, runner=told("data-damaged")), "sha256", ErrClass.USER, False),
+    ("source_changing", Evidence(exit_code=125, runner=told("source-changing")), "4 readings", ErrClass.USER, False),
+    ("source_truncated", Evidence(exit_code=125, runner=told("source-truncated")), "missing", ErrClass.INFRA, True),
+    ("name_not_resolved", Evidence(exit_code=125, runner=told("name-not-resolved")), ".invalid", ErrClass.USER, False),
+    (
+        "name_not_resolved",
+        Evidence(exit_code=1, log_tail="socket.gaierror: [Errno -3] Temporary failure in name resolution\n"),
+        "name resolution",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "certificate_untrusted",
+        Evidence(exit_code=125, runner=told("certificate-untrusted")),
+        "not trusted",
+        ErrClass.USER,
+        False,
+    ),
+    (
+        "source_unreachable",
+        Evidence(exit_code=125, runner=told("source-unreachable")),
+        "127.0.0.1:9",
+        ErrClass.INFRA,
+        True,
+    ),
     ("nothing_known", Evidence(exit_code=3, log_tail=log("unknown")), "exit code 3", ErrClass.PROGRAM, False),
 ]
 

@@ -13,7 +13,7 @@ import pytest
 
 import tao_sdk.runner
 from tao_sdk.model.errors import SpecError
-from tao_sdk.payload import pack
+from tao_sdk.payload import declared, pack, values
 from tao_sdk.payload.source import slim, source
 from tao_sdk.script_runner import build_entrypoint
 
@@ -65,10 +65,10 @@ def test_the_same_input_gives_the_same_bytes_in_another_process_too(seed):
     assert run.stdout == detr()
 
 
-def test_a_job_of_local_files_is_at_most_16_kilobytes():
-    assert len(detr().encode()) <= 16 * 1024
+def test_a_job_of_local_files_is_at_most_18_kilobytes():
+    assert len(detr().encode()) <= 18 * 1024
     passthrough = build_entrypoint(command="python3 a.py", inputs={"/d": "/s"}, outputs=["/o"], files={"a.py": "pass"})
-    assert len(passthrough["command"].encode()) <= 16 * 1024
+    assert len(passthrough["command"].encode()) <= 18 * 1024
 
 
 def test_the_text_is_plain_ascii_without_long_lines():
@@ -96,15 +96,17 @@ def test_every_module_a_packed_one_imports_is_packed_with_it():
         files=["x"],
         resume="k",
         spec={"parts": [""], "holes": []},
-        inputs=[{"key": "k", "uri": "/x", "kind": "", "target": ""}],
+        inputs=[{"key": "k", "uri": "/x", "kind": "", "target": "", "options": {}}],
         copies=[{"path": "/x", "name": "x"}],
     )
-    packed = set(pack.modules(document))
+    without, packed = set(pack.modules(document)), set(pack.modules(document, bucket=True))
+    assert not {name for name in without if name in pack.BUCKET or name.startswith("s3")}
     for module in packed:
         for node in ast.walk(ast.parse(source(module))):
             if isinstance(node, ast.ImportFrom) and node.level:
                 names = {node.module} if node.module else {alias.name for alias in node.names}
                 assert names <= packed, module
+                assert module not in without or names - {"bucket"} <= without, module  # main.py tells what is missing
 
 
 @pytest.mark.parametrize("path", sorted(RUNNER.glob("*.py")), ids=lambda path: path.stem)
@@ -175,16 +177,24 @@ def test_an_unknown_format_names_what_is_allowed(wrong):
     assert "toml, yaml, json" in refused(specs={}, config_format=wrong)
 
 
-@pytest.mark.parametrize("scheme", ["s3", "hf_model", "hf_dataset", "ngc", "http", "https"])
-def test_a_scheme_that_is_not_built_yet_is_refused_by_name_with_what_to_do(scheme):
-    for told in (
-        refused(specs={"a": {"b": f"{scheme}://x/y"}}, inputs=["a.b"], config_format="yaml"),
-        refused(specs={"a": {"b": ["/ok", f"{scheme}://x/y"]}}, inputs=["a.b"], config_format="yaml"),
-        refused(specs={"a": {"b": f"{scheme}://x/y"}}, outputs=["a.b"], config_format="yaml"),
-        refused(inputs={"/data": f"{scheme}://x/y"}),
-    ):
-        assert f"{scheme}:// is not built yet" in told
-        assert "mount" in told.lower()
+@pytest.mark.parametrize("uri", ["hf_model://o/n", "hf_dataset://o/n", "ngc://o/t/n:1", "http://h/x", "https://h/x"])
+def test_results_cannot_be_written_where_nothing_takes_them(uri):
+    told = refused(specs={"a": {"b": uri}}, outputs=["a.b"], config_format="yaml")
+    assert uri in told and "s3://bucket/prefix" in told
+    assert uri in refused(outputs=[uri])
+
+
+@pytest.mark.parametrize(
+    "uri", ["hf_model://", "hf_dataset:///x", "ngc://org", "ngc://", "http://", "https:///x", "s3:///k"]
+)
+def test_an_address_that_is_not_complete_is_answered_with_its_shape(uri):
+    told = refused(specs={"a": uri}, inputs=["a"], config_format="yaml")
+    assert "specs.a" in told and f"Write {uri.partition(':')[0]}://" in told
+
+
+def test_a_folder_of_a_web_server_is_refused_with_the_reason():
+    told = refused(inputs={"/data/": "https://host/images/"})
+    assert "slash" in told and ".tar.gz" in told
 
 
 @pytest.mark.parametrize(
@@ -194,8 +204,35 @@ def test_a_mistaken_scheme_is_answered_with_what_to_write(wrong, right):
     assert right in refused(specs={"a": wrong}, inputs=["a"], config_format="yaml")
 
 
-def test_an_address_that_no_program_reads_is_refused_wherever_it_stands():
-    assert "specs.m.n[0]" in refused(specs={"m": {"n": ["hf_model://org/name"]}})
+def test_an_address_that_no_program_reads_is_fetched_wherever_it_stands():
+    tree = {"m": {"n": ["hf_model://org/name", {"o": "ngc://org/x:1"}]}, "captions": ["hf_model://is/text"]}
+    keys = declared.SpecKeys(values.plain_mapping(tree, "specs"), "specs")
+    assert keys.inputs({"captions": {"type": "list"}}) == []
+    assert [each["key"] for each in keys.undeclared()] == ["m.n[0]", "m.n[1].o"]
+    assert keys.tree["captions"] == ["hf_model://is/text"]
+
+
+@pytest.mark.parametrize(
+    ("about", "told"),
+    [
+        ({"extract": "maybe"}, "true or false"),
+        ({"extract": False, "extract_to_parent": True}, "excludes"),
+        ({"selective": "x"}, "selective: {annotation:"),
+        ({"selective": {"annotation": "b"}}, "Declare b in inputs"),
+        ({"selective": {"annotation": "a", "format": "xml"}}, "json, jsonl, csv, parquet"),
+        ({"selective": {"annotation": "a", "keys": [3]}}, "list of texts"),
+        ({"patterns": {"a": 1}}, "list of texts"),
+    ],
+)
+def test_an_option_of_an_input_that_cannot_be_is_refused_with_what_can(about, told):
+    assert told in refused(specs={"a": "s3://b/k/"}, inputs={"a": about}, config_format="yaml")
+
+
+def test_an_input_comes_after_the_annotation_that_it_needs():
+    keys = declared.SpecKeys({"media": "s3://b/m/", "list": "s3://b/l.json"}, "specs")
+    found = keys.inputs({"media": {"selective": {"annotation": "list"}}, "list": {}})
+    assert [each["key"] for each in found] == ["list", "media"]
+    assert found[1]["options"] == {"selective": {"annotation": "list", "format": "", "keys": ["video"]}}
 
 
 @pytest.mark.parametrize("uri", ["file://relative/path", "lustre://x"])
@@ -204,8 +241,8 @@ def test_a_path_has_to_be_absolute_behind_its_scheme(uri):
 
 
 def test_an_address_is_quoted_without_its_secrets():
-    told = refused(inputs={"/d": "https://user:hunter2@host/x?X-Signature=hunter3"})
-    assert "hunter" not in told and "https://host/x" in told
+    told = refused(inputs={"/d": "https://user:hunter2@host/x/?X-Signature=hunter3"})
+    assert "hunter" not in told and "https://host/x/" in told
 
 
 @pytest.mark.parametrize("specs", [{}, {"a": {}}, {"a": {"b": ""}}, {"a": {"b": None}}, {"a": {"b": []}}])

@@ -95,6 +95,31 @@ def test_a_value_of_the_users_is_kept(jobs, first):
     assert resumed_from(attempt(jobs, 2, given="/my/own.pth")) == "/my/own.pth"
 
 
+@pytest.mark.parametrize("empty", [{}, {"from": ""}, {"from": None}])
+def test_a_key_that_the_action_names_is_filled_instead(jobs, first, empty):
+    more = {
+        "outputs": ["results_dir"],
+        "config_format": "json",
+        "files": {"data.npz": "data"},
+        "env": {"TAO_ATTEMPT": "2"},
+    }
+    specs = {"model": {"restore": empty}, "train": {KEY: ""}, "results_dir": ""}
+    ran = jobs.run("cat {config_path}", specs=specs, resume_key="model.restore.from", **more)
+    assert ran.code == 0, ran.raw
+    assert json.loads(ran.out)["model"]["restore"]["from"] == str(first / "epoch_2.pth")
+    assert json.loads(ran.out)["train"][KEY] == ""
+
+
+def test_a_named_key_that_is_set_is_the_users_and_one_without_specs_is_refused(jobs, first):
+    specs = {"restore": "/my/own.pth", "results_dir": ""}
+    ran = jobs.run(
+        "cat {config_path}", specs=specs, outputs=["results_dir"], config_format="json", resume_key="restore"
+    )
+    assert json.loads(ran.out)["restore"] == "/my/own.pth"
+    with pytest.raises(ValueError, match="resume_key"):
+        jobs.run("true", resume_key="restore")
+
+
 def test_a_null_stays_null_when_there_is_nothing_to_resume(jobs):
     assert resumed_from(attempt(jobs, 1, given=None)) is None
 

@@ -5,21 +5,11 @@ from __future__ import annotations
 import posixpath
 
 from tao_sdk.model.spec import JobSpec
-from tao_sdk.payload.declared import ArgumentKeys, SpecKeys, path_inputs
-from tao_sdk.payload.values import plain_mapping
-from tao_sdk.runner.document import Input
+from tao_sdk.payload.declared import declared_inputs
 from tao_sdk.runner.local import path_of
 from tao_sdk.runner.scheme import scheme
 
 PATHS = frozenset({"", "file"})
-
-
-def declared_inputs(spec: JobSpec) -> list[Input]:
-    if spec.specs is not None:
-        return SpecKeys(plain_mapping(spec.specs, "specs"), "specs").inputs(spec.inputs)
-    if spec.args is not None:
-        return ArgumentKeys(plain_mapping(spec.args, "args"), "args").inputs(spec.inputs)
-    return path_inputs(spec.inputs)
 
 
 def absolute_inputs(spec: JobSpec) -> dict[str, str]:

@@ -103,7 +103,7 @@ def files(client: Client, out: Output, uri: str, platform: str) -> None:
     """Show what a path is, as the backend sees it; of a folder, what is in it. The exit code is 3 when there is nothing."""
     from tao_sdk.client.results import backend_path
 
-    there, path = client.files(platform), backend_path(uri)
+    there, path = client.files(platform, uri), backend_path(uri)
     stat = there.stat(path)
     inside = sorted(there.list(path), key=lambda each: each.path) if stat.is_dir else []
     out.object({"schema": 1, **file_json(stat), "files": [file_json(each) for each in inside]})

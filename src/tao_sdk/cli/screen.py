@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tao_sdk.cli import show
 from tao_sdk.model.job import Job
@@ -23,6 +24,7 @@ Line = list[Span]
 BAR = 22  # cells
 LEAST_BAR = 6
 TAIL = 6  # last lines of the log that are kept to be shown
+TOLD_SECONDS = 10.0  # between two lines about a transfer, where lines are printed
 SETTLED_SECONDS = 1.0  # an epoch that says nothing new for so long is told
 LONGEST_LINE = 2000  # bytes of an unfinished line that are kept
 
@@ -37,6 +39,7 @@ class Scene:
     job: Job
     stages: dict[str, str] = field(default_factory=dict[str, str])  # the stage -> its size, once known
     stage: str = ""
+    moving: dict[str, str] = field(default_factory=dict[str, str])  # the stage -> how far its transfer is
     warnings: list[str] = field(default_factory=list[str])
     tail: deque[str] = field(default_factory=lambda: deque[str](maxlen=TAIL))
     attempt: int = 1
@@ -74,16 +77,19 @@ class Scene:
     def look(self, job: Job) -> list[Progress]:
         """Take what is known of the job now, and what it adds to the log. A new attempt starts from its first stage."""
         if job.attempt != self.job.attempt:
-            self.stages, self.stage, self.attempt = {}, "", job.attempt
+            self.stages, self.moving, self.stage, self.attempt = {}, {}, "", job.attempt
         before, self.job = self.progress, job
         return [self.progress] if not self.hears_epochs and self.progress.epoch > before.epoch else []
 
     def _tell(self, event: Event) -> None:
         if event.name == "stage":
             self._enter(str(event.facts.get("stage")))
-        elif event.name == "fetched":
+        elif event.name in ("fetched", "sent"):
             size = format_size(float(event.facts.get("bytes", 0)))
             self.stages[str(event.facts.get("what"))] = size
+            self.moving.pop(str(event.facts.get("what")), None)
+        elif event.name == "transfer":
+            self.moving[str(event.facts.get("stage"))] = transfer(event.facts)
         elif event.name in ("warning", "failed"):
             self.warnings.append(
                 " ".join(str(event.facts[part]) for part in ("what", "why", "next") if event.facts.get(part))
@@ -104,6 +110,15 @@ class Scene:
         self._open_line = self._open_line[-LONGEST_LINE:]
         lines = (line.decode("utf-8", "replace").rstrip() for line in whole[-TAIL * 4 :])
         self.tail.extend(printable(line) for line in lines if line)
+
+
+def transfer(facts: Mapping[str, Any]) -> str:
+    """`1.2 GB of 4.0 GB  85.0 MB/s  ETA 0:33`, as far as it is known."""
+    total, left = facts.get("total_bytes") or 0, facts.get("eta")
+    words = [format_size(facts.get("bytes") or 0) + (f" of {format_size(total)}" if total > 0 else "")]
+    words += [f"{format_size(facts['rate'])}/s"] if facts.get("rate") else []
+    words += [f"ETA {format_clock(left)}"] if left is not None and left >= 0 else []
+    return "  ".join(words)
 
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07?")
@@ -135,7 +150,7 @@ def header(scene: Scene, width: int) -> Line:
     line: Line = [(scene.job.id, "bold"), (f"  {scene.job.platform}", "dim")]
     if scene.job.attempt > 1:
         line.append((f"  attempt {scene.job.attempt}", "yellow"))
-    steps = [step(scene, stage, size) for stage, size in scene.stages.items()]
+    steps = [step(scene, stage, scene.moving.get(stage) or size) for stage, size in scene.stages.items()]
     if not steps and not scene.job.status.terminal:
         steps = [waiting(scene.job)]
     while len(steps) > 1 and length([*line, *flat(steps)]) > width:
@@ -276,6 +291,7 @@ class Plain:
         self.said: set[tuple[int, str]] = set()
         self.epoch = 0  # the last that was printed
         self.entered: dict[tuple[int, str], float] = {}  # when a stage whose size is not known yet began
+        self.moved: dict[tuple[int, str], float] = {}  # when the transfer of a stage was last told
         self.held: Progress | None = None  # an epoch whose values may still change
         self.since = 0.0
 
@@ -300,6 +316,9 @@ class Plain:
         if not scene.stages and not scene.job.status.terminal:
             yield text_of(waiting(scene.job)).removeprefix("  ▸ ")
         for stage, size in scene.stages.items():
+            if stage in scene.moving and at - self.moved.setdefault((scene.attempt, stage), at) > TOLD_SECONDS:
+                self.moved[scene.attempt, stage] = at
+                yield f"{STAGES[stage]} {scene.moving[stage]}"
             if size or stage == "command":
                 yield f"{STAGES[stage]} {size}".rstrip()
             elif at - self.entered.setdefault((scene.attempt, stage), at) > SETTLED_SECONDS:

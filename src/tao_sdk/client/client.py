@@ -16,6 +16,7 @@ from tao_sdk.backends.contract import Files, LogRequest
 from tao_sdk.backends.registry import backend_class, platforms
 from tao_sdk.client import results
 from tao_sdk.engine import cancel, diagnose, hooks, prepare, progress, submit
+from tao_sdk.engine.bucket_files import files_at
 from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.logs import LogView, read
@@ -346,21 +347,21 @@ class Client:
         """Copy the results below `into`. Each file appears under its name only once it is whole."""
         return results.fetch(self.engine, self.get_job(job_id), into, on_file)
 
-    def files(self, platform: str) -> Files:
-        """`stat`, `list` and `read` of paths, as the platform sees them."""
-        return self.engine.backend(platform).files()
+    def files(self, platform: str, path: str = "") -> Files:
+        """`stat`, `list` and `read` of paths, as the platform sees them; of `path` in a bucket, as this machine does."""
+        return files_at(self.engine, path, platform)
 
     def check_path(self, remote_path: str, platform: str | None = None) -> bool:
         """True when it is there, as the backend sees it. Raises Unreachable when that could not be seen."""
         try:
-            self.files(platform or self.platform or "local").stat(results.backend_path(remote_path))
+            self.files(platform or self.platform or "local", remote_path).stat(results.backend_path(remote_path))
         except PathNotFound:
             return False
         return True
 
     def list_path(self, remote_path: str, platform: str | None = None) -> list[str]:
         """The names in a folder, sorted. Raises PathNotFound, Unreachable."""
-        found = self.files(platform or self.platform or "local").list(results.backend_path(remote_path))
+        found = self.files(platform or self.platform or "local", remote_path).list(results.backend_path(remote_path))
         return sorted(stat.path.rstrip("/").rpartition("/")[2] for stat in found)
 
 

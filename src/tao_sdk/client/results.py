@@ -5,19 +5,21 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tao_sdk.backends.contract import Files, FileStat, MiB
+from tao_sdk.engine.bucket_files import MANIFEST, files_of, in_bucket
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model import checkpoints
 from tao_sdk.model.errors import PathNotFound, TaoError
 from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Progress
 
-MANIFEST = ".tao/manifest.json"
+FETCHERS = 8  # files of a bucket that are copied at once
 
 
 class NotWritten(TaoError):
@@ -40,7 +42,7 @@ class Results:
 
 def results(engine: Engine, job: Job) -> Results:
     """What is below the results directory; empty where the job has written nothing yet."""
-    files = engine.backend_of(job).files(engine.store.attempt(job.id).attempt.endpoint)
+    files = files_of(engine, job)
     try:
         found = tuple(walk(files, job.results_dir))
     except PathNotFound:
@@ -74,20 +76,31 @@ def walk(files: Files, path: str) -> Iterator[FileStat]:
 
 def fetch(engine: Engine, job: Job, into: Path, on_file: Callable[[str, int], None] | None) -> list[Path]:
     """Copy the results below `into`, each under a temporary name until it is whole. A whole copy is not copied again."""
-    files = engine.backend_of(job).files(engine.store.attempt(job.id).attempt.endpoint)
-    copied: list[Path] = []
-    for stat in walk(files, job.results_dir):
-        relative = os.path.relpath(stat.path, job.results_dir)
-        target = into / relative
-        if relative.startswith(".."):
-            raise TaoError(f"{stat.path} lies outside the results.", "", "")
+    files = files_of(engine, job)
+    found = list(walk(files, job.results_dir))
+
+    def copied(stat: FileStat) -> Path:
+        target = into / relative(stat.path, job.results_dir)
         if not _is_whole(target, stat):
             with writing(into):
                 _copy(files, stat, target)
-        if on_file:
-            on_file(relative, stat.size)
-        copied.append(target)
-    return copied
+        return target
+
+    with ThreadPoolExecutor(FETCHERS if in_bucket(job.results_dir) else 1) as pool:
+        paths: list[Path] = []
+        for stat, path in zip(found, pool.map(copied, found), strict=True):
+            if on_file:
+                on_file(relative(stat.path, job.results_dir), stat.size)
+            paths.append(path)
+    return paths
+
+
+def relative(path: str, folder: str) -> str:
+    """The path below the results. Raises TaoError for one that is not."""
+    below = os.path.relpath(path, folder)
+    if below.startswith(".."):
+        raise TaoError(f"{path} lies outside the results.", "", "")
+    return below
 
 
 def _is_whole(target: Path, stat: FileStat) -> bool:
@@ -112,7 +125,7 @@ def writing(into: Path) -> Generator[None]:
 
 def _copy(files: Files, stat: FileStat, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
+    partial = target.with_name(f".{target.name[:200]}.{os.getpid()}.part")
     try:
         with partial.open("wb") as out:
             while data := files.read(stat.path, out.tell(), 8 * MiB):
@@ -124,10 +137,10 @@ def _copy(files: Files, stat: FileStat, target: Path) -> None:
 
 
 def backend_path(uri: str) -> str:
-    """The path of file:// and lustre:// URIs, and of plain paths. Raises TaoError naming a scheme that is not built."""
+    """The path of file:// and lustre:// URIs; plain paths and s3:// as they are. Raises TaoError naming another scheme."""
     scheme, separator, rest = uri.partition("://")
-    if not separator:
+    if not separator or in_bucket(uri):
         return uri
     if scheme in ("file", "lustre"):
         return "/" + rest.lstrip("/")
-    raise TaoError(f"{scheme}:// cannot be looked at yet.", "", "Give a path, file:// or lustre://.")
+    raise TaoError(f"{scheme}:// cannot be looked at yet.", "", "Give a path, s3://, file:// or lustre://.")

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 
 from tao_sdk.backends.contract import Backend
 from tao_sdk.engine import diagnose, hooks, progress
+from tao_sdk.engine.bucket_files import outcome_in_bucket
 from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.retry import RetryPolicy, wait_before
@@ -119,7 +120,7 @@ def _judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observati
     if seen.phase is Phase.ABSENT and job.absent_looks and _may_lag(backend, job, seen):
         return Looked(job)
     if seen.phase is Phase.ABSENT and job.absent_looks + 1 >= LOOKS_BEFORE_GONE:
-        outcome = backend.outcome(ref)
+        outcome = backend.outcome(ref) or outcome_in_bucket(engine, job)
     standing = advance(job.standing, seen, outcome)
     why = _why(engine, backend, job, standing) if standing.status is Status.ERROR else None
     if policy_of(backend, job).again(job.attempt, why, job.cancel_asked):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from tao_sdk.backends.contract import Backend
+from tao_sdk.engine.bucket_findings import bucket_findings
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model.credentials import NEVER_IN_THE_JOB, job_credentials
 from tao_sdk.model.errors import CredentialError, SpecError, TaoError
@@ -18,7 +19,7 @@ from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.secrets import Redactor, Secret, split_secrets
 from tao_sdk.model.settings import Settings
-from tao_sdk.model.spec import EnvValue, JobSpec, checked, mint_id
+from tao_sdk.model.spec import EnvValue, JobSpec, checked, mint_id, remote_root
 from tao_sdk.model.units import format_size
 from tao_sdk.payload.entrypoint import build_entrypoint
 
@@ -66,7 +67,7 @@ def plan_with(engine: Engine, backend: Backend, request: Request, secrets: Mappi
     facts = backend.survey(spec, options)
     refuse_too_large(packed, backend)
     plan = backend.plan(packed, options, facts, attempt)
-    findings = [*backend.check(plan, facts), *general_findings(spec, backend)]
+    findings = [*backend.check(plan, facts), *general_findings(spec, backend), *bucket_findings(engine, spec, secrets)]
     return Planned(plan, tuple(findings), spec, packed.command, options, secrets)
 
 
@@ -131,9 +132,18 @@ def pack(spec: JobSpec) -> str:
         outputs=spec.outputs,
         config_format=spec.config_format,
         upload_excludes=spec.upload_excludes or None,
+        mount_path=spec.mount_path or None,
         mode=spec.mode,
         files=spec.files,
+        bucket=may_go_to_bucket(spec),
+        resume_key=spec.resume_key,
     )["command"]
+
+
+def may_go_to_bucket(spec: JobSpec) -> bool:
+    """Whether results that are given no other place go to a bucket, as far as the environment tells."""
+    rooted = bool(spec.env_vars.get("TAO_RESULTS_ROOT"))
+    return bool(remote_root(spec)) if rooted else bool(spec.env_vars.get("S3_BUCKET_NAME"))
 
 
 def refuse_too_large(spec: JobSpec, backend: Backend) -> None:

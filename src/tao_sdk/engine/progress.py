@@ -5,12 +5,14 @@ Where the log tells no epoch, the status.json among the results does (engine/sta
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from tao_sdk.backends.contract import Backend, LogChunk, LogRequest, MiB
 from tao_sdk.engine import hooks, status_file
+from tao_sdk.engine.bucket_files import files_of, in_bucket
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.model.job import Job
@@ -20,6 +22,7 @@ from tao_sdk.runner.events import EventFilter
 from tao_sdk.store import NewEvent
 
 MOST_AT_ONCE = 16 * MiB  # a second or two of work at the worst, so that a look stays a look
+BUCKET_SECONDS = 10.0  # between two looks into a bucket; a job sends its status there once a minute
 LONGEST_REST = 4096  # bytes kept of a line that is still being written
 
 
@@ -36,8 +39,8 @@ def scan(engine: Engine, job: Job, most: float = MOST_AT_ONCE) -> Job:
     reading = Reading(ProgressReader(before), str(kept.get("cursor", "")), bytes.fromhex(str(kept.get("rest", ""))))
     reading.read(engine.backend_of(job), ref, most)
     place, told = status_file.Place.from_json(kept.get("status_file") or {}), list(reading.found)
-    if place.path or not reading.epoch:
-        data, place = status_file.read_on(engine.backend_of(job).files(ref.endpoint), job.results_dir, place)
+    if (place.path or not reading.epoch) and is_time(engine, job):
+        data, place = status_file.read_on(files_of(engine, job), job.results_dir, place)
         told += ProgressReader(told[-1] if told else before).feed(data)
     after = told[-1] if told else before
     state = {
@@ -50,6 +53,17 @@ def scan(engine: Engine, job: Job, most: float = MOST_AT_ONCE) -> Job:
     due = hooks.milestones_due(job, milestones(before.epoch, after.epoch, hooks.MILESTONE))
     written = engine.store.update(replace(job, progress=state), [*events, *due])
     return written or engine.store.get(job.id)
+
+
+def is_time(engine: Engine, job: Job) -> bool:
+    """A folder is looked into at every scan; a bucket, where each look is paid for and little is new, now and then."""
+    if job.status.terminal or not in_bucket(job.results_dir):
+        return True
+    now = time.monotonic()
+    if now - engine.bucket_looks.get(job.id, -BUCKET_SECONDS) < BUCKET_SECONDS:
+        return False
+    engine.bucket_looks[job.id] = now
+    return True
 
 
 class Reading:

@@ -70,9 +70,23 @@ def last_lines(evidence: Evidence) -> str:
     return "\n".join(lines[-LAST_LINES:])
 
 
+def fetched_until_the_end(evidence: Evidence) -> str | None:
+    """The time limit came while inputs were still on their way: what was said of them last."""
+    if not backend_says(r"time.?limit")(evidence):
+        return None
+    told = [event for event in evidence.runner if event.get("event") in ("stage", "transfer")]
+    if not told or told[-1].get("event") != "transfer" or told[-1].get("stage") != "inputs":
+        return None
+    last = told[-1]
+    here, total, rate = (float(last.get(name) or 0) / 1e6 for name in ("bytes", "total_bytes", "rate"))
+    return f"{last.get('what')}: {here:.0f} of {total:.0f} MB, {rate:.1f} MB a second"
+
+
 PROGRAM, INFRA, USER = ErrClass.PROGRAM, ErrClass.INFRA, ErrClass.USER
 
 RULES: Sequence[Rule] = (
+    Rule("slow_source", fetched_until_the_end, "The time limit came while an input was still being fetched ({seen}).", INFRA,
+         "Put the data nearer to the job or on a mount (mount_path keeps what was fetched for all jobs), or give it more time."),
     Rule("time_limit", backend_says(r"time.?limit"), "The job reached its time limit ({seen}).", USER,
          "Give it more (--time-limit 8h), and to go on where it was, name its newest checkpoint (tao results) in the spec."),
     Rule("machine_restarted", backend_says(r"machine was restarted"), "{seen}.", INFRA,
@@ -81,6 +95,46 @@ RULES: Sequence[Rule] = (
          "Look at the log's end; submit it again if it is not whole.", retryable=True),
     Rule("input_missing", runner_failed("input."), "{seen}", USER,
          "Correct the path in the spec, or mark the input optional."),
+    Rule("results_not_sent", runner_failed("output.lost"), "The command has ended, and not all of its results were kept: {seen}",
+         INFRA, "Copy them from where they still are, and mend what the store or the disk complains about."),
+    Rule("results_no_place", runner_failed("output."), "The results have no place, so the command was not started: {seen}", USER,
+         "Name a place that this job may write to."),
+    Rule("hub_gated", runner_failed("hub.gated"), "{seen}", USER,
+         "Ask for access on the page of the repository, and set HF_TOKEN to a token of the account that was let in."),
+    Rule("hub_private", any_of(runner_failed("hub.private"), runner_failed("hub.revision")), "{seen}", USER,
+         "Correct the name or the revision, or set HF_TOKEN to a token that may read it."),
+    Rule("ngc_refused", any_of(runner_failed("ngc.key"), runner_failed("ngc.denied"), runner_failed("ngc.terms")), "{seen}", USER,
+         "Set NGC_KEY to a key of that organisation, and accept the terms on the page in the catalogue."),
+    Rule("web_denied", runner_failed("http.denied"), "{seen}", USER,
+         "Write a fresh signed address, or one with a login."),
+    Rule("s3_no_bucket", any_of(runner_failed("s3.no_bucket"), runner_failed("s3.region"), runner_failed("s3.bucket_name")),
+         "{seen}", USER, "Correct the bucket's name, S3_ENDPOINT_URL or CLOUD_REGION. A job never creates a bucket."),
+    Rule("s3_clock", runner_failed("s3.clock"), "{seen}", INFRA,
+         "Set the clock of the machine that ran the job (NTP); another machine may do meanwhile.", retryable=True),
+    Rule("s3_keys", any_of(runner_failed("s3.wrong_secret"), runner_failed("s3.unknown_key"), runner_failed("s3.no_credentials"),
+                           runner_failed("s3.expired"), runner_failed("s3.credentials")),
+         "{seen}", USER, "Set ACCESS_KEY and SECRET_KEY to keys of that store that are still good, then submit again."),
+    Rule("s3_denied", runner_failed("s3.denied"), "{seen}", USER,
+         "Ask the bucket's owner for the right to list and read it (and to write, for results), or use other keys."),
+    Rule("s3_busy", runner_failed("s3.busy"), "{seen}", INFRA,
+         "Submit it again later: it goes on from what is complete. Fewer jobs at a time help.", retryable=True),
+    Rule("archive_broken", runner_failed("archive."), "{seen}", USER,
+         "Make the archive again where it came from; extract: false hands it over packed."),
+    Rule("data_damaged", runner_failed("fetch.damaged"), "{seen}", USER,
+         "The copy at the source is damaged: store it there anew. Nothing of it has reached the command."),
+    Rule("source_changing", runner_failed("fetch.changing"), "{seen}", USER,
+         "Let whoever writes it finish, or name a copy that stands still."),
+    Rule("source_truncated", runner_failed("fetch.broken"), "{seen}", INFRA,
+         "Submit it again: it goes on from what is complete. If it breaks at one place, the source is cut off.", retryable=True),
+    Rule("name_not_resolved", any_of(runner_failed("web.dns"),
+                                     in_log(r"Temporary failure in name resolution|Name or service not known")),
+         "A server's name is not known where the job runs: {seen}", USER,
+         "Check the address for a typo, and the DNS of the node or container; a cluster may need a proxy (HTTPS_PROXY)."),
+    Rule("certificate_untrusted", any_of(runner_failed("web.tls"), in_log(r"CERTIFICATE_VERIFY_FAILED")),
+         "A server's certificate is not trusted where the job runs: {seen}", USER,
+         "Mount your authority's certificate into the job and name it in SSL_CERT_FILE, or add ca-certificates to the image."),
+    Rule("source_unreachable", runner_failed("web."), "{seen}", INFRA,
+         "Check address, port, proxy and network; submit it again when the server answers.", retryable=True),
     Rule("missing_python3", in_log(r"python3 .*(?:needed|not found|missing|required)|tao: .*python3"),
          "The image has no python3 (3.8 or later), which the runner needs.", USER,
          "Use an image with python3, or submit the bare command without specs, inputs and outputs."),

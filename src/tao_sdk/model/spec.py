@@ -45,8 +45,16 @@ class JobSpec:
     args: Mapping[str, Any] | None = setting(f.MAPPING, None, "Command-line arguments by name.")
     config_format: str | None = setting(f.choice(*CONFIG_FORMATS), None, "Format of the file at {config_path}.")
     inputs: Any = setting(f.ANYTHING, None, "What is read: by spec path, or path in the job -> URI (passthrough).")
+    mount_path: str | None = setting(
+        f.TEXT, None, "A mounted folder in the job that keeps fetched inputs for all jobs that name it."
+    )
     outputs: Any = setting(f.ANYTHING, None, "What is written: by spec path, or a list of paths in the job.")
     upload_excludes: tuple[str, ...] = setting(f.TEXTS, (), "Prefixes below the results that are not kept.")
+    resume_key: str | None = setting(
+        f.TEXT,
+        None,
+        "The spec key that a further attempt's checkpoint fills. Default: resume_training_checkpoint_path.",
+    )
     files: Mapping[str, Any] = setting(f.MAPPING, {}, "Path in the job -> content that travels with the job.")
     gpu_count: int = setting(f.integer(-1), 1, "GPUs per node; 0 for none, -1 for all.", flags=("--gpus",))
     num_nodes: int | None = setting(
@@ -178,3 +186,9 @@ def dns_label(text: str) -> str:
     label = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
     label = label if label[:1].isalpha() else f"job-{label}".strip("-")
     return label[:NAME_LENGTH].strip("-")
+
+
+def remote_root(spec: JobSpec) -> str:
+    """The prefix in a bucket that the job names as the root of its results (TAO_RESULTS_ROOT=s3://...); "" for none."""
+    root = spec.env_vars.get("TAO_RESULTS_ROOT")
+    return root.rstrip("/") if isinstance(root, str) and root.startswith("s3://") else ""

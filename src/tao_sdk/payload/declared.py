@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import posixpath
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import cast
 
 from tao_sdk.model.errors import SpecError
+from tao_sdk.model.spec import JobSpec
 from tao_sdk.payload import schemes
-from tao_sdk.payload.keys import Step, lookup, put, steps
-from tao_sdk.payload.values import Hole, Tree, short, walk
-from tao_sdk.runner.document import Copy, Input, Output
+from tao_sdk.payload.keys import Step, joined, lookup, put, steps
+from tao_sdk.payload.values import Hole, Tree, plain_mapping, short, walk
+from tao_sdk.runner.document import Copy, Input, Options, Output, Selective
 from tao_sdk.runner.scheme import scheme
 
 Declared = Mapping[str, object] | Sequence[str] | None
@@ -30,16 +31,33 @@ class SpecKeys:
     def __init__(self, tree: dict[str, Tree], name: str) -> None:
         self.tree, self.name = tree, name
         self.absent: list[list[Step]] = []  # optional inputs that are null
+        self.literal: list[list[Step]] = []  # what the program reads itself
 
     def way(self, key: str) -> list[Step]:
         return steps(key)
 
     def inputs(self, wanted: Declared) -> list[Input]:
+        """Those that need another's file come after it."""
         found: list[Input] = []
         for key, about in pairs("inputs", wanted):
-            if about.get("type") not in LITERAL:
+            if about.get("type") in LITERAL:
+                self.literal.append(self.way(key))
+            else:
                 found += self.input(key, about)
-        return found
+        keys = [each["key"] for each in found]
+        for each in found:
+            refuse_unknown_annotation(each, keys)
+        return sorted(found, key=lambda each: "selective" in each["options"])
+
+    def undeclared(self) -> list[Input]:
+        """Addresses that no program reads by itself: they are fetched wherever in the spec they stand."""
+        return [
+            self.mark(joined(way), way, value, {})
+            for way, value in list(leaves(self.tree, []))
+            if isinstance(value, str)
+            and scheme(value) in schemes.STAGED_ANYWHERE
+            and not any(way[: len(each)] == each for each in self.literal)
+        ]
 
     def input(self, key: str, about: Mapping[str, object]) -> list[Input]:
         way = self.way(key)
@@ -66,7 +84,13 @@ class SpecKeys:
             raise SpecError(f"{self.name}.{key} is {short(value)}.", "An input is a path or a list of paths.")
         schemes.check(value, f"{self.name}.{key}")
         put(self.tree, way, Hole(key, value))
-        return Input(key=key, uri=value, kind=str(about.get("type", "")), target=target(key, about))
+        return Input(
+            key=key,
+            uri=value,
+            kind=str(about.get("type", "")),
+            target=target(key, about),
+            options=options(f"inputs[{key!r}]", about),
+        )
 
     def outputs(self, wanted: Declared) -> list[Output]:
         return [self.output(key, about) for key, about in pairs("outputs", wanted) if about.get("type") not in LITERAL]
@@ -80,12 +104,19 @@ class SpecKeys:
             raise SpecError(
                 f"{self.name}.{key} is {short(value)}.", "An output is a path, or empty to have one chosen."
             )
-        schemes.check(value or "", f"{self.name}.{key}")
+        schemes.check_output(value or "", f"{self.name}.{key}")
         put(self.tree, way, Hole(key, value or ""))
         return Output(key=key, value=value or "", file=about.get("type") == "file")
 
-    def resume(self) -> str:
-        """The key of the checkpoint to resume from, if the spec has one and leaves it empty; "" otherwise."""
+    def resume(self, named: str = "") -> str:
+        """The key of the checkpoint to resume from: the one that was named, else one that the spec has; "" when it is set."""
+        if named:
+            way = self.way(named)
+            value = lookup(self.tree, way)
+            if value not in (None, ""):
+                return ""
+            put(self.tree, way, Hole(named, cast("str | None", value)))
+            return named
         found: list[str] = []
 
         def visit(place: str, value: Tree) -> None:
@@ -141,6 +172,72 @@ def target(key: str, about: Mapping[str, object]) -> str:
     raise SpecError(f"inputs[{key!r}] has the container_path {short(path)}.", "It is an absolute path in the job.")
 
 
+def options(place: str, about: Mapping[str, object]) -> Options:
+    """How an input is to be had, as the runner wants it told."""
+    told = Options()
+    extract, parent = about.get("extract"), about.get("extract_to_parent")
+    for name, value in (("extract", extract), ("extract_to_parent", parent)):
+        if not (value is None or isinstance(value, bool)):
+            raise SpecError(f"{place} has {name}: {short(value)}.", "It is true or false.")
+    if parent and extract is False:
+        raise SpecError(f"{place} has extract: false and extract_to_parent: true.", "One excludes the other.")
+    if parent or extract is not None:
+        told["extract"] = "parent" if parent else "yes" if extract else "no"
+    if about.get("patterns"):
+        told["patterns"] = names(f"{place} has patterns", about["patterns"])
+    if about.get("selective"):
+        told["selective"] = selective(place, about["selective"])
+    return told
+
+
+FORMATS = ("json", "jsonl", "csv", "parquet")
+
+
+def selective(place: str, about: object) -> Selective:
+    """{annotation: key of another input, format: json, keys: [video]}"""
+    given: Mapping[str, object] = cast("Mapping[str, object]", about) if isinstance(about, Mapping) else {}
+    annotation, form = given.get("annotation"), given.get("format", "")
+    if not isinstance(annotation, str) or not annotation:
+        raise SpecError(
+            f"{place} has selective: {short(given or None)}.",
+            "It names the input that says which files are wanted.",
+            "Write selective: {annotation: dataset.annotation_path, keys: [video]}.",
+        )
+    if form not in ("", *FORMATS):
+        raise SpecError(f"{place} has selective.format: {short(form)}.", f"It can be {', '.join(FORMATS)}.")
+    keys = names(f"{place} has selective.keys", given.get("keys") or ["video"])
+    return Selective(annotation=annotation, format=cast(str, form), keys=keys)
+
+
+def names(what: str, value: object) -> list[str]:
+    items = [value] if isinstance(value, str) else value
+    if isinstance(items, Sequence) and all(isinstance(each, str) and each for each in cast("Sequence[object]", items)):
+        return list(cast("Sequence[str]", items))
+    raise SpecError(f"{what}: {short(value)}.", "It is a list of texts.")
+
+
+def refuse_unknown_annotation(wanted: Input, keys: Sequence[str]) -> None:
+    how = wanted["options"].get("selective")
+    if how and not any(key == how["annotation"] or key.startswith(how["annotation"] + "[") for key in keys):
+        raise SpecError(
+            f"inputs[{wanted['key']!r}] takes the files that {how['annotation']} names, which is no input.",
+            "The annotation has to be there before the files can be fetched.",
+            f"Declare {how['annotation']} in inputs too.",
+        )
+
+
+def leaves(tree: Tree, way: list[Step]) -> Iterator[tuple[list[Step], Tree]]:
+    """Every value that holds no others, with the way to it."""
+    if isinstance(tree, dict):
+        for key, item in tree.items():
+            yield from leaves(item, [*way, key])
+    elif isinstance(tree, list):
+        for index, item in enumerate(tree):
+            yield from leaves(item, [*way, index])
+    else:
+        yield way, tree
+
+
 def inside(about: Mapping[str, object], item: Tree) -> Mapping[str, object]:
     """The items of a list go into their container_path, each under its own name."""
     folder = about.get("container_path")
@@ -159,6 +256,16 @@ def apart(inputs: list[Input]) -> list[Input]:
     return inputs
 
 
+def declared_inputs(spec: JobSpec) -> list[Input]:
+    """What the job will be told to have in place, declared or not."""
+    if spec.specs is None and spec.args is None:
+        return path_inputs(spec.inputs)
+    name = "args" if spec.specs is None else "specs"
+    tree = plain_mapping(getattr(spec, name), name)
+    keys = ArgumentKeys(tree, name) if name == "args" else SpecKeys(tree, name)
+    return keys.inputs(spec.inputs) + keys.undeclared()
+
+
 def path_inputs(wanted: Declared) -> list[Input]:
     """Passthrough: path in the job -> address. A plain list names paths that have to be there."""
     if isinstance(wanted, Mapping):
@@ -172,22 +279,26 @@ def left_out(about: object) -> bool:
 
 
 def path_input(path: object, about: object) -> Input:
-    uri = about if isinstance(about, str) else attributes("inputs", path, about).get("uri")
+    """An archive stays packed here unless told otherwise: the path says under which name the command wants it."""
+    given = {"uri": about} if isinstance(about, str) else attributes("inputs", path, about)
+    uri, place = given.get("uri"), f"inputs[{path!r}]"
     if not isinstance(path, str) or not path or scheme(path):
         raise SpecError(f"inputs has the key {short(path)}.", "Without specs and args a key is a path in the job.")
     if not isinstance(uri, str) or not uri:
-        raise SpecError(
-            f"inputs[{path!r}] is {short(about)}.", "Without specs and args it is the address to put there."
-        )
-    schemes.check(uri, f"inputs[{path!r}]")
-    return Input(key=path, uri=uri, kind="", target=path)
+        raise SpecError(f"{place} is {short(about)}.", "Without specs and args it is the address to put there.")
+    schemes.check(uri, place)
+    told = options(place, given)
+    if "selective" in told:
+        raise SpecError(f"{place} has selective.", "That names a key of specs or args, and there are none.")
+    kind = str(given.get("type", ""))
+    return Input(key=path, uri=uri, kind=kind, target=path, options=Options(extract="no") | told)
 
 
 def path_outputs(wanted: Declared) -> list[Copy]:
     """Passthrough: paths whose content is kept, each under its last name; equal last names keep their whole paths."""
     paths = [path for path, about in pairs("outputs", wanted) if about.get("type") != "text"]
     for path in paths:
-        schemes.check(path, "outputs")
+        schemes.check_output(path, "outputs")
         if scheme(path) or not path:
             raise SpecError(f"outputs has {path!r}.", "Without specs and args an output is a path in the job.")
     distinct = {posixpath.normpath(path): path for path in paths}
@@ -198,13 +309,3 @@ def path_outputs(wanted: Declared) -> list[Copy]:
 def copy_name(path: str, names: Mapping[str, int]) -> str:
     name = posixpath.basename(path)
     return name if name not in OWN and names[name] == 1 else path.strip("/").replace("..", "__")
-
-
-def refuse_unreadable(tree: dict[str, Tree], name: str) -> None:
-    """Addresses that no program reads by itself must not reach one, wherever in the spec they stand."""
-
-    def visit(place: str, value: Tree) -> None:
-        if isinstance(value, str) and scheme(value) in schemes.STAGED_ANYWHERE:
-            schemes.check(value, place)
-
-    walk(tree, name, visit)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, TypedDict, cast
 
 from tao_sdk.model.errors import SpecError
+from tao_sdk.model.settings import Settings
 from tao_sdk.payload import commands, declared, formats, pack
 from tao_sdk.payload.values import Tree, plain_mapping, refuse_flat_keys
 from tao_sdk.runner.document import Document, Template
@@ -41,29 +42,39 @@ def build_entrypoint(
     mode: str | None = None,
     files: Mapping[str, bytes | str] | None = None,
     job_id: str | None = None,
+    bucket: bool | None = None,
+    resume_key: str | None = None,
 ) -> Entrypoint:
     """Wrap a command so that, inside the job, its inputs are in place, its spec is written and its outputs are kept.
 
     specs: nested mapping, written as `config_format` (toml when not given) where the command says {config_path}.
     args: {name} in the command is replaced; an argument that is not named there is appended as --name value.
-    inputs: keys of specs or args (`a.b[0].c`) with {type, optional, container_path}; without specs and args {job path: address}.
+    inputs: keys of specs or args (`a.b[0].c`) with {type, optional, container_path, extract, extract_to_parent, selective,
+        patterns}; without specs and args {job path: address}.
+    mount_path: an absolute path in the job, on a mount; fetched inputs are kept there for all jobs that use it.
     outputs: keys likewise; without specs and args a list of paths in the job.
     upload_excludes: prefixes below the results that are not kept account of, such as "inputs/".
     files: path in the job -> content; relative paths lie in the job's work folder, where the command then starts.
+    resume_key: the key of specs that a further attempt's checkpoint fills, where it is empty; not given,
+    resume_training_checkpoint_path wherever the specs have it.
+    bucket: whether declared outputs may go to a bucket; not given, when S3_BUCKET_NAME is set here.
     Raises SpecError (a ValueError) naming the field, the value and what is allowed.
     """
     chosen = chosen_mode(mode, specs, args, flags)
+    if resume_key and chosen != "config":
+        raise SpecError(f"resume_key is {resume_key!r}.", "It is a key of specs, and there are none.", "Leave it out.")
     document = empty_document(text("command", command), job_id, mount_path)
     document["excludes"] = [prefix(each) for each in upload_excludes or ()]
     contents = carried(document, files or {})
     if chosen == "config":
-        config(document, specs or {}, inputs, outputs, checked_format(config_format))
+        config(document, specs or {}, inputs, outputs, checked_format(config_format), resume_key or "")
     elif chosen == "args":
         arguments(document, args or {}, inputs, outputs, [text("flags", each) for each in flags or ()])
     else:
         document["inputs"] = declared.apart(declared.path_inputs(inputs))
         document["copies"] = declared.path_outputs(outputs)
-    return {"command": pack.shell_text(document, contents), "args_template": ""}
+    wanted = bool(Settings.load().get("S3_BUCKET_NAME")) if bucket is None else bucket
+    return {"command": pack.shell_text(document, contents, wanted), "args_template": ""}
 
 
 def chosen_mode(mode: str | None, specs: object, args: object, flags: object) -> Mode:
@@ -169,6 +180,7 @@ def config(
     inputs: declared.Declared,
     outputs: declared.Declared,
     config_format: str,
+    resume_key: str,
 ) -> None:
     """Config mode: the spec is written where the command says {config_path}."""
     tree = plain_mapping(specs, "specs")
@@ -176,8 +188,8 @@ def config(
     keys = declared.SpecKeys(tree, "specs")
     document["inputs"] = declared.apart(keys.inputs(inputs))
     document["outputs"] = keys.outputs(outputs)
-    declared.refuse_unreadable(tree, "specs")
-    document["resume"] = keys.resume()
+    document["inputs"] += keys.undeclared()
+    document["resume"] = keys.resume(resume_key)
     if config_format == "toml":
         keys.drop_absent()
     document["spec"] = formats.template(tree, config_format)
@@ -203,5 +215,5 @@ def arguments(
     keys = declared.ArgumentKeys(tree, "args")
     document["inputs"] = declared.apart(keys.inputs(inputs))
     document["outputs"] = keys.outputs(outputs)
-    declared.refuse_unreadable(tree, "args")
+    document["inputs"] += keys.undeclared()
     document["command"] = commands.with_arguments(command, tree, flags)

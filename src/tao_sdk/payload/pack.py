@@ -11,8 +11,9 @@ import zlib
 from collections.abc import Iterable, Sequence
 
 from tao_sdk.payload.source import source
-from tao_sdk.runner.document import Document
-from tao_sdk.runner.scheme import MODULES, scheme
+from tao_sdk.runner.document import Document, Input
+from tao_sdk.runner.outputs import in_bucket
+from tao_sdk.runner.scheme import MODULES, packed, scheme
 
 START = (
     "boot",
@@ -30,7 +31,17 @@ START = (
     "jsontext",
     "private",
 )
-KEEP = ("keep", "manifest", "tree")
+STAGING = ("staging", "entry", "lock", "shown")
+FETCHING = ("transfer", "journal", "crew", "crc", "web", "wire", "percent")
+S3 = ("s3", "s3_credentials", "s3_put", "s3_sign", "s3_words", "s3_xml")
+NEEDS = {  # the module of a scheme -> those that it needs
+    "s3_input": (*FETCHING, *S3),
+    "hub_input": ("http_source", *FETCHING),
+    "ngc_input": ("http_source", *FETCHING),
+    "http_input": ("http_source", *FETCHING),
+}
+KEEP = ("keep", "folder", "manifest", "tree")
+BUCKET = ("bucket", "remote", "sending", "s3_input", *NEEDS["s3_input"])
 WIDTH = 1000
 
 # Runs under any Python 3. The payload waits on descriptor 9; one that is too old hands over to the next that is there.
@@ -63,9 +74,9 @@ TAO_PAYLOAD
 """
 
 
-def shell_text(document: Document, files: Sequence[bytes]) -> str:
-    """The job's command. The same document and files give the same text."""
-    boot, *others = modules(document)
+def shell_text(document: Document, files: Sequence[bytes], bucket: bool = False) -> str:
+    """The job's command. The same document and files give the same text. `bucket`: where its results may go."""
+    boot, *others = modules(document, bucket)
     blobs = [(name, source(name)) for name in others]
     blobs.append(("document", ascii(document).encode()))
     blobs += [(str(number), content) for number, content in enumerate(files)]
@@ -81,15 +92,17 @@ def joined(blobs: Sequence[tuple[str, bytes]]) -> bytes:
     return index.encode() + b"\n\n" + b"".join(blob for _, blob in blobs)
 
 
-def modules(document: Document) -> list[str]:
+def modules(document: Document, bucket: bool = False) -> list[str]:
     """The runner's modules that this job can need, and no others; the first to run is the first."""
     wanted: list[str] = [*START, *KEEP]
     if document["inputs"]:
-        wanted += ["inputs", *fetchers(each["uri"] for each in document["inputs"])]
+        wanted += ["inputs", *fetchers(document["inputs"])]
     if document["spec"]:
         wanted.append("spec")
     if document["copies"]:
         wanted.append("copies")
+    if any(map(in_bucket, document["outputs"])) or (bucket and (document["outputs"] or document["copies"])):
+        wanted += BUCKET
     if document["resume"]:
         wanted.append("resume")
     if document["files"]:
@@ -97,5 +110,14 @@ def modules(document: Document) -> list[str]:
     return list(dict.fromkeys(wanted))
 
 
-def fetchers(uris: Iterable[str]) -> list[str]:
-    return sorted({MODULES[scheme(uri)] for uri in uris})
+def fetchers(inputs: Iterable[Input]) -> list[str]:
+    """The modules that fetch these, with what they need themselves."""
+    wanted = list[str]()
+    for each in inputs:
+        module = MODULES[scheme(each["uri"])]
+        wanted += [module, *NEEDS.get(module, ()), *(() if module == "local" else STAGING)]
+        if packed(each) or (module == "http_input" and each["options"].get("extract") != "no"):
+            wanted += [*STAGING, "archive"]  # what a web server calls a file is known only there
+        if "selective" in each["options"]:
+            wanted.append("annotation")
+    return sorted(set(wanted))

@@ -5,16 +5,8 @@ from __future__ import annotations
 from tao_sdk.model.errors import SpecError
 from tao_sdk.runner.local import path_of
 from tao_sdk.runner.scheme import MODULES, scheme
+from tao_sdk.runner.shown import shown
 
-# Not built yet. One line goes when its module comes.
-PLANNED = {
-    "s3": "Mount the data into the job and name its path.",
-    "hf_model": "Download the model first, mount it into the job and name its path.",
-    "hf_dataset": "Download the data set first, mount it into the job and name its path.",
-    "ngc": "Download it first, mount it into the job and name its path.",
-    "http": "Download it first, mount it into the job and name its path.",
-    "https": "Download it first, mount it into the job and name its path.",
-}
 MISTAKEN = {
     "aws": "Write s3://bucket/key.",
     "hf": "Write hf_model://org/name or hf_dataset://org/name.",
@@ -23,20 +15,31 @@ MISTAKEN = {
     "slurm": "Write lustre:///absolute/path, or the path itself.",
 }
 STAGED_ANYWHERE = frozenset({"hf_model", "hf_dataset", "ngc"})  # no program reads these by itself
+WRITTEN = frozenset({"", "file", "lustre", "s3"})
+
+# scheme -> how many names have to follow, how the address is written
+SHAPES = {
+    "s3": (1, "s3://bucket/key"),
+    "hf_model": (1, "hf_model://org/name, hf_model://org/name@revision or hf_model://org/name/path"),
+    "hf_dataset": (1, "hf_dataset://org/name, hf_dataset://org/name@revision or hf_dataset://org/name/path"),
+    "ngc": (2, "ngc://org/team/name:version or ngc://org/name:version"),
+    "http": (1, "http://host/path"),
+    "https": (1, "https://host/path"),
+}
 
 
 def check(uri: str, place: str) -> None:
     """Raise SpecError, naming the scheme, for an address this version cannot deal with."""
     name = scheme(uri)
-    if name in PLANNED:
-        raise SpecError(f"{place} is {shown(uri)}: {name}:// is not built yet.", next=PLANNED[name])
     if name in MISTAKEN:
         raise SpecError(f"{place} is {shown(uri)}: {name}:// is not a scheme of a job.", next=MISTAKEN[name])
     if name not in MODULES:
         raise SpecError(
             f"{place} is {shown(uri)}: {name}:// is unknown.", next="Write an absolute path, or file:///path."
         )
-    if name and not path_of(uri).startswith("/"):
+    if name in SHAPES:
+        check_shape(uri, name, place)
+    elif name and not path_of(uri).startswith("/"):
         raise SpecError(
             f"{place} is {shown(uri)}: a path has to follow {name}://.",
             next=f"Write {name}:///absolute/path, with three slashes.",
@@ -45,8 +48,29 @@ def check(uri: str, place: str) -> None:
         raise SpecError(f"{place} holds a NUL character.", "No path can.")
 
 
-def shown(uri: str) -> str:
-    """The address without what may be secret in it: a user's name and password, a signed query."""
-    head, mark, rest = uri.partition("://")
-    host, slash, path = rest.partition("/")
-    return f"{head}{mark}{host.rpartition('@')[2]}{slash}{path.partition('?')[0]}" if mark else uri
+def check_shape(uri: str, name: str, place: str) -> None:
+    least, shape = SHAPES[name]
+    names = uri.partition("://")[2].split("/")
+    if len(names) < least or not all(names[:least]):
+        raise SpecError(f"{place} is {shown(uri)}: that is no complete address.", next=f"Write {shape}.")
+    if MODULES[name] == "http_input" and uri.partition("?")[0].endswith("/"):
+        raise SpecError(
+            f"{place} is {shown(uri)}: a slash at the end means a folder.",
+            "A web server has no folders: nothing tells which files lie below an address.",
+            "Name each file, or an archive (.tar.gz, .zip) of the folder.",
+        )
+
+
+def check_output(uri: str, place: str) -> None:
+    """The same for an address that is written to."""
+    check(uri, place)
+    if scheme(uri) not in WRITTEN:
+        raise SpecError(
+            f"{place} is {shown(uri)}: results cannot be written to {scheme(uri)}://.",
+            next="Write an absolute path or s3://bucket/prefix, or leave it empty to have a place chosen.",
+        )
+
+
+def is_here(uri: str) -> bool:
+    """It names a path of the machine itself, where nothing has to be fetched."""
+    return MODULES.get(scheme(uri)) == "local"

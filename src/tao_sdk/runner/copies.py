@@ -10,7 +10,8 @@ import os
 import stat
 
 from .atomic import temporary_name
-from .tree import Tree, chunks
+from .outputs import stays
+from .tree import Tree, chunks, growing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from .place import Place
     from .tree import Shape
 
-GROWING = (".log", ".jsonl", ".csv", ".txt", "status.json")
 OVERLAP = 4096  # bytes before the seam that have to be equal for a file to count as continued
 
 
@@ -70,21 +70,12 @@ class Copies:
             self.failed.append("%s: %s" % (source, error.strerror))
 
 
-def stays(source: str, folder: str) -> bool:
-    """It is in the results already: it lies in them, or they lie in it."""
-    return folder == source or folder.startswith(source.rstrip("/") + "/") or source.startswith(folder + "/")
-
-
 def same(target: str, shape: Shape) -> bool:
     try:
         found = os.stat(target)
     except OSError:
         return False
     return (found.st_size, found.st_mtime) == shape
-
-
-def growing(path: str) -> bool:
-    return path.endswith(GROWING) or "tfevents" in os.path.basename(path)
 
 
 def continued(source: str, target: str) -> bool:

@@ -19,6 +19,22 @@ class Template(TypedDict):
     holes: List[Hole]
 
 
+class Selective(TypedDict):
+    """Only the files are fetched that an annotation, itself an input, names."""
+
+    annotation: str  # its key
+    format: str  # json, jsonl, csv, parquet; "" = by the file's name
+    keys: List[str]  # under which paths stand in it
+
+
+class Options(TypedDict, total=False):
+    """How an input is to be had; what is not there is as usual."""
+
+    extract: str  # "no": an archive stays packed; "yes": also those in a folder; "parent": the same, without a folder for each
+    selective: Selective
+    patterns: List[str]  # of a folder the files that match one of these, and none that begins with !
+
+
 class Input(TypedDict):
     """One thing to have in place before the command starts; its path becomes the value of `key`."""
 
@@ -26,6 +42,7 @@ class Input(TypedDict):
     uri: str
     kind: str  # file, folder or "": what was declared; a hint, looking decides
     target: str  # where it must lie in the job (container_path, or a passthrough path); "" = wherever it is
+    options: Options
 
 
 class Output(TypedDict):

@@ -1,30 +1,45 @@
-"""Inputs: every one is in place before the command starts, or the job says which is not and ends."""
+"""Inputs: every one is in place before the command starts, or the job says which is not and ends.
+
+Here: what this machine has already. What has to be fetched or unpacked is staging.py's.
+"""
 
 from __future__ import annotations
 
 import os
 from importlib import import_module
 
+from .local import find
 from .report import Failure
-from .scheme import MODULES, scheme
+from .scheme import MODULES, packed, scheme
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, List
+    from typing import Any, Dict, List, Mapping
 
     from .document import Input
+    from .place import Place
     from .report import Report
 
 
-def fetch(inputs: List[Input], report: Report) -> Dict[str, str]:
+def fetch(inputs: List[Input], place: Place, mount: str, env: Mapping[str, str], report: Report) -> Dict[str, str]:
     """Key -> absolute path of each input. Raises Failure for the first that cannot be had."""
-    return {each["key"]: put(each, found(each, report)) for each in inputs}
+    values: Dict[str, str] = {}
+    staging: Any = None  # packed only where an input needs it
+    for each in inputs:
+        local = MODULES[scheme(each["uri"])] == "local"
+        path = there(each, report) if local else ""
+        if packed(each) or not local:
+            staging = staging or import_module(".staging", __package__).Staging(place, mount, env, report, values)
+            path = staging.unpacked(each, path) if local else staging.stage(each)
+        values[each["key"]] = put(each, path)
+    if staging:
+        staging.close()
+    return values
 
 
-def found(wanted: Input, report: Report) -> str:
-    """Where the input is now: looked at, so that the command never meets a hole instead of its data."""
-    module = import_module("." + MODULES[scheme(wanted["uri"])], __package__)
-    path: str = module.find(wanted["uri"])
+def there(wanted: Input, report: Report) -> str:
+    """An input of this machine, looked at, so that the command never meets a hole instead of its data."""
+    path = find(wanted["uri"])
     if not os.path.exists(path):
         raise missing(wanted, path)
     if not os.access(path, os.R_OK):

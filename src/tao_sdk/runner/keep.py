@@ -1,4 +1,7 @@
-"""Keeping the results: at every interval while the command runs, and once more at its end, however it ended."""
+"""Keeping the results: at every interval while the command runs, and once more at its end, however it ended.
+
+Where they are kept is a destination's: a folder (folder.py), or a prefix in a bucket (bucket.py).
+"""
 
 from __future__ import annotations
 
@@ -7,28 +10,26 @@ import signal
 import threading
 import time
 
-from .manifest import Manifest
-from .report import Failure
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, List, Optional, Set
+    from typing import Callable, List, Sequence, Set
 
-    from .copies import Copies
-    from .document import Document
+    from .bucket import Bucket
+    from .folder import Folder
     from .place import Place
     from .report import Report
+    from .signals import Signals
 
-SETTLED = 5.0  # seconds without a change before a command that failed: what is younger may have been cut off
+    Destination = Folder | Bucket
+
+GLANCE = 0.5  # seconds between looks whether the job was told to end
 
 
 class Keeper:
-    """Copies outputs and renews the manifest. Problems are told once each; none of them ends the command."""
+    """Keeps every destination up to date. Problems are told once each; none of them ends the command."""
 
-    def __init__(self, document: Document, place: Place, report: Report) -> None:
-        self.place, self.report = place, report
-        self.copies = copies_of(document, place)
-        self.manifest = Manifest(place, document["excludes"]) if place.rank == 0 else None
+    def __init__(self, destinations: Sequence[Destination], place: Place, report: Report, signals: Signals) -> None:
+        self.destinations, self.place, self.report, self.signals = destinations, place, report, signals
         self.told: Set[str] = set()
         self.over = threading.Event()
         self.thread = threading.Thread(target=self.watch, daemon=True)
@@ -40,23 +41,24 @@ class Keeper:
 
     def watch(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they belong to the main thread
-        while not self.over.wait(self.place.interval):
-            try:
-                self.sync()
-            except OSError as error:
-                self.tell(["the manifest: %s" % error.strerror])
+        while not self.wait():
+            self.sync()
             self.wake()
 
-    def sync(self) -> None:
-        problems = self.copy(final=False)
-        if self.manifest:
-            problems += self.manifest.renew(None, False, self.manifest.known)
-            self.manifest.seen = self.manifest.found
-        self.tell(problems)
+    def wait(self) -> bool:
+        """An interval, or less when the job is told to end: then it is high time. True when the command is over."""
+        latest, told = time.monotonic() + self.place.interval, self.signals.first
+        while time.monotonic() < latest and self.signals.first == told:
+            if self.over.wait(min(GLANCE, max(latest - time.monotonic(), 0.001))):
+                return True
+        return self.over.is_set()
 
-    def copy(self, final: bool) -> List[str]:
-        """Bring the outputs up to date that the command writes elsewhere. What could not be kept."""
-        return self.copies.renew(final) + self.copies.failed if self.copies else []
+    def sync(self) -> None:
+        for each in self.destinations:
+            try:
+                self.tell(each.sync(self.over.is_set))
+            except OSError as error:
+                self.tell(["the manifest: %s" % error.strerror])
 
     def tell(self, problems: List[str]) -> None:
         new = [each for each in problems if each not in self.told]
@@ -66,6 +68,9 @@ class Keeper:
                 "warning", code="output.left_out", what="%d paths could not be kept." % len(new), paths=new
             )
 
+    def told_to_end(self) -> bool:
+        return bool(self.signals.first)
+
     def finish(self, exit_code: int) -> None:
         """Keep everything, after the command's end. Raises Failure when results could not be kept."""
         ended = wall_clock(self.place.own)
@@ -73,46 +78,15 @@ class Keeper:
         if self.thread.ident:
             self.thread.join()
         try:
-            self.account(exit_code, ended)
-        except OSError as error:
-            raise lost("The manifest of the results cannot be written.", [str(error)], self.place) from error
+            for each in self.destinations:
+                self.tell(each.finish(exit_code, ended, self.told_to_end, self.report))
+                for path in each.missing:
+                    self.report.queue("warning", code="output.missing", what="The output %s was never written." % path)
         finally:
             self.report.flush()
-        if self.copies and self.copies.failed:
-            raise lost("%d files could not be kept." % len(self.copies.failed), self.copies.failed, self.place)
-
-    def account(self, exit_code: int, ended: float) -> None:
-        """First the little that must be known, then what takes its time: the runner may be killed any moment now."""
-        manifest = self.manifest
-        if manifest:
-            manifest.renew(exit_code, False, manifest.hashed)
-        problems = self.copy(final=True)
-        if manifest:
-            latest = ended - SETTLED if exit_code else float("inf")
-            problems += manifest.renew(
-                exit_code, True, lambda path, shape: shape[1] < latest or manifest.hashed(path, shape)
-            )
-        self.tell(problems)
-        for path in self.copies.missing if self.copies else ():
-            self.report.queue("warning", code="output.missing", what="The output %s was never written." % path)
-
-
-def copies_of(document: Document, place: Place) -> Optional[Copies]:
-    if not document["copies"]:
-        return None
-    from .copies import Copies
-
-    return Copies(document["copies"], place)
-
-
-def lost(what: str, paths: List[str], place: Place) -> Failure:
-    return Failure(
-        "output.lost",
-        what,
-        "; ".join(paths[:5]),
-        "Free space in %s. They are still where the command wrote them, as long as the container is there."
-        % place.folder,
-    )
+        for each in self.destinations:
+            if each.failure:
+                raise each.failure
 
 
 def wall_clock(folder: str) -> float:

@@ -16,8 +16,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable, Dict, List, Mapping, Optional
 
+    from .bucket import Bucket
     from .document import Document
-    from .keep import Keeper
+    from .keep import Destination, Keeper
 
 OWN_FAILURE = 125  # when the runner itself failed; the event "failed" says so, the number may be the command's too
 
@@ -61,6 +62,7 @@ class Job:
         self.document, self.place, self.report, self.signals = document, place, report, signals
         self.env = env
         self.values: Dict[str, str] = {}
+        self.buckets: List[Bucket] = []
         self.keeper: Optional[Keeper] = None
 
     def run(self, blobs: List[bytes]) -> int:
@@ -89,24 +91,39 @@ class Job:
         self.tell_fetched("files", files.unpack(self.document["files"], blobs), started)
 
     def prepare_results(self) -> None:
-        """The results folder, ready; when it cannot be made and nothing needs it, a private one that nobody keeps."""
-        from .outputs import make, no_bucket
+        """The results folder, ready; when it cannot be made and need not be, a private one takes its place."""
+        from .outputs import in_bucket, make
 
-        if self.place.bucket and self.keeps_results():
-            raise no_bucket(self.place)
+        if not self.keeps_results():
+            self.place.remote = ""
+        sends = bool(self.place.remote) or any(map(in_bucket, self.document["outputs"]))
         try:
             make(self.place.own, "This job's results")
         except Failure as failure:
-            if self.keeps_results():
+            if self.keeps_results() and not self.place.remote:
                 raise
-            self.report.warn("results.unwritable", failure.what, failure.why, failure.next)
-            self.place.make_private()
+            if not sends:
+                self.report.warn("results.unwritable", failure.what, failure.why, failure.next)
+            self.place.make_private(kept=sends)
+        if sends:
+            self.open_buckets()
+
+    def open_buckets(self) -> None:
+        """Before anything is fetched, so that a bucket that takes no results ends the job at once."""
+        try:
+            from .bucket import SHARE, buckets
+        except ImportError as error:
+            why = "S3_BUCKET_NAME was not set where its command was packed."
+            raise Failure("output.scheme", "This job cannot write to a bucket.", why, "Set it there, too.") from error
+        self.buckets = buckets(self.document, self.place, self.env)
+        self.signals.grace *= 1 - SHARE
 
     def keeps_results(self) -> bool:
         """Whether the job names results whose place is ours to choose."""
-        from .outputs import explicit
+        from .outputs import explicit, in_bucket
 
-        return bool(self.document["copies"]) or not all(map(explicit, self.document["outputs"]))
+        chosen = [each for each in self.document["outputs"] if not explicit(each) and not in_bucket(each)]
+        return bool(self.document["copies"] or chosen)
 
     def tell_fetched(self, what: str, size: int, started: float) -> None:
         seconds = time.monotonic() - started
@@ -118,7 +135,8 @@ class Job:
         if self.document["inputs"]:
             from . import inputs
 
-            self.values.update(inputs.fetch(self.document["inputs"], self.report))
+            mount = self.document["mount_path"]
+            self.values.update(inputs.fetch(self.document["inputs"], self.place, mount, self.env, self.report))
 
     def write_spec(self) -> None:
         self.report.stage("spec")
@@ -139,11 +157,11 @@ class Job:
     def resume(self) -> None:
         from . import resume
 
-        path = resume.checkpoint(self.place, self.document["files"])
+        path = resume.checkpoint(self.place, self.document["files"], self.buckets)
         if path:
             self.values[self.document["resume"]] = path
             self.report.event("resumed", path=path)
-        elif os.path.exists(self.place.manifest):
+        elif os.path.exists(self.place.manifest) or any(each.entries for each in self.buckets):
             self.report.warn(
                 "resume.nothing",
                 "The command starts anew: no checkpoint of an earlier attempt is certainly complete.",
@@ -175,10 +193,12 @@ class Job:
 
     def start_keeping(self, wake: Callable[[], None]) -> None:
         """Begin to look after the results; the command runs already, so this may take its time."""
+        from .folder import Folder
         from .keep import Keeper
 
-        if not self.place.private:
-            self.keeper = Keeper(self.document, self.place, self.report)
+        if not self.place.nobodys:
+            folder: List[Destination] = [] if self.place.remote else [Folder(self.document, self.place)]
+            self.keeper = Keeper([*folder, *self.buckets], self.place, self.report, self.signals)
             self.keeper.start(wake)
 
     def keep_outputs(self, code: int) -> bool:
@@ -196,9 +216,11 @@ class Job:
 
     def open_log(self) -> int:
         """The file that keeps what the command prints; -1 when there is no place for it."""
-        if self.place.private:
+        if self.place.nobodys:
             return -1
         try:
+            for each in self.buckets[-1:] if self.place.remote else ():
+                each.fetch_log()
             self.place.set_aside_log()
             return os.open(self.place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         except OSError as error:

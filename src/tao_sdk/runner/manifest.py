@@ -24,21 +24,39 @@ SCHEMA = 1
 
 
 def load(path: str) -> Dict[str, Any]:
-    """The manifest that an earlier attempt left, with the entries that can be used; empty when it cannot be read.
-
-    A minimal python has no json: it starts anew, and the job is told so.
-    """
-    if not os.path.exists(path):
+    """The manifest that an earlier attempt left here; empty when there is none."""
+    try:
+        with open(path, "rb") as file:
+            return parsed(file.read())
+    except OSError:
         return {}
+
+
+def parsed(text: bytes) -> Dict[str, Any]:
+    """A manifest, with the entries that can be used; empty when it cannot be read. A minimal python has no json."""
     try:
         import json
 
-        with open(path, encoding="utf-8") as file:
-            found: Dict[str, Any] = json.load(file)
+        found: Dict[str, Any] = json.loads(text.decode())
         found["files"] = [entry for entry in found["files"] if usable(entry)]
-    except (ImportError, OSError, ValueError, KeyError, TypeError):
+    except (ImportError, ValueError, KeyError, TypeError):
         return {}
     return found
+
+
+def written(
+    place: Place, exit_code: Optional[int], whole: bool, left_out: List[str], files: List[Dict[str, Any]]
+) -> str:
+    """The text of a manifest."""
+    content = {
+        "schema": SCHEMA,
+        "job": place.job,
+        "attempt": place.attempt,
+        "whole": whole,
+        "exit_code": exit_code,
+        "left_out": left_out[:100],
+    }
+    return '%s,\n"files": [\n%s\n]}\n' % (dumps(content)[:-1], ",\n".join(map(dumps, files)))
 
 
 def usable(entry: Any) -> bool:
@@ -65,16 +83,7 @@ class Manifest:
         tree = Tree(self.place.folder, self.excludes)
         files = [self.entry(path, tree.files[path], still, tree.problems) for path in sorted(tree.files)]
         self.found = tree.files
-        content = {
-            "schema": SCHEMA,
-            "job": self.place.job,
-            "attempt": self.place.attempt,
-            "whole": whole,
-            "exit_code": exit_code,
-            "left_out": tree.problems[:100],
-        }
-        lines = ",\n".join(dumps(each) for each in files if each)
-        text = '%s,\n"files": [\n%s\n]}\n' % (dumps(content)[:-1], lines)
+        text = written(self.place, exit_code, whole, tree.problems, [each for each in files if each])
         atomic.write(self.place.manifest, text.encode(), 0o644)
         return tree.problems
 

@@ -6,6 +6,7 @@ import os
 
 from .local import path_of
 from .report import Failure
+from .scheme import scheme
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,8 +31,13 @@ def explicit(output: Output) -> bool:
     return os.path.isabs(path_of(output["value"]))
 
 
+def in_bucket(output: Output) -> bool:
+    """Whether the spec names an address in a bucket for it: that prefix itself, and kept as well."""
+    return scheme(output["value"]) == "s3"
+
+
 def destination(output: Output, place: Place) -> str:
-    """The path the spec says, else {root}/<job>/<key>/."""
+    """The path the spec says, else {root}/<job>/<key>/, from where it goes to a bucket if that is its place."""
     given = path_of(output["value"])
     if explicit(output):
         return given
@@ -41,14 +47,9 @@ def destination(output: Output, place: Place) -> str:
     return os.path.join(folder, os.path.basename(given) or output["key"].rpartition(".")[2].replace("/", "_"))
 
 
-def no_bucket(place: Place) -> Failure:
-    return Failure(
-        "output.scheme",
-        "Results would go to s3://%s/results/%s/, and this job cannot write to a bucket yet."
-        % (place.bucket, place.job),
-        "S3_BUCKET_NAME is set and TAO_RESULTS_ROOT is not.",
-        "Mount a folder for the results and set TAO_RESULTS_ROOT to it, or name an absolute path for the output.",
-    )
+def stays(source: str, folder: str) -> bool:
+    """It is in the results already: it lies in them, or they lie in it."""
+    return folder == source or folder.startswith(source.rstrip("/") + "/") or source.startswith(folder + "/")
 
 
 def make(folder: str, who: str) -> None:

@@ -1,8 +1,11 @@
 """Where this job's results lie, in the order that the platform document gives.
 
 An explicit value wins (outputs.py); then TAO_RESULTS_ROOT; then the bucket; then /results, which dies with the container.
-Here is all that the runner reads from its environment: TAO_JOB_ID, TAO_RESULTS_ROOT, S3_BUCKET_NAME, TAO_ATTEMPT (1),
-TAO_RANK (0), TAO_GRACE (10, seconds), TAO_SYNC_SECONDS (60), TAO_AUTO_RESUME (0 turns it off).
+A root may be a bucket's, too (s3://bucket/prefix). Results that go to a bucket are written to a folder first, below
+TAO_LOCAL_ROOT (/results), and sent from there while the command runs.
+
+Here is all that the runner reads from its environment: TAO_JOB_ID, TAO_RESULTS_ROOT, S3_BUCKET_NAME, TAO_LOCAL_ROOT,
+TAO_ATTEMPT (1), TAO_RANK (0), TAO_GRACE (10, seconds), TAO_SYNC_SECONDS (60), TAO_AUTO_RESUME (0 turns it off).
 """
 
 from __future__ import annotations
@@ -19,7 +22,10 @@ EPHEMERAL = "/results"
 
 
 class Place:
-    """The results of one attempt: `folder` is {root}/<job id>, `kept` whether it outlives the container."""
+    """The results of one attempt: `folder` is {root}/<job id>, `kept` whether they outlive the container.
+
+    `remote` is the address that they are sent to, without a slash at its end; "" when the folder is where they stay.
+    """
 
     def __init__(self, env: Mapping[str, str], job_id: str) -> None:
         self.job = env.get("TAO_JOB_ID") or job_id or "job"
@@ -29,17 +35,20 @@ class Place:
         self.interval = max(0.05, float(number(env.get("TAO_SYNC_SECONDS"), 60)))
         self.resume = env.get("TAO_AUTO_RESUME", "1") != "0"
         root = env.get("TAO_RESULTS_ROOT", "")
-        self.bucket = "" if root else env.get("S3_BUCKET_NAME", "")
-        self.private = False  # the folder could not be made: there is one for the runner's own needs, kept by nobody
-        self.kept = bool(root or self.bucket)
-        self.folder = os.path.join(os.path.abspath(root or EPHEMERAL), self.job)
+        self.remote = remote(root, env.get("S3_BUCKET_NAME", ""), self.job)
+        self.private = False  # the folder could not be made: there is one that only this runner knows
+        self.nobodys = False  # and nothing of it is kept
+        self.kept = bool(root or self.remote)
+        local = env.get("TAO_LOCAL_ROOT", "") if self.remote or not root else root
+        self.folder = os.path.join(os.path.abspath(local or EPHEMERAL), self.job)
 
-    def make_private(self) -> None:
-        self.folder = private.folder()
-        self.private = True
+    def make_private(self, kept: bool) -> None:
+        self.folder = os.path.join(private.folder(), self.job)
+        os.makedirs(self.own)
+        self.private, self.nobodys = True, not kept
 
     def remove_private(self) -> None:
-        private.remove(self.folder)
+        private.remove(os.path.dirname(self.folder))
 
     def set_aside_log(self) -> None:
         """An earlier attempt's log keeps its bytes under a name of its own."""
@@ -65,6 +74,13 @@ class Place:
     @property
     def manifest(self) -> str:
         return os.path.join(self.own, "manifest.json")
+
+
+def remote(root: str, bucket: str, job: str) -> str:
+    """The address of this job's results, when they go to a bucket."""
+    if root.startswith("s3://"):
+        return "%s/%s" % (root.rstrip("/"), job)
+    return "" if root or not bucket else "s3://%s/results/%s" % (bucket, job)
 
 
 def number(text: str | None, default: int) -> int | float:

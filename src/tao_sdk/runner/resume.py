@@ -12,25 +12,37 @@ from .manifest import load
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, List
+    from typing import Any, Callable, Dict, List, Sequence, Tuple
 
+    from .bucket import Bucket
     from .place import Place
+
+    Fetch = Callable[[Dict[str, Any]], str]  # brings what a manifest lists here; its path, "" when it is not as listed
 
 SUFFIXES = (".pth", ".pth.tar", ".pt", ".ckpt", ".tlt", ".hdf5", ".npz", ".safetensors")
 
 
-def checkpoint(place: Place, carried: List[str]) -> str:
-    """Its path; "" when there is none to trust. `carried` are the files that travelled with the job: no checkpoints."""
+def checkpoint(place: Place, carried: List[str], buckets: Sequence[Bucket]) -> str:
+    """Its path; "" when there is none to trust.
+
+    `carried` are the files that travelled with the job: no checkpoints. One that lies in a bucket is brought here first.
+    """
     manifest = load(place.manifest)
-    if manifest.get("job") != place.job:
-        return ""
+    here: List[Dict[str, Any]] = manifest["files"] if manifest.get("job") == place.job else []
+    found: List[Tuple[Dict[str, Any], Fetch]] = [(each, in_folder(place.folder)) for each in here]
+    for bucket in buckets:
+        found += [(each, bucket.fetch) for each in bucket.checkpoints()]
     ours = {"work/" + path for path in carried}
-    files = [each for each in manifest["files"] if each["path"].endswith(SUFFIXES) and each["path"] not in ours]
-    complete = [each for each in files if intact(each, place.folder)]
-    if not complete:
-        return ""
-    newest = max(complete, key=lambda each: (each["mtime"], each["path"]))
-    return os.path.join(place.folder, newest["path"])
+    fitting = [each for each in found if each[0]["path"].endswith(SUFFIXES) and each[0]["path"] not in ours]
+    for entry, fetch in sorted(fitting, key=lambda each: (each[0]["mtime"], each[0]["path"]), reverse=True):
+        path = fetch(entry)
+        if path:
+            return path
+    return ""
+
+
+def in_folder(folder: str) -> Fetch:
+    return lambda listed: os.path.join(folder, listed["path"]) if intact(listed, folder) else ""
 
 
 def intact(listed: Dict[str, Any], folder: str) -> bool:

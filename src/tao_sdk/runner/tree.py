@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     Shape = Tuple[int, float]  # size, mtime: what changes when a file does
 
 PART = ".tao-part"  # the end of a temporary name (atomic.py)
+GROWING = (".log", ".jsonl", ".csv", ".txt", "status.json")
 
 
 class Tree:
@@ -64,6 +65,11 @@ class Tree:
 
 def covers(exclude: str, path: str) -> bool:
     return path == exclude or path.startswith(exclude + "/") or fnmatchcase(path, exclude)
+
+
+def growing(path: str) -> bool:
+    """Whether a file of this name is only ever appended to."""
+    return path.endswith(GROWING) or "tfevents" in os.path.basename(path)
 
 
 def chunks(path: str) -> Iterator[bytes]:

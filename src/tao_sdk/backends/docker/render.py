@@ -16,7 +16,7 @@ from tao_sdk.backends.rendezvous import single_node
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.secrets import SecretRef, split_secrets
-from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.spec import JobSpec, remote_root
 from tao_sdk.model.units import parse_size
 
 DEFAULT_NETWORK = "tao_default"
@@ -221,12 +221,14 @@ def results_place(spec: JobSpec, mounts: list[Mount]) -> bool:
 def results_root(spec: JobSpec, mounts: list[Mount]) -> str:
     asked = spec.env_vars.get("TAO_RESULTS_ROOT")
     if isinstance(asked, str) and asked:
-        return posixpath.normpath(asked)
+        return "" if remote_root(spec) else posixpath.normpath(asked)
     return RESULTS if any(each.target == RESULTS and not each.read_only for each in mounts) else ""
 
 
 def results_dir(spec: JobSpec, facts: DockerFacts, mounts: list[Mount], attempt: Attempt, root: str) -> str:
     """Where the results are, as the daemon's machine sees them; inside the container where it does not."""
+    if remote_root(spec):
+        return f"{remote_root(spec)}/{attempt.job_id}"
     bucket = spec.env_vars.get("S3_BUCKET_NAME")
     if not root and isinstance(bucket, str) and bucket:
         return f"s3://{bucket}/results/{attempt.job_id}"
@@ -268,7 +270,7 @@ def unchangeable(body: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str,
 
 
 def notes(spec: JobSpec, facts: DockerFacts, root: str) -> Iterator[str]:
-    if spec.outputs and not root and not spec.env_vars.get("S3_BUCKET_NAME"):
+    if spec.outputs and not root and not results_place(spec, []):
         yield "The results will lie in the container and be lost with it: mount a folder at /results to keep them."
     if not facts.local and spec.mounts:
         yield "The daemon is on another machine: mounts name its paths."

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
 from tao_sdk.model.errors import Refused
-from tao_sdk.model.rule import Rule, all_of, any_of, backend_says, exit_code, first_match, in_log
+from tao_sdk.model.rule import Rule, all_of, any_of, backend_says, exit_code, first_match, in_log, runner_failed
 
 INFRA, PROGRAM, USER = ErrClass.INFRA, ErrClass.PROGRAM, ErrClass.USER
 
@@ -30,6 +30,11 @@ NO_SUCH_FILE = in_log(
 def path_missing(evidence: Evidence) -> str | None:
     """A file of the host that the command did not find; a program that is missing is another matter."""
     return None if evidence.exit_code in (0, 126, 127) else NO_SUCH_FILE(evidence)
+
+
+def could_not_begin(evidence: Evidence) -> str | None:
+    """The daemon's 125; the runner's own, when it could not do its part, is told by an event."""
+    return None if runner_failed("")(evidence) else exit_code(125)(evidence)
 
 
 RULES: Sequence[Rule] = (
@@ -73,7 +78,7 @@ RULES: Sequence[Rule] = (
     Rule("docker.not_delivered", all_of(exit_code(125), in_log(r"tao: the environment did not arrive whole")),
          "The client died while it handed the environment over, and nothing was run.", INFRA, "Submit it again.",
          retryable=True),
-    Rule("docker.daemon_failed", exit_code(125), "The container could not begin ({seen}).", INFRA,
+    Rule("docker.daemon_failed", could_not_begin, "The container could not begin ({seen}).", INFRA,
          "Read the end of its log; submit it again."),
 )  # fmt: skip
 

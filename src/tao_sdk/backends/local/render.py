@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from tao_sdk.backends.inputs import declared_inputs
 from tao_sdk.backends.local.facts import Gpu, LocalFacts
 from tao_sdk.backends.local.options import LocalOptions
 from tao_sdk.backends.rendezvous import single_node
@@ -15,9 +14,10 @@ from tao_sdk.model.credentials import NEVER_IN_THE_JOB
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.secrets import SecretRef, is_secret_name, split_secrets
-from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.spec import JobSpec, remote_root
 from tao_sdk.model.units import format_size
-from tao_sdk.payload.declared import ArgumentKeys, SpecKeys
+from tao_sdk.payload.declared import ArgumentKeys, SpecKeys, declared_inputs
+from tao_sdk.payload.schemes import is_here
 from tao_sdk.payload.values import plain_mapping
 from tao_sdk.runner.local import path_of
 
@@ -34,6 +34,7 @@ def plan(spec: JobSpec, options: LocalOptions, facts: LocalFacts, attempt: Attem
     count, gpus = choose_gpus(spec, options, facts)
     env = environment(spec, options, facts, attempt, count)
     folder = job_folder(facts.state_dir, attempt)
+    root = results_root(spec, facts.cwd)
     results = f"{env['TAO_RESULTS_ROOT']}/{attempt.job_id}"
     request = {
         "command": spec.command,
@@ -51,7 +52,7 @@ def plan(spec: JobSpec, options: LocalOptions, facts: LocalFacts, attempt: Attem
         "nodes": spec.num_nodes or 1,
         "venv": venv(options, facts),
         "inputs": local_inputs(spec, facts.cwd),
-        "outside": [path for path in chosen_outputs(spec) if not within(path, str(env["TAO_RESULTS_ROOT"]))],
+        "outside": [path for path in chosen_outputs(spec) if not within(path, root)],
         "keeps": bool(spec.outputs),
         "mounts": bool(spec.mounts),
         "native": sorted(spec.native),
@@ -96,14 +97,17 @@ def environment(spec: JobSpec, options: LocalOptions, facts: LocalFacts, attempt
         **asked,
         "TAO_JOB_ID": attempt.job_id,
         "TAO_ATTEMPT": str(attempt.number),
-        "TAO_RESULTS_ROOT": root,
+        **({"TAO_LOCAL_ROOT": root} if remote_root(spec) else {}),
+        "TAO_RESULTS_ROOT": remote_root(spec) or root,
         "TAO_RESULTS_DIR": f"{root}/{attempt.job_id}",
     }
 
 
 def results_root(spec: JobSpec, cwd: str) -> str:
+    """The folder; of results that go to a bucket, the one that they are sent from."""
     asked = spec.env_vars.get("TAO_RESULTS_ROOT")
-    return posixpath.normpath(posixpath.join(cwd, asked if isinstance(asked, str) and asked else ROOT))
+    named = asked if isinstance(asked, str) and asked and not remote_root(spec) else ROOT
+    return posixpath.normpath(posixpath.join(cwd, named))
 
 
 def venv(options: LocalOptions, facts: LocalFacts) -> str:
@@ -141,7 +145,7 @@ def visible(facts: LocalFacts) -> list[Gpu]:
 def local_inputs(spec: JobSpec, cwd: str) -> dict[str, str]:
     """Key -> path of each declared input that must be there now. What travels with the job is looked for in the job."""
     travels = any(not posixpath.isabs(path) for path in spec.files)
-    paths = {each["key"]: path_of(each["uri"]) for each in declared_inputs(spec)}
+    paths = {each["key"]: path_of(each["uri"]) for each in declared_inputs(spec) if is_here(each["uri"])}
     return {key: posixpath.join(cwd, path) for key, path in paths.items() if posixpath.isabs(path) or not travels}
 
 
@@ -151,7 +155,8 @@ def chosen_outputs(spec: JobSpec) -> list[str]:
     if given is None:
         return []
     keys = SpecKeys if spec.specs is not None else ArgumentKeys
-    values = (path_of(each["value"]) for each in keys(plain_mapping(given, "specs"), "specs").outputs(spec.outputs))
+    outputs = keys(plain_mapping(given, "specs"), "specs").outputs(spec.outputs)
+    values = (path_of(each["value"]) for each in outputs if is_here(each["value"]))
     return [path for path in values if posixpath.isabs(path)]
 
 

@@ -1,0 +1,169 @@
+"""Files in buckets, as this machine sees them: what a job sent there, and what s3:// addresses name.
+
+Keys come from the settings, under the names of a job's environment; what the job itself says of its endpoint comes first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any
+
+from tao_sdk.backends.contract import Files, FileStat
+from tao_sdk.engine.engine import Engine
+from tao_sdk.model.credentials import job_credentials
+from tao_sdk.model.errors import PathNotFound, Unreachable
+from tao_sdk.model.job import Job
+from tao_sdk.model.observation import Outcome
+from tao_sdk.model.settings import Settings
+from tao_sdk.runner.report import Failure
+from tao_sdk.runner.scheme import scheme
+
+if TYPE_CHECKING:
+    from tao_sdk.runner.s3 import S3
+
+MANIFEST = ".tao/manifest.json"
+PATIENCE = "5"  # seconds that somebody at a terminal waits for a server that is away
+
+
+def in_bucket(path: str) -> bool:
+    return scheme(path) == "s3"
+
+
+def files_of(engine: Engine, job: Job) -> Files:
+    """Where the job's results are: in a bucket, or as its backend sees them."""
+    if in_bucket(job.results_dir):
+        return BucketFiles.of(environment(engine.settings, own_words(engine, job)))
+    return engine.backend_of(job).files(engine.store.attempt(job.id).attempt.endpoint)
+
+
+def outcome_in_bucket(engine: Engine, job: Job) -> Outcome | None:
+    """How the newest attempt ended, by the manifest that it sent; None where there is none, or not of this attempt."""
+    if not in_bucket(job.results_dir):
+        return None
+    try:
+        record: dict[str, Any] = json.loads(files_of(engine, job).read(f"{job.results_dir}/{MANIFEST}"))
+    except (PathNotFound, ValueError):
+        return None
+    code = record.get("exit_code")
+    if record.get("attempt") != job.attempt or not isinstance(code, int):
+        return None
+    return Outcome(whole=record.get("whole") is True, exit_code=code)
+
+
+def files_at(engine: Engine, path: str, platform: str) -> Files:
+    """Who can look at a path: a bucket is the same for every platform."""
+    return BucketFiles.of(environment(engine.settings)) if in_bucket(path) else engine.backend(platform).files()
+
+
+def own_words(engine: Engine, job: Job) -> dict[str, str]:
+    """What the job's own environment says of its store; its secrets only as long as they are kept for a further attempt."""
+    kept = engine.keyring.load(job.id)
+    given: Mapping[str, object] = job.spec.get("env_vars") or {}
+    words = {name: kept.get(name, value) for name, value in given.items() if name.startswith("AWS_")}
+    return {name: value for name, value in words.items() if isinstance(value, str)}
+
+
+def environment(settings: Settings, own: Mapping[str, str] | None = None) -> dict[str, str]:
+    return {"TAO_RETRY_SECONDS": PATIENCE, **settings.environ, **job_credentials(settings.get), **(own or {})}
+
+
+class BucketFiles:
+    """Takes s3://bucket/key; a folder is what other keys lie below."""
+
+    def __init__(self, s3: S3) -> None:
+        self._s3 = s3
+
+    @classmethod
+    def of(cls, env: Mapping[str, str]) -> BucketFiles:
+        from tao_sdk.runner.s3 import S3
+        from tao_sdk.runner.web import Web
+
+        return cls(S3(Web(env)))
+
+    def stat(self, path: str) -> FileStat:
+        bucket, key = parts(path)
+        with looking():
+            found = self._s3.head(bucket, key) if key and not key.endswith("/") else None
+            if found is not None:
+                return FileStat(path, False, found.size, unix_time(found.modified))
+            if next(self._s3.list(bucket, below(key)), None) is None and key:
+                raise nothing_at(path)
+        return FileStat(path.rstrip("/"), True)
+
+    def list(self, path: str) -> list[FileStat]:
+        """What lies in a folder, by name; of an object, itself."""
+        bucket, key = parts(path)
+        with looking():
+            folders, entries = self._s3.folders(bucket, below(key))
+            if not folders and not entries:
+                return [self.stat(path)]
+        found = [FileStat(f"s3://{bucket}/{name.rstrip('/')}", True) for name in folders]
+        found += [
+            FileStat(f"s3://{bucket}/{each.key}", False, each.size, unix_time(each.modified))
+            for each in entries
+            if not each.key.endswith("/")
+        ]
+        return sorted(found, key=lambda each: each.path)
+
+    def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
+        """From one version of the object, even where it is replaced meanwhile."""
+        from tao_sdk.runner.web import Changed
+
+        while True:
+            try:
+                with looking():
+                    return self._read(path, offset, limit)
+            except Changed:
+                continue
+
+    def _read(self, path: str, offset: int, limit: int | None) -> bytes:
+        bucket, key = parts(path)
+        found = self._s3.head(bucket, key)
+        if found is None:
+            raise nothing_at(path)
+        stop = found.size if limit is None else min(found.size, offset + limit)
+        if stop <= offset:
+            return b""
+        return b"".join(bytes(view) for view in self._s3.get(bucket, key, offset, stop, found.version))
+
+
+def parts(path: str) -> tuple[str, str]:
+    bucket, _, key = path.partition("://")[2].partition("/")
+    return bucket, key
+
+
+def below(key: str) -> str:
+    return key.rstrip("/") + "/" if key.rstrip("/") else ""
+
+
+def nothing_at(path: str) -> PathNotFound:
+    return PathNotFound(f"There is nothing at {path}.", "", "Check the path.")
+
+
+def unix_time(text: str) -> float:
+    """Of a listing (2026-01-31T12:00:00.000Z) or a header (Sat, 31 Jan 2026 12:00:00 GMT); 0 for what is neither."""
+    try:
+        if "T" in text[:12]:
+            return datetime.strptime(text[:19], "%Y-%m-%dT%H:%M:%S").replace(tzinfo=timezone.utc).timestamp()
+        return parsedate_to_datetime(text).timestamp()
+    except (ValueError, TypeError):
+        return 0.0
+
+
+@contextmanager
+def looking() -> Generator[None]:
+    """What the store refuses, or a connection that breaks, is no sight of the files at all: it says why."""
+    try:
+        yield
+    except (PathNotFound, Unreachable):
+        raise
+    except Failure as failure:
+        error = Unreachable(failure.what, failure.why, failure.next)
+        error.code = failure.code
+        raise error from failure
+    except OSError as error:
+        raise Unreachable(f"The connection to the store broke: {error.strerror or error}.") from error

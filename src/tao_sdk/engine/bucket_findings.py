@@ -1,0 +1,68 @@
+"""Bucket findings: whether the inputs that a job names in S3, on a hub, in NGC or on the web are there.
+
+They are looked at from here before it is submitted.
+
+What this machine cannot see the job may: a server in the cluster's network, a role that only the job has. That warns;
+what the store itself says is not there, or denies to the keys that the job gets, stops the submit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from itertools import repeat
+from typing import TYPE_CHECKING
+
+from tao_sdk.engine.bucket_files import environment
+from tao_sdk.engine.engine import Engine
+from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.payload.declared import declared_inputs
+from tao_sdk.payload.schemes import is_here
+from tao_sdk.runner.document import Input
+from tao_sdk.runner.report import Failure
+from tao_sdk.runner.scheme import MODULES, scheme
+
+if TYPE_CHECKING:
+    from tao_sdk.runner.web import Web
+
+PATIENCE = "3"  # seconds that a submit waits for a server that does not answer
+ONLY_FROM_HERE = (
+    "web.",
+    "hub.failed",
+    "ngc.failed",
+    "http.",
+    "s3.no_credentials",
+    "s3.credentials",
+    "s3.busy",
+    "s3.clock",
+)
+
+
+def bucket_findings(engine: Engine, spec: JobSpec, secrets: Mapping[str, str]) -> Iterator[Finding]:
+    """Nothing is opened for a job without such inputs."""
+    inputs = [each for each in declared_inputs(spec) if not is_here(each["uri"])]
+    if not inputs:
+        return
+    from tao_sdk.runner.web import Web
+
+    given = {name: value for name, value in spec.env_vars.items() if isinstance(value, str)}
+    web = Web({**environment(engine.settings, {**given, **secrets}), "TAO_RETRY_SECONDS": PATIENCE})
+    with ThreadPoolExecutor(8) as pool:
+        for finding in pool.map(looked_at, inputs, repeat(web)):
+            if finding:
+                yield finding
+    web.close()
+
+
+def looked_at(wanted: Input, web: Web) -> Finding | None:
+    module = import_module("tao_sdk.runner." + MODULES[scheme(wanted["uri"])])
+    try:
+        module.is_there(wanted["uri"], web)
+    except Failure as failure:
+        what = f"The input {wanted['key']}: {failure.what}"
+        if failure.code.startswith(ONLY_FROM_HERE):
+            return Finding(Severity.WARNING, failure.code, f"{what} The job may see it.", failure.why, failure.next)
+        return Finding(Severity.ERROR, failure.code, what, failure.why, failure.next)
+    return None

@@ -1,0 +1,113 @@
+"""Annotations: the files that a json, jsonl, csv or parquet names, so that no others have to be fetched."""
+
+from __future__ import annotations
+
+import os
+from typing import cast
+
+from .report import Failure
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, Iterator, List, Set
+
+FORMATS = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet"}
+
+
+def named(path: str, form: str, keys: List[str]) -> List[str]:
+    """Relative paths, in order, each once. Raises Failure for what cannot be read, and for a path that leads out."""
+    form = form or FORMATS.get(os.path.splitext(path)[1].lower(), "json")
+    found: Set[str] = set()
+    try:
+        for value in READERS[form](path, keys):
+            found.add(checked(path, value))
+    except ImportError as error:
+        raise unreadable(
+            path,
+            "It is parquet, and the image's python3 has no %s." % error.name,
+            "Use an image with pyarrow, or name an annotation in json, jsonl or csv.",
+        ) from error
+    except (ValueError, UnicodeDecodeError) as error:
+        raise unreadable(path, "It is no %s: %s." % (form, str(error)[:200].rstrip("."))) from error
+    if not found:
+        raise unreadable(path, "Nothing in it stands under %s." % " or ".join(keys), "Correct selective.keys.")
+    return sorted(found)
+
+
+def unreadable(
+    path: str, why: str, next: str = "Correct the file, or leave selective out to have all files."
+) -> Failure:
+    return Failure("input.annotation", "The annotation %s does not tell which files to fetch." % path, why, next)
+
+
+def checked(path: str, value: str) -> str:
+    clean = os.path.normpath(value)
+    if os.path.isabs(value) or clean == ".." or clean.startswith("../") or "\0" in value:
+        raise unreadable(
+            path, "It names %r, which is no path below the folder." % value[:200], "Name files relative to the folder."
+        )
+    return clean
+
+
+def texts(value: Any) -> Iterator[str]:
+    """The paths that a value holds: itself, or the items of a list."""
+    if isinstance(value, str) and value:
+        yield value
+    elif isinstance(value, list):
+        for item in cast("List[Any]", value):
+            yield from texts(item)
+
+
+def of_json(path: str, keys: List[str]) -> Iterator[str]:
+    """Whatever stands under one of the keys, however deep."""
+    import json
+
+    with open(path, encoding="utf-8") as file:
+        ahead: List[Any] = [json.load(file)]
+    while ahead:
+        value = ahead.pop()
+        if isinstance(value, dict):
+            entry = cast("Dict[str, Any]", value)
+            for key in keys:
+                yield from texts(entry.get(key))
+            ahead += entry.values()
+        elif isinstance(value, list):
+            ahead += value
+
+
+def of_lines(path: str, keys: List[str]) -> Iterator[str]:
+    import json
+
+    with open(path, encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                row: Dict[str, Any] = json.loads(line) if line.strip() else {}
+            except ValueError as error:
+                raise ValueError("line %d: %s" % (number, error)) from error
+            for key in keys if isinstance(row, dict) else ():  # pyright: ignore[reportUnnecessaryIsInstance]
+                yield from texts(row.get(key))
+
+
+def of_csv(path: str, keys: List[str]) -> Iterator[str]:
+    import csv
+
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        for row in csv.DictReader(file):
+            for key in keys:
+                yield from texts(row.get(key))
+
+
+def of_parquet(path: str, keys: List[str]) -> Iterator[str]:
+    import importlib
+    import site
+
+    site.main()  # what is installed in the image; the runner itself is started without
+    parquet: Any = importlib.import_module("pyarrow.parquet")
+    file = parquet.ParquetFile(path)
+    wanted = [key for key in keys if key in file.schema_arrow.names]
+    for batch in file.iter_batches(columns=wanted):
+        for key in wanted:
+            yield from texts(batch.column(key).to_pylist())
+
+
+READERS = {"json": of_json, "jsonl": of_lines, "csv": of_csv, "parquet": of_parquet}

@@ -1,0 +1,289 @@
+"""Archives: .tar, .tar.gz, .tgz and .zip, unpacked whole into a folder or not at all.
+
+An archive was written by somebody else. Nothing of it may lie outside its folder, neither by its name nor through a link;
+devices, pipes and sockets are refused; so is one that would fill the disk: bytes and entries have limits. What a limit
+does to a large honest archive, TAO_UNPACK_BYTES and TAO_UNPACK_FILES undo.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from .report import Failure
+from .scheme import ARCHIVES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import tarfile
+    import zipfile
+    from typing import IO, Iterator, List, Mapping, Tuple
+
+CHUNK = 1 << 20
+BLOCK = 512
+ALLOWED = 256 << 20  # bytes that any archive may unpack to,
+RATIO = 200  # and so many times its own size; the worst honest ones, of text, come to 30
+MOST_FILES = 10_000_000
+SPARE = 64 << 20  # bytes of the disk that are left alone
+
+
+def stem(name: str) -> str:
+    """`images` of images.tar.gz; "" for what is no archive, going by its name."""
+    lower = name.lower()
+    suffix = max((each for each in ARCHIVES if lower.endswith(each)), key=len, default="")
+    return name[: -len(suffix)] if suffix and len(name) > len(suffix) else ""
+
+
+def unpack(path: str, folder: str, env: Mapping[str, str]) -> None:
+    """Everything in the archive, in a folder that is made here. Raises Failure; what is in the folder then is no use."""
+    os.makedirs(folder)
+    tree = Unpacked(path, folder, env)
+    try:
+        (unzip if path.lower().endswith(".zip") else untar)(path, tree)
+    except Failure:
+        raise
+    except ImportError as error:
+        raise tree.broken("The image's python3 cannot read this kind of archive (%s)." % error.name) from error
+    except (OSError, EOFError, ValueError, RuntimeError, NotImplementedError) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise
+        raise tree.broken("%s." % (str(error) or type(error).__name__).rstrip(".")) from error
+    tree.finish()
+
+
+def content(folder: str, name: str) -> str:
+    """Where the content begins: below the one folder of the archive's own name, if that is all there is at the top."""
+    inner = os.path.join(folder, name)
+    alone = os.listdir(folder) == [name] and os.path.isdir(inner) and not os.path.islink(inner)
+    return inner if alone else folder
+
+
+class Unpacked:
+    """The folder that is being filled, and what guards it."""
+
+    def __init__(self, path: str, folder: str, env: Mapping[str, str]) -> None:
+        self.name, self.folder = os.path.basename(path), folder
+        self.most_bytes = number(env, "TAO_UNPACK_BYTES") or ALLOWED + RATIO * os.path.getsize(path)
+        self.most_files = number(env, "TAO_UNPACK_FILES") or MOST_FILES
+        self.bytes = self.files = 0
+        self.folders = {""}  # that were looked at already
+        self.late: List[Tuple[str, int, float]] = []  # (folder, mode, time), set when nothing more goes into them
+        self.links: List[Tuple[str, str]] = []
+
+    def broken(self, why: str) -> Failure:
+        return Failure(
+            "archive.broken",
+            "The archive %s cannot be unpacked." % self.name,
+            why,
+            "Make the archive again, or declare the input with extract: false to hand it over packed.",
+        )
+
+    def place(self, name: str) -> str:
+        """Where an entry goes. Its folder exists then, and is a folder."""
+        parts = [each for each in name.split("/") if each not in ("", ".")]
+        if name.startswith("/") or ".." in parts or "\0" in name:
+            raise self.broken("Its entry %r would lie outside of its folder." % name[:200])
+        self.folder_of(parts[:-1], name)
+        return os.path.join(self.folder, *parts)
+
+    def folder_of(self, parts: list[str], name: str) -> None:
+        if "/".join(parts) in self.folders:
+            return
+        self.folder_of(parts[:-1], name)
+        path = os.path.join(self.folder, *parts)
+        try:
+            if not stat.S_ISDIR(os.lstat(path).st_mode):
+                raise self.broken("Its entry %r lies below what is no folder." % name[:200])
+        except FileNotFoundError:
+            os.mkdir(path)
+        self.folders.add("/".join(parts))
+
+    def count(self, size: int) -> None:
+        """Room for one more entry of so many bytes, or a Failure."""
+        self.files += 1
+        self.bytes += size
+        self.limit(self.files, self.bytes)
+        if size >= CHUNK or self.files % 1000 == 1:
+            self.need(size)
+
+    def limit(self, files: int, size: int) -> None:
+        for many, limit, found in (("entries", self.most_files, files), ("bytes", self.most_bytes, size)):
+            if found > limit:
+                raise Failure(
+                    "archive.limit",
+                    "The archive %s holds more than %d %s." % (self.name, limit, many),
+                    "That is far more than an honest one of its size does: it may be made to fill the disk.",
+                    "If it is what it should be, set TAO_UNPACK_BYTES and TAO_UNPACK_FILES for the job to what it holds.",
+                )
+
+    def need(self, size: int) -> None:
+        disk = os.statvfs(self.folder)
+        if disk.f_bavail * disk.f_frsize < size + SPARE:
+            raise Failure(
+                "disk.full",
+                "The disk has no room for what is in the archive %s." % self.name,
+                "%d bytes are free where it is unpacked: %s" % (disk.f_bavail * disk.f_frsize, self.folder),
+                "Free space there, or set mount_path, or the input's container_path, to a larger disk.",
+            )
+
+    def add_folder(self, name: str, mode: int, time: float) -> None:
+        self.count(0)
+        path = self.place(name)
+        self.folder_of(path[len(self.folder) :].strip("/").split("/") if path != self.folder else [], name)
+        self.late.append((path, stat.S_IMODE(mode) & 0o777 | 0o700, time))
+
+    def add_file(self, name: str, size: int, mode: int, time: float, source: IO[bytes]) -> None:
+        self.count(size)
+        path = self.vacant(name)
+        left = size
+        with open(path, "xb", buffering=0) as file:
+            while left:
+                data = source.read(min(left, CHUNK))
+                if not data:
+                    raise self.broken("It ends in the middle of %r." % name[:200])
+                file.write(data)
+                left -= len(data)
+        if source.read(1):
+            raise self.broken("%r is longer than it says." % name[:200])
+        os.chmod(path, stat.S_IMODE(mode) & 0o777 | 0o600)
+        os.utime(path, (time, time))
+
+    def vacant(self, name: str) -> str:
+        """A path that is free; of two entries of one name the later counts."""
+        path = self.place(name)
+        try:
+            if stat.S_ISDIR(os.lstat(path).st_mode):
+                raise self.broken("%r is a folder and something else in it." % name[:200])
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+        return path
+
+    def add_link(self, name: str, target: str) -> None:
+        self.count(0)
+        path = self.vacant(name)
+        os.symlink(target, path)
+        self.links.append((name, path))
+
+    def add_twin(self, name: str, other: str) -> None:
+        """A hard link: to a file that came before it."""
+        self.count(0)
+        first, path = self.place(other), self.vacant(name)
+        if not os.path.isfile(first) or os.path.islink(first):
+            raise self.broken("Its entry %r is a link to %r, which is not in it." % (name[:200], other[:200]))
+        os.link(first, path)
+
+    def finish(self) -> None:
+        """Only now, with all of them there, can be seen where links lead."""
+        top = os.path.realpath(self.folder)
+        for name, path in self.links:
+            if os.path.lexists(path) and not (os.path.realpath(path) + "/").startswith(top + "/"):
+                raise self.broken("Its link %r leads out of its folder." % name[:200])
+        for path, mode, time in reversed(self.late):
+            os.chmod(path, mode)
+            os.utime(path, (time, time))
+
+
+def number(env: Mapping[str, str], name: str) -> int:
+    text = env.get(name, "")
+    return int(text) if text.isdigit() else 0
+
+
+class Watched:
+    """A stream that remembers what was read last, so that the end of a tar can be told from a break."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.stream, self.last = stream, b""
+        self.seek, self.tell, self.close = stream.seek, stream.tell, stream.close
+
+    def read(self, size: int = -1) -> bytes:
+        self.last = self.stream.read(size)
+        return self.last
+
+
+def untar(path: str, tree: Unpacked) -> None:
+    import tarfile
+
+    with opened(path) as stream:
+        watched = Watched(stream)
+        try:
+            with tarfile.TarFile(fileobj=watched, mode="r") as tar:  # type: ignore[arg-type]
+                for entry in entries(tar):
+                    add(entry, tar, tree)
+        except tarfile.TarError as error:
+            raise tree.broken("%s." % error) from error
+        if watched.last != bytes(BLOCK):  # tarfile takes anything that is no header for the end
+            raise tree.broken("It has no end mark: it is cut off, or damaged in the middle.")
+        while stream.read(CHUNK):
+            pass  # the checksum of a .gz stands at its end
+
+
+def opened(path: str) -> IO[bytes]:
+    """The tar inside, whatever the name says."""
+    with open(path, "rb") as file:
+        compressed = file.read(2) == b"\x1f\x8b"
+    if not compressed:
+        return open(path, "rb")
+    import gzip
+
+    return gzip.open(path, "rb")  # type: ignore[return-value]
+
+
+def entries(tar: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """One after the other, without keeping them: there may be millions."""
+    while True:
+        entry = tar.next()
+        if entry is None:
+            return
+        yield entry
+        tar.members = []  # type: ignore[attr-defined]
+
+
+def add(entry: tarfile.TarInfo, tar: tarfile.TarFile, tree: Unpacked) -> None:
+    if entry.isdir():
+        tree.add_folder(entry.name, entry.mode, entry.mtime)
+    elif entry.isfile():
+        source = tar.extractfile(entry)
+        assert source is not None
+        tree.add_file(entry.name, entry.size, entry.mode, entry.mtime, source)
+    elif entry.issym():
+        tree.add_link(entry.name, entry.linkname)
+    elif entry.islnk():
+        tree.add_twin(entry.name, entry.linkname)
+    else:
+        raise tree.broken("Its entry %r is a device, a pipe or of a kind that nobody knows." % entry.name[:200])
+
+
+def unzip(path: str, tree: Unpacked) -> None:
+    import zipfile
+    import zlib
+
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+            size = sum(each.file_size for each in entries)
+            tree.limit(len(entries), size)
+            tree.need(size)
+            for entry in entries:
+                add_zipped(entry, archive, tree)
+    except (zipfile.BadZipFile, zlib.error) as error:
+        raise tree.broken("%s." % str(error).rstrip(".")) from error
+
+
+def add_zipped(entry: zipfile.ZipInfo, archive: zipfile.ZipFile, tree: Unpacked) -> None:
+    import time
+
+    mode = entry.external_attr >> 16
+    kind = stat.S_IFMT(mode)
+    when = time.mktime((*entry.date_time, 0, 0, -1))
+    if entry.filename.endswith("/"):
+        tree.add_folder(entry.filename, mode or 0o755, when)
+    elif kind == stat.S_IFLNK:
+        if entry.file_size > CHUNK:
+            raise tree.broken("Its link %r is none." % entry.filename[:200])
+        tree.add_link(entry.filename, archive.read(entry).decode("utf-8", "surrogateescape"))
+    elif kind in (0, stat.S_IFREG):
+        with archive.open(entry) as source:
+            tree.add_file(entry.filename, entry.file_size, mode or 0o644, when, source)
+    else:
+        raise tree.broken("Its entry %r is a device or a pipe." % entry.filename[:200])

@@ -1,0 +1,392 @@
+"""Results that go to a bucket: local files, sent below a prefix while the command runs, and the manifest after them.
+
+What must be known first goes first: status files and logs as they grow. Any other file is sent once it stood still over
+two looks, small ones before large ones. What is there whole is not sent again, also not by a later attempt. Nothing is ever
+removed from the bucket, and no bucket is ever created.
+
+Rank 0 sends to `<key>/`; another one only what differs from that, to `<key>/.rank-<n>/`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+from .manifest import parsed, written
+from .outputs import destination, in_bucket, stays
+from .remote import Remote, digest, is_version
+from .report import Failure
+from .sending import Item, Sending
+from .tree import Tree, covers, growing
+from .web import Changed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable, Dict, List, Mapping, Optional, Set, Tuple
+
+    from .document import Document
+    from .place import Place
+    from .report import Report
+    from .tree import Shape
+
+    Entry = Dict[str, Any]
+    Source = Tuple[str, str]  # a local folder or file, and its name below the prefix; "" for the prefix itself
+
+OWN = ".tao"
+MANIFEST = ".tao/manifest.json"
+SETTLED = 5.0  # seconds without a change before a command that failed: what is younger may have been cut off
+SMALL = 8 << 20  # bytes up to which a growing file is sent whenever it has grown
+GROWTH = 8  # a larger one when it has grown by an eighth: it is sent nine times in all, and not at every look
+SHARE = 0.4  # of the grace: what the command leaves for sending its last results, when the job is told to end
+TELL = 2.0  # seconds between two tellings of how far it is
+
+
+class Bucket:
+    """One prefix that results go to. Problems cost only the file that has them."""
+
+    def __init__(self, remote: Remote, sources: List[Source], place: Place, excludes: List[str]) -> None:
+        self.remote, self.sources, self.place = remote, sources, place
+        self.excludes = [OWN, *excludes]
+        self.there: Dict[str, Tuple[int, str]] = {}  # name -> size and version, as they were before this attempt
+        self.entries: Dict[str, Entry] = {}  # of the manifest, by name
+        self.sent: Dict[str, Shape] = {}
+        self.seen: Dict[str, Tuple[Shape, int]] = {}  # and for how many looks it has been so
+        self.refused: Dict[str, Failure] = {}
+        self.unread: Dict[str, str] = {}  # files that could not be read, and why
+        self.missing: List[str] = []
+        self.failure: Optional[Failure] = None
+        self.told = b""  # the manifest as it was sent last
+        self.gone: Set[str] = set()  # files that vanished between a look and their turn
+        self.done = self.done_files = 0  # bytes and files whose turn has been, since the end began
+        self.lock = threading.Lock()
+        self.sending = Sending(self.send)
+
+    # Before the command
+
+    def open(self) -> None:
+        """Make sure that results can be kept here, and learn what an earlier attempt left."""
+        self.remote.probe()
+        if self.remote.address == self.place.remote and not self.place.rank:
+            self.remote.sweep()
+        self.there = self.remote.list()
+        self.entries = self.listed(whole_only=False)
+
+    def listed(self, whole_only: bool) -> Dict[str, Entry]:
+        """What this job's manifest in the bucket lists; with `whole_only`, nothing before it says that it is whole."""
+        found = parsed(self.remote.read(MANIFEST) or b"")
+        if found.get("job") != self.place.job:
+            return {}
+        if whole_only and not (found.get("whole") and found.get("attempt") == self.place.attempt):
+            return {}
+        return {each["path"]: each for each in found["files"]}
+
+    def fetch_log(self) -> None:
+        """The log of an earlier attempt, so that ours does not take its place."""
+        name = "%s/%s" % (OWN, os.path.basename(self.place.log))
+        if name in self.there and not os.path.exists(self.place.log):
+            self.remote.fetch(name, self.place.log, *self.there[name], aside=self.aside)
+
+    def checkpoints(self) -> List[Entry]:
+        """The complete files of an earlier attempt that are still there as they were."""
+        return [
+            each
+            for each in self.entries.values()
+            if self.there.get(each["path"]) == (each["size"], each.get("version"))
+        ]
+
+    def fetch(self, entry: Entry) -> str:
+        """The path of such a file, brought here as it was; "" when it is not what the manifest says."""
+        path = self.local(entry["path"])
+        if shape_of(path) != (entry["size"], entry["mtime"]):
+            self.remote.fetch(entry["path"], path, entry["size"], entry["version"], self.aside)
+            if digest(path, "sha256") != entry["sha256"]:
+                os.unlink(path)
+                return ""
+            os.utime(path, (entry["mtime"], entry["mtime"]))
+            entry["mtime"] = os.stat(path).st_mtime  # as exactly as the file system has it
+        return path
+
+    @property
+    def aside(self) -> str:
+        """Where what is fetched lies until it is complete."""
+        return os.path.join(self.place.own, "fetched")
+
+    def local(self, name: str) -> str:
+        """Where a file of that name lies here."""
+        inside, path = max((inside, path) for path, inside in self.sources if not inside or covers(inside, name))
+        return os.path.join(path, name[len(inside) :].lstrip("/")) if name != inside else path
+
+    # While it runs
+
+    def sync(self, hurry: Callable[[], bool]) -> List[str]:
+        """Send what is due, and the manifest after it; large files may take longer than this. What had to be left out."""
+        items, problems = self.look()
+        self.note(items)
+        due = [each for each in items.values() if self.is_due(each)]
+        self.sending.add(due)
+        latest = time.monotonic() + self.place.interval / 2
+        self.sending.wait([each.name for each in due], lambda: hurry() or time.monotonic() > latest)
+        self.put_manifest(None, False, problems)
+        return problems + self.troubles()
+
+    def note(self, items: Dict[str, Item]) -> None:
+        """Which have stood still for long enough. Another rank gives rank 0 a look more, to have sent the same."""
+        looks = 3 if self.place.rank else 2
+        before, self.seen = self.seen, {}
+        for name, each in items.items():
+            shape, count = before.get(name, (each.shape, 0))
+            self.seen[name] = each.shape, count + 1 if shape == each.shape else 1
+            each.still = self.seen[name][1] >= looks
+
+    def look(self) -> Tuple[Dict[str, Item], List[str]]:
+        """Every file as it is now, by its name in the bucket, and what could not be looked at."""
+        items: Dict[str, Item] = {}
+        problems: List[str] = []
+        self.missing = []
+        for source, inside in [*self.sources, *self.logs()]:
+            if os.path.isdir(source):
+                tree = Tree(source, self.excludes)
+                problems += ["%s: %s" % (source, each) if inside else each for each in tree.problems]
+                for path, shape in tree.files.items():
+                    self.take(os.path.join(inside, path), os.path.join(source, path), shape, items, problems)
+            elif os.path.exists(source):
+                self.take(inside, source, shape_of(source), items, problems)
+            else:
+                self.missing.append(source)
+        return items, problems
+
+    def logs(self) -> List[Source]:
+        own = os.path.basename(self.place.log)
+        found = os.listdir(self.place.own) if os.path.isdir(self.place.own) else []
+        return [(os.path.join(self.place.own, each), "%s/%s" % (OWN, each)) for each in found if each.startswith(own)]
+
+    def take(self, name: str, path: str, shape: Shape, items: Dict[str, Item], problems: List[str]) -> None:
+        if not name.startswith(OWN + "/") and any(covers(each, name) for each in self.excludes):
+            return
+        if name in items:
+            problems.append("%s: %s has the same name" % (path, items[name].path))
+            return
+        items[name] = Item(name, path, shape, growing(name) and (not self.place.rank or name.startswith(OWN + "/")))
+
+    def is_due(self, item: Item) -> bool:
+        """Whether it is this file's turn, and not there already."""
+        sent = self.sent.get(item.name)
+        if sent == item.shape:
+            return False
+        if item.still or not item.urgent or sent is None:
+            return item.still or item.urgent
+        return item.size < SMALL or not sent[0] <= item.size < sent[0] + sent[0] // GROWTH
+
+    def send(self, item: Item) -> None:
+        """One file, from one of the sending threads."""
+        try:
+            self.ship(item)
+            self.refused.pop(item.name, None)
+            self.unread.pop(item.name, None)
+        except FileNotFoundError:
+            self.gone.add(item.name)  # a temporary file of the program's own
+        except Changed:
+            return  # it moves again: a later look sends it
+        except OSError as error:
+            self.unread[item.name] = "%s: %s" % (item.path, error.strerror)
+        except Failure as failure:
+            self.refused[item.name] = failure
+            if failure.code.startswith("web."):
+                self.sending.drop()  # the next would wait as long to learn the same
+        finally:
+            with self.lock:
+                self.done += item.size
+                self.done_files += 1
+
+    def ship(self, item: Item) -> None:
+        name, shape = self.remote_name(item.name), item.shape
+        known = self.entries.get(item.name, {})
+        same = (known.get("size"), known.get("mtime")) == shape and known.get("sha256")
+        sha256 = (same or digest(item.path, "sha256")) if item.still else None
+        if self.place.rank and sha256 and known.get("sha256") == sha256:
+            self.sent[item.name] = shape  # rank 0 has it already
+            return
+        version = self.version_there(item, known.get("version") if same else None)
+        still = item.still and not item.urgent
+        version = version or self.remote.send(name, item.path, lambda: not still or shape_of(item.path) == shape)
+        self.sent[item.name] = shape
+        if shape_of(item.path) != shape:
+            sha256 = None  # it grew meanwhile: the next look sends the rest
+        if not self.place.rank and not name.startswith(OWN + "/"):
+            self.entries[name] = entry(name, shape, sha256, version)
+
+    def version_there(self, item: Item, known: Optional[str]) -> str:
+        """The version that was sent before, by an earlier attempt too, if it is this very file; "" otherwise."""
+        if self.sent.get(item.name) == item.shape and item.name in self.entries:
+            return self.entries[item.name]["version"]
+        size, version = self.there.get(self.remote_name(item.name), (-1, ""))
+        return version if size == item.size and (version == known or is_version(version, item.path)) else ""
+
+    def remote_name(self, name: str) -> str:
+        """Its name in the bucket: what is not rank 0's lies in a folder of its rank, below the key."""
+        if not self.place.rank or name.startswith(OWN + "/"):
+            return name
+        key, slash, rest = name.partition("/")
+        own = ".rank-%d" % self.place.rank
+        return "%s/%s/%s" % (key, own, rest) if slash else "%s/%s" % (own, name)
+
+    def put_manifest(self, exit_code: Optional[int], whole: bool, problems: List[str]) -> None:
+        """Renew it, if it has something new to tell."""
+        if self.place.rank:
+            return
+        entries = dict(self.entries)
+        files = [entries[name] for name in sorted(entries)]
+        text = written(self.place, exit_code, whole, problems, files).encode()
+        if text == self.told:
+            return
+        try:
+            self.remote.write(MANIFEST, text)
+            self.told = text
+            self.refused.pop(MANIFEST, None)
+        except Failure as failure:
+            self.refused[MANIFEST] = failure
+
+    def troubles(self) -> List[str]:
+        """What could not be kept up to now, a line for each."""
+        refused = dict(self.refused)
+        return [
+            *dict(self.unread).values(),
+            *("%s: %s %s" % (name, refused[name].what, refused[name].why) for name in refused),
+        ]
+
+    # At its end
+
+    def finish(self, exit_code: int, ended: float, hurry: Callable[[], bool], report: Report) -> List[str]:
+        """Send everything: first the little that must be known, since the runner may be killed any moment now."""
+        self.sending.drop()
+        self.sending.wait(set(self.sending.busy))
+        items, problems = self.look()
+        latest = ended - SETTLED if exit_code else float("inf")
+        for each in items.values():
+            each.still = each.shape[1] < latest or each.name in self.entries
+        self.ship_all([each for each in items.values() if each.urgent], report, tell=False)
+        self.put_manifest(exit_code, False, problems)
+        if self.place.rank:
+            self.await_rank_0(hurry)
+        lost = self.ship_all(list(items.values()), report, tell=True)
+        self.put_manifest(exit_code, not lost, problems)
+        self.sending.close()
+        if lost or MANIFEST in self.refused:
+            self.failure = self.not_sent(len(lost), len(items))
+        return problems + list(self.unread.values())
+
+    def ship_all(self, items: List[Item], report: Report, tell: bool) -> List[Item]:
+        """Send what is not there yet, and tell how far it is. What could not be sent."""
+        due = [each for each in items if self.sent.get(each.name) != each.shape or self.lacks_checksum(each)]
+        telling = Telling(report, self.remote.address, len(due), sum(each.size for each in due))
+        self.done = self.done_files = 0
+        self.sending.add(due)
+        self.sending.wait([each.name for each in due], lambda: telling.now(self.done, self.done_files))
+        if tell:
+            telling.end(self.done, self.done_files)
+        excused = self.gone | set(self.unread)
+        return [each for each in due if self.sent.get(each.name) != each.shape and each.name not in excused]
+
+    def lacks_checksum(self, item: Item) -> bool:
+        """It was sent while it grew, and is known by now to be complete."""
+        listed = self.entries.get(item.name)
+        return item.still and not self.place.rank and listed is not None and not listed["sha256"]
+
+    def await_rank_0(self, hurry: Callable[[], bool]) -> None:
+        """What rank 0 has sent need not be sent again; an interval is enough for it to end, too."""
+        latest = time.monotonic() + self.place.interval
+        while True:
+            listed = self.listed(whole_only=True)
+            if listed or hurry() or time.monotonic() > latest:
+                self.entries = listed or self.entries
+                return
+            time.sleep(min(1.0, self.place.interval))
+
+    def not_sent(self, lost: int, total: int) -> Failure:
+        failure = next(iter(self.refused.values()))
+        return Failure(
+            "output.lost",
+            "%d of %d files could not be sent to %s." % (lost, total, self.remote.address),
+            "%s %s" % (failure.what, failure.why),
+            "%s The files are still in %s, for as long as that is there." % (failure.next, self.place.folder),
+        )
+
+
+class Telling:
+    """Tells how far the sending at the end is, now and then, and what it came to."""
+
+    def __init__(self, report: Report, address: str, files: int, size: int) -> None:
+        self.report, self.address, self.files, self.size = report, address, files, size
+        self.began = self.last = time.monotonic()
+
+    def now(self, size: int, files: int) -> bool:
+        """Always False: there is more to do."""
+        if time.monotonic() - self.last >= TELL:
+            self.last = time.monotonic()
+            rate = size / (self.last - self.began)
+            self.report.event(
+                "transfer",
+                stage="outputs",
+                what=self.address,
+                bytes=size,
+                total_bytes=self.size,
+                files=files,
+                total_files=self.files,
+                rate=round(rate),
+                eta=round((self.size - size) / rate, 1) if rate else -1.0,
+            )
+        return False
+
+    def end(self, size: int, files: int) -> None:
+        seconds = time.monotonic() - self.began
+        rate = round(size / max(0.001, seconds))
+        self.report.event("sent", what="outputs", bytes=size, files=files, seconds=round(seconds, 3), rate=rate)
+
+
+def entry(name: str, shape: Shape, sha256: Optional[str], version: str) -> Entry:
+    return {"path": name, "size": shape[0], "mtime": shape[1], "sha256": sha256, "version": version}
+
+
+def shape_of(path: str) -> Shape:
+    """Size and time; of what is not there, one that nothing has."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return -1, 0.0
+    return found.st_size, found.st_mtime
+
+
+def buckets(document: Document, place: Place, env: Mapping[str, str]) -> List[Bucket]:
+    """Every prefix that this job's results go to, each ready. Raises the Failure of one that cannot be written."""
+    from .s3 import S3
+    from .web import Web
+
+    s3 = S3(Web(env))
+    found = [Bucket(Remote(s3, at), sources, place, left) for at, sources, left in destinations(document, place)]
+    for bucket in found:
+        try:
+            bucket.open()
+        except Failure as failure:
+            what = "Results cannot be written to %s/: %s" % (bucket.remote.address, failure.what)
+            raise Failure(failure.code, what, failure.why, failure.next) from failure
+    return found
+
+
+def destinations(document: Document, place: Place) -> List[Tuple[str, List[Source], List[str]]]:
+    """Address, what goes there and what does not, for each prefix: the job's own, and those that outputs name."""
+    named: Dict[str, List[Source]] = {}
+    for output in document["outputs"]:
+        if in_bucket(output):
+            path = destination(output, place)
+            address = output["value"].rstrip("/")
+            if output["file"]:
+                path, address = os.path.dirname(path), address.rpartition("/")[0]
+            named.setdefault(address, []).append((path, ""))
+    found = [(address, sources, document["excludes"]) for address, sources in named.items()]
+    if place.remote:
+        elsewhere = [os.path.relpath(path, place.folder) for sources in named.values() for path, _ in sources]
+        copies = [(os.path.abspath(each["path"]), each["name"]) for each in document["copies"]]
+        own = [(path, name) for path, name in copies if not stays(path, place.folder)]
+        found.append((place.remote, [(place.folder, ""), *own], [*document["excludes"], *elsewhere]))
+    return found

@@ -1,0 +1,40 @@
+"""The CRC-32 of a whole from those of its parts, so that parts can be read or sent at the same time."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Iterable, Tuple
+
+POLYNOMIAL = 0xEDB88320  # zlib's, bits reversed: the highest bit is the constant term
+ONE = 1 << 31
+
+
+def joined(parts: Iterable[Tuple[int, int]]) -> int:
+    """The CRC-32 of parts that follow each other, each given by its own and its length in bytes."""
+    whole = 0
+    for crc, length in parts:
+        whole = times(power(8 * length), whole) ^ crc
+    return whole
+
+
+def power(exponent: int) -> int:
+    """x to that power, modulo the polynomial."""
+    result, square = ONE, ONE >> 1
+    while exponent:
+        if exponent & 1:
+            result = times(square, result)
+        square = times(square, square)
+        exponent >>= 1
+    return result
+
+
+def times(one: int, other: int) -> int:
+    """The product of two polynomials over GF(2), modulo the polynomial."""
+    product = 0
+    while one:
+        if one & ONE:
+            product ^= other
+        one = one << 1 & 0xFFFFFFFF
+        other = other >> 1 ^ (POLYNOMIAL if other & 1 else 0)
+    return product

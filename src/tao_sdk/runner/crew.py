@@ -1,0 +1,43 @@
+"""Threads that work on one thing: what one of them fails at ends it for all, and is told by the thread that waits."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, List, Optional
+
+
+class Crew:
+    """`changed` is theirs to wait on and to notify; `broken` is what went wrong, or why they have to stop."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition(threading.Lock())
+        self.broken: Optional[BaseException] = None
+        self.threads: List[threading.Thread] = []
+
+    def start(self, count: int, work: Callable[[], None]) -> None:
+        for _ in range(count):
+            self.threads.append(threading.Thread(target=self.one, args=(work,), daemon=True))
+            self.threads[-1].start()
+
+    def one(self, work: Callable[[], None]) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they belong to the main thread
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001  the end of the thread: raised again by the one that waits
+            self.stop(error)
+
+    def stop(self, why: BaseException) -> None:
+        with self.changed:
+            self.broken = self.broken or why
+            self.changed.notify_all()
+
+    def join(self) -> None:
+        """Wait for all of them; raise what one of them failed at."""
+        for each in self.threads:
+            each.join()
+        if self.broken:
+            raise self.broken

@@ -1,0 +1,118 @@
+"""Entries: something fetched or unpacked that appears under its name when it is whole, and not before.
+
+Beside it lies a hidden folder of its own: the lock of whoever makes it, what is there so far (so that the next one goes on
+from that), and a mark that says of which version of its source it is made. The mark is written before the entry has its
+name, and taken away before the name is given up, so that an entry that is there is always of the version in the mark.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from . import atomic, private
+from .lock import Lock
+from .report import Failure
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+PART = ".tao-part"  # the end of names that are never results
+
+
+class Entry:
+    """One file or folder at `path`. Any number of processes on any number of nodes may want it at once."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        folder, name = os.path.split(path)
+        self.side = os.path.join(folder, ".%s%s" % (name[:100], PART))
+        self.mark = os.path.join(self.side, "made-of")
+
+    def of(self, version: str) -> bool:
+        """Whether it is there, made of this version."""
+        return self.marked() == version and os.path.lexists(self.path)
+
+    def marked(self) -> str:
+        try:
+            with open(self.mark, encoding="utf-8") as file:
+                return file.read()
+        except OSError:
+            return ""
+
+    def ensure(self, version: str, make: Callable[[str], str], waits: Callable[[], None]) -> None:
+        """There, made of this version. One calls `make(folder)`, which puts it anywhere in that folder; the others wait."""
+        try:
+            if self.of(version):
+                return
+            os.makedirs(self.side, exist_ok=True)
+            lock = Lock(self.side)
+            if not lock.acquire(lambda: self.of(version), waits):
+                return
+            try:
+                if not self.of(version):
+                    self.renew(version, make)
+            finally:
+                lock.release()
+        except OSError as error:
+            raise self.failure(error) from error
+
+    def renew(self, version: str, make: Callable[[str], str]) -> None:
+        part = os.path.join(self.side, "part")
+        begun = os.path.join(part, "begun")
+        if os.path.isdir(part) and read(begun) != version:
+            private.remove(part)
+        os.makedirs(part, exist_ok=True)
+        atomic.write(begun, version.encode(), 0o666)
+        self.make_room()
+        made = make(part)
+        atomic.write(self.mark, version.encode(), 0o666)
+        try:
+            os.rename(made, self.path)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise  # else another one, who thought us dead, was quicker
+        private.remove(part)
+
+    def make_room(self) -> None:
+        """An entry of another version goes, and so do an empty folder and a link; data of others never does."""
+        ours = bool(self.marked())
+        old = os.path.join(self.side, "old")
+        private.remove(old)
+        if ours:
+            os.unlink(self.mark)
+        if os.path.islink(self.path):
+            os.unlink(self.path)
+        elif os.path.isdir(self.path) and not os.listdir(self.path):
+            os.rmdir(self.path)
+        elif os.path.lexists(self.path) and ours:
+            os.makedirs(old)
+            os.rename(self.path, os.path.join(old, "entry"))
+            private.remove(old)
+        elif os.path.lexists(self.path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.path)
+
+    def failure(self, error: OSError) -> Failure:
+        if error.errno in FULL:
+            return Failure(
+                "disk.full",
+                "The disk became full while an input was put at %s." % self.path,
+                "%s." % error.strerror,
+                "Free space there, or set mount_path, or the input's container_path, to a larger disk.",
+            )
+        return Failure(
+            "input.in_the_way" if error.errno == errno.EEXIST else "input.unwritable",
+            "An input cannot be put at %s." % self.path,
+            "%s: %s." % (error.filename or self.path, error.strerror or error),
+            "Choose a path that is free and writable where the job runs.",
+        )
+
+
+def read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except OSError:
+        return ""

@@ -1,0 +1,79 @@
+"""Results that stay in a folder: what the command writes elsewhere is copied there, and the manifest renewed beside it."""
+
+from __future__ import annotations
+
+from .manifest import Manifest
+from .report import Failure
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, List, Optional
+
+    from .copies import Copies
+    from .document import Document
+    from .place import Place
+
+SETTLED = 5.0  # seconds without a change before a command that failed: what is younger may have been cut off
+
+
+class Folder:
+    """The destination that a mounted folder is. Problems cost only the file that has them."""
+
+    def __init__(self, document: Document, place: Place) -> None:
+        self.place = place
+        self.copies: Optional[Copies] = None
+        if document["copies"]:
+            from .copies import Copies
+
+            self.copies = Copies(document["copies"], place)
+        self.manifest = Manifest(place, document["excludes"]) if place.rank == 0 else None
+
+    def sync(self, hurry: Callable[[], bool]) -> List[str]:  # noqa: ARG002  a copy is short
+        """Bring the copies and the manifest up to date. What had to be left out."""
+        problems = self.copy(final=False)
+        if self.manifest:
+            problems += self.manifest.renew(None, False, self.manifest.known)
+            self.manifest.seen = self.manifest.found
+        return problems
+
+    def copy(self, final: bool) -> List[str]:
+        return self.copies.renew(final) + self.copies.failed if self.copies else []
+
+    def finish(self, exit_code: int, ended: float, *_: object) -> List[str]:
+        """First the little that must be known, then what takes its time: the runner may be killed any moment now."""
+        try:
+            return self.account(exit_code, ended)
+        except OSError as error:
+            raise lost("The manifest of the results cannot be written.", [str(error)], self.place) from error
+
+    def account(self, exit_code: int, ended: float) -> List[str]:
+        manifest = self.manifest
+        if manifest:
+            manifest.renew(exit_code, False, manifest.hashed)
+        problems = self.copy(final=True)
+        if manifest:
+            latest = ended - SETTLED if exit_code else float("inf")
+            problems += manifest.renew(
+                exit_code, True, lambda path, shape: shape[1] < latest or manifest.hashed(path, shape)
+            )
+        return problems
+
+    @property
+    def missing(self) -> List[str]:
+        return self.copies.missing if self.copies else []
+
+    @property
+    def failure(self) -> Optional[Failure]:
+        """Why not everything was kept, once it is over."""
+        failed = self.copies.failed if self.copies else []
+        return lost("%d files could not be kept." % len(failed), failed, self.place) if failed else None
+
+
+def lost(what: str, paths: List[str], place: Place) -> Failure:
+    return Failure(
+        "output.lost",
+        what,
+        "; ".join(paths[:5]),
+        "Free space in %s. They are still where the command wrote them, as long as the container is there."
+        % place.folder,
+    )

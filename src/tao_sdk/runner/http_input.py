@@ -1,0 +1,112 @@
+"""Inputs at plain web addresses: http(s)://host/path is one file. A web server has no folders."""
+
+from __future__ import annotations
+
+from . import percent
+from .http_source import HttpSource, validator
+from .report import Failure
+from .shown import shown
+from .transfer import Found
+from .wire import basic
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Dict
+
+    from .transfer import Source
+    from .web import Answer, Web
+
+
+class HttpFile(HttpSource):
+    def again(self) -> Source:
+        return look(self.given, "file", self.web).sources[0]
+
+    given = ""  # the address as it was given, a login included
+
+
+def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  it is always a file
+    """The file, its size, and whether it can be had in ranges: one byte is asked for, as not every server takes HEAD."""
+    path = uri.partition("?")[0].partition("#")[0]
+    if path.endswith("/"):
+        raise Failure(
+            "input.nothing",
+            "%s is no file." % shown(uri),
+            "A slash at the end means a folder, and a web server does not tell which files lie in one.",
+            "Name each file, or an archive (.tar.gz, .zip) of the folder.",
+        )
+    login = uri.partition("://")[2].partition("/")[0].rpartition("@")[0]
+    headers: Dict[str, str] = {"authorization": basic(login)} if login else {}
+    with web.open("GET", uri, {**headers, "range": "bytes=0-0"}) as answer:
+        if answer.status not in (200, 206) and not empty(answer):
+            answer.body = answer.read()
+            raise refusal(answer, uri)
+        ranges = answer.status == 206
+        total = answer.headers.get("content-range", "").rpartition("/")[2]
+        size = total if ranges else "0" if answer.status == 416 else answer.headers.get("content-length", "")
+        mark = validator(answer)
+        name = named(answer.headers.get("content-disposition", "")) or last(path)
+    known = size.isdigit() and (ranges or size == "0")
+    source = HttpFile(
+        web,
+        uri,
+        headers,
+        lambda told: refusal(told, uri),
+        (name, int(size) if size.isdigit() else -1, mark if known else ""),
+    )
+    source.validator, source.given = mark, uri
+    return Found(False, [source], name)
+
+
+def is_there(uri: str, web: Web) -> None:
+    """Looking is cheap here."""
+    look(uri, "file", web)
+
+
+def empty(answer: Answer) -> bool:
+    return answer.status == 416 and answer.headers.get("content-range", "").strip().endswith("*/0")
+
+
+def last(path: str) -> str:
+    """The last name of the address; the host's where it has none."""
+    rest = path.partition("://")[2].rpartition("@")[2]
+    return plain(percent.unquote(rest.rpartition("/")[2])) or "download"
+
+
+def named(disposition: str) -> str:
+    """The name that the server gives the file: filename*=UTF-8''a%20b before filename="a b"."""
+    found = ""
+    for part in disposition.split(";")[1:]:
+        name, _, value = part.strip().partition("=")
+        value = value.strip().strip('"')
+        if name.strip().lower() == "filename*":
+            return plain(percent.unquote(value.rpartition("'")[2]))
+        if name.strip().lower() == "filename":
+            found = value
+    return plain(found)
+
+
+def plain(name: str) -> str:
+    """A name and no path; "" for one that cannot be a file's."""
+    name = name.replace("\\", "/").rpartition("/")[2].replace("\0", "")
+    return "" if name in ("", ".", "..") else name[:200]
+
+
+def refusal(answer: Answer, uri: str) -> Failure:
+    where = shown(uri)
+    if answer.status in (401, 403, 407):
+        return Failure(
+            "http.denied",
+            "%s may not be read: the server answers %d." % (where, answer.status),
+            "It needs a login, or the address holds a signature that is over.",
+            "Write a fresh signed address, or https://user:password@host/path; or put the file into a bucket.",
+        )
+    if answer.status in (404, 410):
+        return Failure(
+            "input.nothing", "Nothing is at %s." % where, "The server answers %d." % answer.status, "Check the address."
+        )
+    return Failure(
+        "http.failed",
+        "%s cannot be read." % where,
+        "The server answers %d." % answer.status,
+        "Try the address with curl from the same machine; ask who runs the server.",
+    )

@@ -1,0 +1,93 @@
+"""A file at a web address, read in ranges: the same for plain addresses and for those that a hub's or NGC's API gives.
+
+An address may lead on to a store, by a link that holds good for a while. It is kept until the store refuses it; what
+authorizes us at the first address never goes to the second (web.py).
+"""
+
+from __future__ import annotations
+
+from .report import Failure
+from .transfer import Source
+from .web import Changed
+from .wire import split
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Dict, Iterator, Tuple
+
+    from .web import Answer, Web
+
+EXPIRED = (400, 401, 403, 404, 410)
+
+
+class HttpSource(Source):
+    """`refusal` tells what an answer that is no success means; `validator` is an ETag or a date that If-Range takes."""
+
+    validator = ""  # also where there are no ranges, so that `version` is empty
+    check: Tuple[str, str] = ("", "")  # the kind of a checksum, and its value
+
+    def __init__(
+        self,
+        web: Web,
+        url: str,
+        headers: Dict[str, str],
+        refusal: Callable[[Answer], Failure],
+        file: Tuple[str, int, str],
+    ) -> None:
+        super().__init__(*file)
+        self.web, self.url, self.headers, self.refusal = web, url, headers, refusal
+        self.direct = ""  # where the address led to the last time
+
+    def proof(self) -> Tuple[str, str]:
+        return self.check
+
+    def read(self, start: int, stop: int) -> Iterator[memoryview]:
+        if start == stop:
+            return
+        asked: Dict[str, str] = {}
+        if self.known:
+            asked["range"] = "bytes=%d-%d" % (start, stop - 1)
+            if self.validator:
+                asked["if-range"] = self.validator
+        with self.opened(asked) as answer:
+            if answer.status == 416 or (answer.status in (200, 206) and self.other(answer, start, stop)):
+                raise Changed(self.path)
+            if answer.status not in (200, 206):
+                answer.body = answer.read()
+                raise self.refusal(answer)
+            yield from answer.chunks()
+
+    def opened(self, asked: Dict[str, str]) -> Answer:
+        """The answer of the store that the address led to before, else of the address."""
+        if self.direct:
+            answer = self.web.open("GET", self.direct, asked)
+            if answer.status not in EXPIRED:
+                return answer
+            with answer:
+                answer.read()
+            self.direct = ""
+        answer = self.web.open("GET", self.located(), {**self.headers, **asked})
+        if answer.status in (200, 206) and split(answer.url)[0] != split(self.url)[0]:
+            self.direct = answer.url
+        return answer
+
+    def located(self) -> str:
+        return self.url
+
+    def other(self, answer: Answer, start: int, stop: int) -> bool:
+        """Whether these are bytes of another version, or not those that were asked for."""
+        if self.validator and validator(answer) not in ("", self.validator):
+            return True
+        if answer.status == 206:
+            return not answer.headers.get("content-range", "").startswith("bytes %d-" % start)
+        return self.known and (start, stop) != (0, self.size)
+
+
+def validator(answer: Answer) -> str:
+    """What tells this version from others: a strong ETag, else the time of the last change; "" for nothing."""
+    etag = answer.headers.get("etag", "")
+    return etag if etag.startswith('"') else answer.headers.get("last-modified", "")
+
+
+def joined(base: str, path: str) -> str:
+    return base.rstrip("/") + "/" + path.lstrip("/")

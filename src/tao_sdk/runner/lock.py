@@ -1,0 +1,134 @@
+"""A lock for everything that shares a folder: processes, ranks and jobs, on one node or on many.
+
+It is made of files that are created exclusively, which NFS and Lustre do as well as a local disk; flock they may not. The
+holder touches its file as long as it lives. Who waits compares the time of that touch with now, both by the clock of the
+file system, and takes the next number when the holder is dead. Only one can create the next number.
+
+Two may hold it for a moment, when one was asleep for longer than DEAD. So what is done under it must bear that: whole
+things under temporary names, and one rename at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Optional, Tuple
+
+BEAT = 2.0  # seconds between touches
+DEAD = 20.0  # seconds without one
+LOOK, RARELY = 0.1, 2.0  # seconds between looks of who waits, at first and later: a thousand ranks may wait
+PREFIX = "lock."
+
+
+class Lock:
+    """The lock of one folder. `taken_from` is the number of the dead holder that it was taken from, 0 for none."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder, self.number, self.taken_from = folder, 0, 0
+        self.over = threading.Event()
+        self.thread: Optional[threading.Thread] = None
+
+    def acquire(self, ready: Callable[[], bool], waits: Callable[[], None]) -> bool:
+        """True when it is ours; False as soon as `ready`: then it is not needed. `waits` is called once if we have to."""
+        told, pause = False, LOOK
+        while not ready():
+            number = self.newest()
+            if (not number or self.dead(number)) and self.create(number + 1):
+                self.taken_from = number
+                self.thread = threading.Thread(target=self.beat, daemon=True)
+                self.thread.start()
+                return True
+            if not told:
+                told = True
+                waits()
+            time.sleep(pause)
+            pause = min(RARELY, pause * 1.5)
+        return False
+
+    def path(self, number: int) -> str:
+        return os.path.join(self.folder, "%s%d" % (PREFIX, number))
+
+    def newest(self) -> int:
+        """The number of the present lock; 0 when there is none."""
+        names = [name[len(PREFIX) :] for name in os.listdir(self.folder) if name.startswith(PREFIX)]
+        return max((int(name) for name in names if name.isdigit()), default=0)
+
+    def create(self, number: int) -> bool:
+        try:
+            fd = os.open(self.path(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        except FileExistsError:
+            return False
+        with open(fd, "w") as file:
+            file.write(" ".join(identity(os.getpid())))
+        self.number = number
+        return True
+
+    def dead(self, number: int) -> bool:
+        """Whether its holder is no more: seen at once on this machine, by its silence elsewhere."""
+        try:
+            with open(self.path(number)) as file:  # opening makes NFS ask the server for the time
+                holder, touched = file.read().split(), os.fstat(file.fileno()).st_mtime
+        except OSError:
+            return False
+        if len(holder) == 4 and tuple(holder[:2]) == identity(0)[:2]:
+            return identity(int(holder[2])) != tuple(holder)
+        return self.now() - touched > DEAD
+
+    def now(self) -> float:
+        """By the clock of the file system; by our own where we may only look."""
+        path = os.path.join(self.folder, "now.%s" % os.urandom(6).hex())
+        try:
+            with open(path, "wb") as file:
+                found = os.fstat(file.fileno()).st_mtime
+            os.unlink(path)
+        except OSError:
+            return time.time()
+        return found
+
+    def beat(self) -> None:
+        while not self.over.wait(BEAT):
+            try:
+                os.utime(self.path(self.number))
+            except OSError:
+                continue  # a file system that is away for a moment; for longer, and we count as dead
+
+    def release(self) -> None:
+        """It and all that came before are gone then."""
+        self.over.set()
+        if self.thread:
+            self.thread.join()
+        for number in range(self.number, 0, -1):
+            try:
+                os.unlink(self.path(number))
+            except OSError:
+                continue
+
+
+def identity(pid: int) -> Tuple[str, ...]:
+    """(machine, its process namespace, pid, when that process started); no two processes ever have the same."""
+    return read("/proc/sys/kernel/random/boot_id"), namespace(), str(pid), started(pid)
+
+
+def namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return "?%s" % os.urandom(6).hex()  # unknown, so never the same as another's
+
+
+def started(pid: int) -> str:
+    """Its start, in clock ticks; "-" for one that is not there, or is dead and was not waited for."""
+    fields = read("/proc/%d/stat" % pid).rpartition(")")[2].split()
+    return fields[19] if len(fields) > 19 and fields[0] != "Z" else "-"
+
+
+def read(path: str) -> str:
+    try:
+        with open(path) as file:
+            return file.read().strip()
+    except OSError:
+        return "-"

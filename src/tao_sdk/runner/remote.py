@@ -1,0 +1,120 @@
+"""One prefix of a bucket as a place for results: what is there, and how files come and go. Names are below the prefix."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+from .s3_put import part_size, sweep
+from .s3_words import refusal
+from .s3_xml import inner
+from .tree import chunks
+from .web import Changed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Dict, Optional, Tuple
+
+    from .s3 import S3
+
+PROBE = ".tao/probe"
+IN_MEMORY = 1 << 20  # bytes of a file that is read first and then sent
+
+
+class Remote:
+    """`address` is s3://bucket or s3://bucket/prefix, without a slash at its end."""
+
+    def __init__(self, s3: S3, address: str) -> None:
+        self.s3, self.address = s3, address
+        self.bucket, _, self.prefix = address.partition("://")[2].partition("/")
+
+    def key(self, name: str) -> str:
+        return "%s/%s" % (self.prefix, name) if self.prefix else name
+
+    def probe(self) -> None:
+        """Raise the Failure that tells why nothing can be written here. An upload that is begun and given up leaves nothing."""
+        key = self.key(PROBE)
+        answer = self.s3.ask("POST", self.bucket, key, {"uploads": ""})
+        if answer.status != 200:
+            raise refusal(answer, self.bucket, key, self.s3)
+        self.s3.ask("DELETE", self.bucket, key, {"uploadId": inner(answer.text, "UploadId")})
+
+    def list(self) -> Dict[str, Tuple[int, str]]:
+        """Name -> size and version of everything below the prefix."""
+        below = self.prefix + "/" if self.prefix else ""
+        entries = self.s3.list(self.bucket, below)
+        return {each.key[len(below) :]: (each.size, each.version) for each in entries}
+
+    def read(self, name: str) -> Optional[bytes]:
+        """A small object; None when it is not there."""
+        answer = self.s3.ask("GET", self.bucket, self.key(name))
+        if answer.status == 404 and inner(answer.text, "Code") in ("NoSuchKey", ""):
+            return None
+        if answer.status != 200:
+            raise refusal(answer, self.bucket, self.key(name), self.s3)
+        return answer.body
+
+    def write(self, name: str, data: bytes) -> None:
+        self.s3.put(self.bucket, self.key(name), data)
+
+    def send(self, name: str, path: str, good: Callable[[], bool]) -> str:
+        """The file, complete under the name or not at all; its version. Raises Changed unless it is still `good` at the end."""
+        if os.path.getsize(path) > IN_MEMORY:
+            return self.s3.put(self.bucket, self.key(name), path, good=good)
+        with open(path, "rb") as file:
+            data = file.read()
+        if not good():
+            raise Changed(path)
+        return self.s3.put(self.bucket, self.key(name), data)
+
+    def sweep(self) -> None:
+        """Give up the uploads that a runner had begun here when it was killed."""
+        sweep(self.s3, self.bucket, self.key("") if self.prefix else "")
+
+    def fetch(self, name: str, path: str, size: int, version: str, aside: str) -> None:
+        """The object complete at `path`, by way of the folder `aside`. Raises Failure, OSError."""
+        from .s3_input import S3Source
+        from .transfer import fetch
+
+        base = os.path.basename(path)
+        fetch([S3Source(self.s3, self.bucket, self.key(name), base, size, version)], aside, untold)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.replace(os.path.join(aside, base), path)
+
+
+def untold(size: int, files: int) -> None:
+    """For what is too small to be told."""
+
+
+def is_version(version: str, path: str) -> bool:
+    """Whether the file is what a version tells: the MD5 of an object that was sent in one piece, or of those of its parts."""
+    text, _, parts = version.strip('"').partition("-")
+    try:
+        if parts:
+            return parts.isdigit() and md5_of_parts(path) == text
+        return len(text) == 32 and digest(path, "md5") == text
+    except ValueError:  # a python that was built without MD5
+        return False
+
+
+def md5_of_parts(path: str) -> str:
+    """As a store tells an object that was sent in parts."""
+    left = size = part_size(os.path.getsize(path))
+    whole, part = hashlib.new("md5"), hashlib.new("md5")
+    for data in chunks(path):
+        part.update(data[:left])
+        if len(data) >= left:
+            whole.update(part.digest())
+            part = hashlib.new("md5", data[left:])
+            left += size
+        left -= len(data)
+    if left < size:
+        whole.update(part.digest())
+    return whole.hexdigest()
+
+
+def digest(path: str, algorithm: str) -> str:
+    found = hashlib.new(algorithm)
+    for data in chunks(path):
+        found.update(data)
+    return found.hexdigest()

@@ -1,0 +1,270 @@
+"""S3 by the standard library: buckets and keys as the runner and the client use them.
+
+    s3 = S3(web)                          endpoint, region, style and keys come from web.env
+    s3.head(bucket, key)                  -> Entry, or None when there is no such key
+    s3.list(bucket, prefix)               -> every Entry below a prefix, in the server's order, page by page
+    s3.folders(bucket, prefix)            -> (folder names, Entries) directly below: one level, as a listing shows it
+    s3.get(bucket, key, start, stop, version)   -> views of bytes [start, stop); Changed when it is not that version any more
+    s3.put(bucket, key, body, only_new)   -> the version (ETag); body is bytes or a path; parallel parts when it is large
+    s3.delete(bucket, key)                only for what is ours and temporary
+
+A refusal is a Failure with a code of its own (s3_words.py). Not here: what is fetched where (transfer.py), what an
+address of a job means (s3_input.py).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from . import percent
+from .s3_credentials import Credentials
+from .s3_sign import Signer
+from .s3_words import refusal
+from .s3_xml import elements, inner
+from .web import Changed
+from .wire import host_header, split
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Union
+
+    from .s3_credentials import Keys
+    from .web import Answer, Body, Headers, Sign, Web
+
+ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "S3_ENDPOINT_URL")
+REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION", "CLOUD_REGION")
+LESSONS = 4  # tries after a refusal that told how to do better
+SKEW = 60.0  # seconds between the clocks that are worth a correction
+LATE = ("RequestTimeTooSkewed", "RequestExpired")
+ENDED = ("ExpiredToken", "ExpiredTokenException", "InvalidToken", "TokenRefreshRequired", "InvalidAccessKeyId")
+MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
+STYLES = ("AWS_S3_ADDRESSING_STYLE", "S3_ADDRESSING_STYLE")
+
+
+class Entry:
+    """One object as a listing or a head tells it."""
+
+    def __init__(self, key: str, size: int, version: str, modified: str = "") -> None:
+        self.key, self.size, self.version, self.modified = key, size, version, modified
+        self.headers: Headers = {}  # of a head
+
+
+class S3:
+    """One endpoint with its keys; safe to use from many threads."""
+
+    def __init__(self, web: Web) -> None:
+        self.web = web
+        self.endpoint = first(web.env, ENDPOINTS).rstrip("/")
+        self.region = first(web.env, REGIONS) or "us-east-1"
+        self.virtual = (first(web.env, STYLES) or ("path" if self.endpoint else "virtual")) == "virtual"
+        self.credentials = Credentials(web, on_aws=not self.endpoint)
+        self.signers: Dict[str, Signer] = {}
+        self.regions: Dict[str, str] = {}  # of buckets, where a server told
+        self.skew = 0.0  # seconds that the server's clock is ahead of ours
+        self.lock = threading.Lock()
+        self.mine = threading.local()  # the keys that this thread's last request was signed with
+
+    def head(self, bucket: str, key: str) -> Optional[Entry]:
+        answer = self.ask("HEAD", bucket, key, headers={"x-amz-checksum-mode": "ENABLED"})
+        if answer.status == 404:
+            return None
+        if answer.status != 200:  # a head has no body that would tell why
+            answer = self.ask("GET", bucket, key, headers={"range": "bytes=0-0"})
+            if answer.status not in (200, 206, 416):
+                raise refusal(answer, bucket, key, self)
+        return entry(key, answer)
+
+    def list(self, bucket: str, prefix: str) -> Iterator[Entry]:
+        for page in self.pages(bucket, {"prefix": prefix}):
+            yield from contents(page)
+
+    def folders(self, bucket: str, prefix: str) -> Tuple[List[str], List[Entry]]:
+        folders: List[str] = []
+        entries: List[Entry] = []
+        for page in self.pages(bucket, {"prefix": prefix, "delimiter": "/"}):
+            decode = decoder(page)
+            folders += [decode(inner(each, "Prefix")) for each in elements(page, "CommonPrefixes")]
+            entries += contents(page)
+        return folders, entries
+
+    def pages(self, bucket: str, query: Mapping[str, str]) -> Iterator[str]:
+        asked = {"list-type": "2", "encoding-type": "url", **query}
+        while True:
+            answer = self.ask("GET", bucket, "", asked)
+            if answer.status != 200:
+                raise refusal(answer, bucket, query["prefix"], self)
+            yield answer.text
+            token = inner(answer.text, "NextContinuationToken")
+            if inner(answer.text, "IsTruncated") != "true" or not token:
+                return
+            asked["continuation-token"] = token
+
+    def get(
+        self, bucket: str, key: str, start: int, stop: int, version: str, whole: Optional[Headers] = None
+    ) -> Iterator[memoryview]:
+        """The bytes [start, stop) of that version. The body may break: OSError, and the rest can be asked for.
+
+        Where these are all its bytes, `whole` is filled with the headers of the answer: its checksum is among them.
+        """
+        if start == stop:
+            return
+        headers = {"range": "bytes=%d-%d" % (start, stop - 1)} if whole is None else {"x-amz-checksum-mode": "ENABLED"}
+        if version:
+            headers["if-match"] = version
+        with self.open(bucket, key, headers) as answer:
+            if answer.status == 412 or (answer.status in (200, 206) and self.other(answer, version)):
+                raise Changed("s3://%s/%s" % (bucket, key))
+            if answer.status not in (200, 206):
+                raise refusal(answer, bucket, key, self)
+            if whole is not None:
+                whole.update(answer.headers)
+            yield from answer.chunks()
+
+    def other(self, answer: Answer, version: str) -> bool:
+        return bool(version) and answer.headers.get("etag", version) != version
+
+    def put(
+        self,
+        bucket: str,
+        key: str,
+        body: Union[bytes, str],
+        only_new: bool = False,
+        good: Callable[[], object] = object,
+    ) -> str:
+        """Store bytes, or the file of that path as long as it is now; its version.
+
+        Raises Changed when `only_new` and something is there already, when the file becomes shorter meanwhile, and when
+        `not good()` once the parts of a large one have been sent: then it is given up instead of completed.
+        """
+        from .s3_put import Put
+
+        return Put(self, bucket, key, only_new, good).store(body)
+
+    def delete(self, bucket: str, key: str) -> None:
+        answer = self.ask("DELETE", bucket, key)
+        if answer.status not in (200, 204, 404):
+            raise refusal(answer, bucket, key, self)
+
+    def ask(
+        self,
+        method: str,
+        bucket: str,
+        key: str,
+        query: Optional[Mapping[str, str]] = None,
+        body: Union[bytes, Body] = b"",
+        headers: Optional[Headers] = None,
+    ) -> Answer:
+        """One request with its whole answer; asked again where the server told a better region or time, or keys ended."""
+        for left in range(LESSONS, -1, -1):
+            sign = self.signer(bucket)
+            answer = self.web.ask(method, self.url(bucket, key, query), headers, body, sign, follow=False)
+            if not (left and self.learn(bucket, answer)):
+                return answer
+        raise AssertionError("the last lesson has its answer")
+
+    def open(self, bucket: str, key: str, headers: Headers) -> Answer:
+        """As `ask`, for a body that is read by the caller; that of a refusal is read already."""
+        for left in range(LESSONS, -1, -1):
+            answer = self.web.open("GET", self.url(bucket, key, None), headers, self.signer(bucket), follow=False)
+            if answer.status in (200, 206):
+                return answer
+            with answer:
+                answer.body = answer.read()
+            if not (left and self.learn(bucket, answer)):
+                return answer
+        raise AssertionError("the last lesson has its answer")
+
+    def url(self, bucket: str, key: str, query: Optional[Mapping[str, str]]) -> str:
+        region = self.regions.get(bucket, self.region)
+        endpoint = self.endpoint or "https://s3.%s.amazonaws.com%s" % (region, ".cn" if region[:3] == "cn-" else "")
+        path = "/" + percent.path(key)
+        if self.virtual and (self.endpoint or "." not in bucket):
+            scheme, _, host = endpoint.partition("://")
+            endpoint = "%s://%s.%s" % (scheme, bucket, host)
+        else:
+            path = "/%s%s" % (bucket, path if key else "")
+        return endpoint + path + ("?" + percent.query(query) if query else "")
+
+    def signer(self, bucket: str) -> Sign:
+        """What signs requests for a bucket, each with the keys and the time of its own try."""
+        region = self.regions.get(bucket, self.region)
+        signer = self.signers.setdefault(region, Signer(region))
+
+        def sign(method: str, url: str, headers: Headers) -> Headers:
+            keys = self.credentials.get()
+            self.mine.keys = keys
+            if keys is None:
+                return headers
+            origin, target = split(url)
+            return signer.sign(keys, method, host_header(origin), target, headers, time.time() + self.skew)
+
+        return sign
+
+    def learn(self, bucket: str, answer: Answer) -> bool:
+        """Whether a refusal told something that makes another try worthwhile: a region, the time, the end of keys."""
+        if answer.status < 300 or answer.status in (404, 412):
+            return False
+        said = inner(answer.text, "Code")
+        region = inner(answer.text, "Region") or answer.headers.get("x-amz-bucket-region", "")
+        if region and self.regions.get(bucket, self.region) != region and answer.status in (301, 307, 400):
+            self.regions[bucket] = region
+            return True
+        ahead = self.ahead(answer)
+        if said in LATE or (not said and answer.status == 403):
+            with self.lock:
+                if abs(ahead - self.skew) > SKEW:
+                    self.skew = ahead
+                    return True
+        if said in ENDED:
+            used: Optional[Keys] = getattr(self.mine, "keys", None)
+            return used is not None and self.credentials.renew(used)
+        if said == "SecondLevelDomainForbidden" and not self.virtual:
+            self.virtual = True
+            return True
+        return False
+
+    def ahead(self, answer: Answer) -> float:
+        """Seconds that the server's clock is ahead of ours."""
+        date = unix_time(answer.headers.get("date", ""))
+        return date - time.time() if date else 0.0
+
+
+def unix_time(date: str) -> float:
+    """Of Sat, 21 Nov 2026 08:26:14 GMT; 0 when it is no such date."""
+    from calendar import timegm
+
+    try:
+        _, day, month, year, clock, _ = date.split()
+        hour, minute, second = map(int, clock.split(":"))
+        return float(timegm((int(year), MONTHS.index(month) // 3 + 1, int(day), hour, minute, second)))
+    except ValueError:
+        return 0.0
+
+
+def entry(key: str, answer: Answer) -> Entry:
+    headers = answer.headers
+    size = headers.get("content-range", "").rpartition("/")[2] or headers.get("content-length", "0")
+    found = Entry(key, int(size), headers.get("etag", ""), headers.get("last-modified", ""))
+    found.headers = headers
+    return found
+
+
+def decoder(page: str) -> Callable[[str], str]:
+    return unplus if inner(page, "EncodingType") == "url" else str
+
+
+def unplus(text: str) -> str:
+    return percent.unquote(text.replace("+", " "))
+
+
+def contents(page: str) -> Iterator[Entry]:
+    decode = decoder(page)
+    for each in elements(page, "Contents"):
+        yield Entry(
+            decode(inner(each, "Key")), int(inner(each, "Size")), inner(each, "ETag"), inner(each, "LastModified")
+        )
+
+
+def first(env: Mapping[str, str], names: Tuple[str, ...]) -> str:
+    return next((env[name] for name in names if env.get(name)), "")

@@ -1,0 +1,174 @@
+"""Where the keys for S3 come from: environment, web identity, container, instance; renewed before they end.
+
+Without any, requests go out unsigned, which is what a public bucket wants.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from .report import Failure
+from .wire import host_header, split
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict, Optional
+
+    from .web import Answer, Headers, Web
+
+EARLY = 300.0  # seconds before their end that keys are renewed; half their life when that is shorter
+CONTAINER = "http://169.254.170.2"
+INSTANCE = "http://169.254.169.254"
+
+
+class Keys:
+    """A key pair; `ends` is the unix time when it does, 0 for never."""
+
+    def __init__(self, access: str, secret: str, token: str = "", ends: float = 0.0) -> None:
+        self.access, self.secret, self.token, self.ends = access, secret, token, ends
+        self.due = ends - min(EARLY, max(0.0, ends - time.time()) / 2)
+
+    @property
+    def old(self) -> bool:
+        return bool(self.ends) and self.due < time.time()
+
+
+class Credentials:
+    """The keys that this job's surroundings offer; safe to ask from many threads."""
+
+    def __init__(self, web: Web, on_aws: bool) -> None:
+        self.web, self.env, self.on_aws = web, web.env, on_aws
+        self.lock = threading.Lock()
+        self.keys: Optional[Keys] = None
+        self.asked = False
+
+    def get(self) -> Optional[Keys]:
+        """The keys that are good now; None for an unsigned request."""
+        keys = self.keys
+        if self.asked and not (keys and keys.old):
+            return keys
+        with self.lock:
+            if not self.asked or (self.keys and self.keys.old):
+                self.keys, self.asked = self.find(), True
+            return self.keys
+
+    def renew(self, refused: Keys) -> bool:
+        """The store does not take these keys any more: get others. False when there are none."""
+        if not refused.ends:
+            return False
+        with self.lock:
+            if self.keys is refused:
+                self.keys = self.find()
+            return self.keys is not None and self.keys.access != refused.access
+
+    def find(self) -> Optional[Keys]:
+        if self.env.get("AWS_ACCESS_KEY_ID") and self.env.get("AWS_SECRET_ACCESS_KEY"):
+            return Keys(
+                self.env["AWS_ACCESS_KEY_ID"].strip(),
+                self.env["AWS_SECRET_ACCESS_KEY"].strip(),
+                self.env.get("AWS_SESSION_TOKEN", "").strip(),
+            )
+        if self.env.get("AWS_WEB_IDENTITY_TOKEN_FILE") and self.env.get("AWS_ROLE_ARN"):
+            return self.of_web_identity()
+        if self.env.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") or self.env.get("AWS_CONTAINER_CREDENTIALS_FULL_URI"):
+            return self.of_container()
+        named = self.env.get("AWS_EC2_METADATA_SERVICE_ENDPOINT")
+        if (named or self.on_aws) and self.env.get("AWS_EC2_METADATA_DISABLED", "").lower() != "true":
+            return self.of_instance((named or INSTANCE).rstrip("/"))
+        return None
+
+    def of_web_identity(self) -> Keys:
+        """A token from a file (it is replaced now and then) against keys, at the token service."""
+        from .percent import query
+        from .s3_xml import inner
+
+        region = self.env.get("AWS_REGION") or self.env.get("AWS_DEFAULT_REGION") or "us-east-1"
+        service = self.env.get("AWS_ENDPOINT_URL_STS") or "https://sts.%s.amazonaws.com" % region
+        form = {
+            "Action": "AssumeRoleWithWebIdentity",
+            "Version": "2011-06-15",
+            "RoleArn": self.env["AWS_ROLE_ARN"],
+            "RoleSessionName": self.env.get("AWS_ROLE_SESSION_NAME") or "tao-%d" % time.time(),
+            "WebIdentityToken": read(self.env["AWS_WEB_IDENTITY_TOKEN_FILE"]),
+        }
+        headers = {"content-type": "application/x-www-form-urlencoded"}
+        answer = self.web.ask("POST", service.rstrip("/") + "/", headers, query(form).encode())
+        if answer.status != 200:
+            raise refused("The token service does not give keys", answer, inner(answer.text, "Message"))
+        access, secret, token, ends = (
+            inner(answer.text, name) for name in ("AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration")
+        )
+        return Keys(access, secret, token, unix_time(ends))
+
+    def of_container(self) -> Keys:
+        relative = self.env.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
+        url = CONTAINER + relative if relative else self.env["AWS_CONTAINER_CREDENTIALS_FULL_URI"]
+        headers: Headers = {}
+        if self.env.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"):
+            headers["authorization"] = read(self.env["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"])
+        elif self.env.get("AWS_CONTAINER_AUTHORIZATION_TOKEN"):
+            headers["authorization"] = self.env["AWS_CONTAINER_AUTHORIZATION_TOKEN"]
+        answer = self.web.ask("GET", url, headers)
+        if answer.status != 200:
+            raise refused("The container's credentials endpoint gives no keys", answer, "")
+        return from_json(answer.text)
+
+    def of_instance(self, endpoint: str) -> Optional[Keys]:
+        """The keys of the role that this machine has; None where there is no such service."""
+        try:
+            token = self.web.ask(
+                "PUT", endpoint + "/latest/api/token", {"x-aws-ec2-metadata-token-ttl-seconds": "21600"}, patience=2.0
+            )
+        except Failure:
+            return None
+        headers = {"x-aws-ec2-metadata-token": token.text} if token.status == 200 else {}
+        url = endpoint + "/latest/meta-data/iam/security-credentials/"
+        role = self.web.ask("GET", url, headers)
+        if role.status != 200 or not role.text.strip():
+            return None
+        answer = self.web.ask("GET", url + role.text.split()[0], headers)
+        if answer.status != 200:
+            raise refused("The instance's metadata service gives no keys", answer, "")
+        return from_json(answer.text)
+
+    def looked(self) -> str:
+        """Where keys were looked for, for whoever has to be told that there are none."""
+        return (
+            "AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY, AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN, "
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI" + (" and the instance's metadata" if self.on_aws else "")
+        )
+
+
+def from_json(text: str) -> Keys:
+    import json
+
+    said: Dict[str, Any] = json.loads(text)
+    return Keys(
+        said["AccessKeyId"], said["SecretAccessKey"], said.get("Token") or "", unix_time(said.get("Expiration") or "")
+    )
+
+
+def unix_time(text: str) -> float:
+    """2026-01-31T10:20:30Z as seconds; 0 for none."""
+    from calendar import timegm
+
+    return float(timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S"))) if text else 0.0
+
+
+def read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read().strip()
+    except OSError as error:
+        raise Failure("s3.credentials", "The token file cannot be read: %s" % path, "%s." % error.strerror) from error
+
+
+def refused(what: str, answer: Answer, why: str) -> Failure:
+    where = host_header(split(answer.url)[0])
+    return Failure(
+        "s3.credentials",
+        "%s: %s." % (what, where),
+        "%s (status %d)." % (why.rstrip(".") or "It gives no reason", answer.status),
+        "Check the role and its token, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.",
+    )

@@ -1,0 +1,148 @@
+"""What a person reads when S3 refuses: each refusal its own code, with what to do about it."""
+
+from __future__ import annotations
+
+from .report import Failure
+from .s3_xml import inner
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .s3 import S3
+    from .web import Answer
+
+# An answer to HEAD has no body that would tell.
+WITHOUT_BODY = {
+    301: "PermanentRedirect",
+    403: "AccessDenied",
+    404: "NoSuchKey",
+    412: "PreconditionFailed",
+    429: "SlowDown",
+    500: "InternalError",
+    503: "SlowDown",
+}
+
+
+def refusal(answer: Answer, bucket: str, key: str, s3: S3) -> Failure:
+    """The Failure of an answer that is no success."""
+    said = inner(answer.text, "Code") or WITHOUT_BODY.get(answer.status, "no reason")
+    words = inner(answer.text, "Message").rstrip(".")
+    name = NAMES.get(said, "refused")
+    if name == "denied" and s3.credentials.keys is None:
+        name = "no_credentials"
+    what, next = WORDS[name]
+    endpoint = s3.endpoint or "AWS"
+    place = {
+        "bucket": bucket,
+        "object": "s3://%s/%s" % (bucket, key),
+        "region": s3.regions.get(bucket, s3.region),
+        "endpoint": endpoint,
+        "looked": s3.credentials.looked(),
+        "skew": "%d min" % (abs(s3.ahead(answer)) / 60),
+    }
+    why = "%s answers %s%s (status %d)." % (endpoint, said, words and ": " + words, answer.status)
+    return Failure("s3." + name, what % place, why, next % place)
+
+
+# the store's codes -> ours
+NAMES = {
+    "NoSuchBucket": "no_bucket",
+    "NoSuchKey": "no_key",
+    "NoSuchVersion": "no_key",
+    "AccessDenied": "denied",
+    "AllAccessDisabled": "denied",
+    "AccountProblem": "denied",
+    "InvalidAccessKeyId": "unknown_key",
+    "InvalidClientTokenId": "unknown_key",
+    "SignatureDoesNotMatch": "wrong_secret",
+    "RequestTimeTooSkewed": "clock",
+    "RequestExpired": "clock",
+    "ExpiredToken": "expired",
+    "ExpiredTokenException": "expired",
+    "InvalidToken": "expired",
+    "InvalidTokenId": "expired",
+    "TokenRefreshRequired": "expired",
+    "AuthorizationHeaderMalformed": "region",
+    "PermanentRedirect": "region",
+    "TemporaryRedirect": "region",
+    "InvalidRegion": "region",
+    "IllegalLocationConstraintException": "region",
+    "SlowDown": "busy",
+    "SlowDownRead": "busy",
+    "SlowDownWrite": "busy",
+    "ServiceUnavailable": "busy",
+    "InternalError": "busy",
+    "OperationAborted": "busy",
+    "TooManyRequests": "busy",
+    "InvalidObjectState": "archived",
+    "InvalidBucketName": "bucket_name",
+    "KeyTooLongError": "key_name",
+    "XMinioInvalidObjectName": "key_name",
+    "QuotaExceeded": "full",
+    "XMinioStorageFull": "full",
+    "XMinioAdminBucketQuotaExceeded": "full",
+    "EntityTooLarge": "too_large",
+    "ObjectParentIsFile": "clash",
+    "XMinioParentIsObject": "clash",
+    "ExistingObjectIsDirectory": "clash",
+    "PreconditionFailed": "exists",
+}
+
+KEYS = "ACCESS_KEY and SECRET_KEY where the job is submitted (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the job)"
+
+# what, what to do
+WORDS = {
+    "no_bucket": (
+        "There is no bucket %(bucket)s at %(endpoint)s.",
+        "Check its name, and the endpoint (S3_ENDPOINT_URL). A job never creates a bucket.",
+    ),
+    "no_key": ("There is no object %(object)s.", "Check the key; `tao files s3://%(bucket)s/` lists what is there."),
+    "denied": (
+        "The keys give no access to %(object)s.",
+        "Ask the bucket's owner for the right to list and read it (and to write, for results), or use other keys.",
+    ),
+    "no_credentials": (
+        "There are no keys for %(object)s, and it is not public.",
+        "Set " + KEYS + ". Looked for: %(looked)s.",
+    ),
+    "unknown_key": (
+        "%(endpoint)s does not know the access key.",
+        "Check " + KEYS + ", and that they belong to this endpoint (S3_ENDPOINT_URL).",
+    ),
+    "wrong_secret": (
+        "The secret key is wrong for this access key.",
+        "Check " + KEYS + ": a blank or a cut-off character is enough.",
+    ),
+    "clock": (
+        "The clock of this machine and that of %(endpoint)s differ by %(skew)s.",
+        "Set the clock of the machine that runs the job (NTP).",
+    ),
+    "expired": (
+        "The keys for %(endpoint)s have expired.",
+        "Get new ones (AWS_SESSION_TOKEN goes with a key pair), or let the job have a role.",
+    ),
+    "region": (
+        "The bucket %(bucket)s is not in the region %(region)s.",
+        "Set CLOUD_REGION to the bucket's region.",
+    ),
+    "busy": (
+        "%(endpoint)s was too busy to the end.",
+        "Start the job again later: it goes on from what is complete. Fewer jobs at a time help.",
+    ),
+    "archived": (
+        "%(object)s lies in an archive class and cannot be read at once.",
+        "Restore it first, or copy it into a class that can be read.",
+    ),
+    "bucket_name": (
+        "%(bucket)s cannot be the name of a bucket.",
+        "Write s3://bucket/key: 3 to 63 lower-case letters, digits, dots and hyphens, then the key.",
+    ),
+    "key_name": ("The store takes no object of the name %(object)s.", "Rename it."),
+    "full": ("The store is full: %(bucket)s.", "Free space in the bucket, or raise its quota."),
+    "too_large": ("%(object)s is larger than the store takes.", "Write it in several files."),
+    "clash": (
+        "%(object)s cannot be stored: another object is where its folder would be, or below it.",
+        "Rename one of them; this store keeps objects as files.",
+    ),
+    "exists": ("%(object)s is there already, or is not what it was.", "Look who else writes there."),
+    "refused": ("%(endpoint)s refuses %(object)s.", "The store's own words tell why."),
+}

@@ -1,0 +1,368 @@
+"""Inputs that have to be fetched or unpacked: what there is, which of it is wanted, and where it lies then.
+
+Under the path that the job wants for it; else in the job's own corner of its results, where the ranks share it and the next
+attempt finds it. With a `mount_path`, in a cache on that mount, which any number of jobs share: a folder of its own for each
+version of a source, so that a changed one is fetched anew and nobody's data change under his hands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from fnmatch import fnmatchcase
+from importlib import import_module
+
+from .entry import Entry
+from .report import Failure
+from .scheme import ARCHIVES, MODULES, scheme
+from .shown import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Callable, Iterator, List, Mapping, Optional, Tuple
+
+    from .document import Input, Selective
+    from .place import Place
+    from .report import Report
+    from .transfer import Found, Source
+    from .web import Web
+
+CACHE = "tao-cache"
+REPOSITORIES = ("hf_model", "ngc")
+WEIGHTS = (".pth", ".pth.tar", ".pt", ".ckpt", ".hdf5", ".tlt")  # a repository with one such file means that file
+SIGNED = (
+    "x-amz-",
+    "x-goog-",
+    "signature=",
+    "expires=",
+    "sig=",
+    "se=",
+    "sp=",
+    "sv=",
+    "sr=",
+    "key-pair-id=",
+    "policy=",
+    "token=",
+)
+TELL = 2.0  # seconds between events of progress
+SLOW = 1 << 20  # bytes a second, below which a source counts as slow
+PATIENCE = 60.0  # seconds after which that is told
+
+
+class Staging:
+    """The inputs of one job. `values` are the paths of those that are in place already."""
+
+    def __init__(
+        self, place: Place, mount: str, env: Mapping[str, str], report: Report, values: Mapping[str, str]
+    ) -> None:
+        self.place, self.mount, self.env, self.report, self.values = place, mount, env, report, values
+        self.web: Optional[Web] = None
+        self.came, self.began = 0, time.monotonic()
+
+    def stage(self, wanted: Input) -> str:
+        """Fetch an input; its absolute path."""
+        if self.web is None:
+            from .web import Web
+
+            self.web = Web(self.env)
+        module = import_module("." + MODULES[scheme(wanted["uri"])], __package__)
+        found: Found = module.look(wanted["uri"], wanted["kind"], self.web)
+        found.sources = self.chosen(found, wanted)
+        version = self.version(wanted, [(each.path, each.size, marked(each)) for each in found.sources])
+        path = self.put(wanted, found.name, not found.folder, version, lambda part: self.fetched(found, wanted, part))
+        whole = wanted["kind"] == "folder" or wanted["target"] or not found.folder
+        return path if whole or scheme(wanted["uri"]) not in REPOSITORIES else one_file(path)
+
+    def unpacked(self, wanted: Input, path: str) -> str:
+        """An archive of this machine, or a folder with archives, as a folder of its content."""
+        name, folder = os.path.basename(path), os.path.isdir(path)
+        if folder and "extract" not in wanted["options"]:
+            return path
+        version = self.version(wanted, shapes(path) if folder else [shape(path, name)])
+
+        def make(part: str) -> str:
+            if not folder:
+                return self.opened(wanted, path, part)
+            mirror(path, anew(os.path.join(part, name)))
+            return self.opened_inside(wanted, os.path.join(part, name))
+
+        return self.put(wanted, name, not folder, version, make)
+
+    def put(self, wanted: Input, name: str, single: bool, version: str, make: Callable[[str], str]) -> str:
+        """The entry of an input, there. `single`: it is one file, which may be an archive."""
+        if single and unpacks(wanted, name):
+            from .archive import stem
+
+            name, single = stem(name), False
+        entry = Entry(self.where(wanted, name, single, version))
+        entry.ensure(version, make, lambda: self.report.event("waiting", what=wanted["key"]))
+        return entry.path
+
+    def where(self, wanted: Input, name: str, single: bool, version: str) -> str:
+        if self.mount:
+            open_to_all(os.path.join(self.mount, CACHE))
+            slug = "%s-%s" % (safe(name)[:60], version.partition("\n")[0][:24])
+            return os.path.join(self.mount, CACHE, slug, name)
+        target = wanted["target"]
+        if target:
+            return os.path.abspath(os.path.join(target, name) if single and target.endswith("/") else target)
+        return os.path.join(self.place.own, "inputs", safe(wanted["key"]), name)
+
+    def version(self, wanted: Input, parts: List[Tuple[str, int, str]]) -> str:
+        """What changes when the entry has to be made anew: its checksum, then the same for people."""
+        text = [shown(wanted["uri"]), ascii(sorted(wanted["options"].items()))]
+        if not all(version for _, _, version in parts):
+            text.append("%s %d" % (self.place.job, self.place.attempt))  # nobody can tell whether it is still the same
+        named = "\n".join([*text, lasting(wanted["uri"])])
+        digest = hashlib.sha256(named.encode("utf-8", "surrogateescape"))
+        for part in sorted(parts):
+            digest.update(("\n%s %d %s" % part).encode("utf-8", "surrogateescape"))
+        return "\n".join([digest.hexdigest(), *text, "%d files" % len(parts)])
+
+    def chosen(self, found: Found, wanted: Input) -> List[Source]:
+        """Of a folder what the patterns and the annotation name."""
+        options = wanted["options"]
+        if not found.folder:
+            return found.sources
+        sources = [each for each in found.sources if matches(each.path, options.get("patterns", []))]
+        if "selective" in options:
+            sources = self.named(sources, wanted, options["selective"])
+        if not sources:
+            raise Failure(
+                "input.nothing",
+                "No file of %s is wanted." % shown(wanted["uri"]),
+                "It has %d, and the patterns match none of them." % len(found.sources),
+                "Correct the patterns of the input %s." % wanted["key"],
+            )
+        return sources
+
+    def named(self, sources: List[Source], wanted: Input, how: Selective) -> List[Source]:
+        from . import annotation
+
+        key = how["annotation"]
+        paths = [path for name, path in self.values.items() if name == key or name.startswith(key + "[")]
+        names = {name for path in paths for name in annotation.named(path, how["format"], how["keys"])}
+        missing = sorted(names - {each.path for each in sources})
+        if missing:
+            raise Failure(
+                "input.missing",
+                "%d files that the annotation names are not there, the first is %s." % (len(missing), missing[0]),
+                "They are not below %s." % shown(wanted["uri"]),
+                "Correct the annotation, or the address of the folder.",
+            )
+        return [each for each in sources if each.path in names]
+
+    def fetched(self, found: Found, wanted: Input, part: str) -> str:
+        """Everything in `part`, complete and verified, archives unpacked."""
+        from .transfer import fetch
+
+        path = os.path.join(part, "data", found.name)
+        progress = Progress(self.report, wanted, found.sources)
+        patience = self.web.patience if self.web else 0.0
+        fetch(found.sources, path if found.folder else os.path.dirname(path), progress.tell, patience)
+        progress.event()
+        self.came += progress.fetched
+        if found.folder:
+            return self.opened_inside(wanted, path)
+        return self.opened(wanted, path, part) if unpacks(wanted, found.name) else path
+
+    def opened(self, wanted: Input, path: str, part: str) -> str:
+        from . import archive
+
+        folder = anew(os.path.join(part, "unpacked"))
+        archive.unpack(path, folder, self.env)
+        name = archive.stem(os.path.basename(path))
+        return folder if wanted["options"].get("extract") == "parent" else archive.content(folder, name)
+
+    def opened_inside(self, wanted: Input, folder: str) -> str:
+        """The same folder, its archives replaced by their content when that was asked for."""
+        how = wanted["options"].get("extract", "")
+        if how in ("yes", "parent"):
+            from . import archive
+
+            for top, _, names in list(os.walk(folder)):
+                for name in filter(archive.stem, sorted(names)):
+                    packed = os.path.join(top, name)
+                    inside = anew(os.path.join(top, ".%s.unpacked" % name[:100]))
+                    archive.unpack(packed, inside, self.env)
+                    os.unlink(packed)
+                    made = inside if how == "parent" else archive.content(inside, archive.stem(name))
+                    merge(made, top if how == "parent" else os.path.join(top, archive.stem(name)))
+                    empty(inside)
+        return folder
+
+    def close(self) -> None:
+        """All are there: tell how much came, and how fast."""
+        if self.web:
+            self.web.close()
+            seconds = time.monotonic() - self.began
+            rate = self.came / seconds if seconds else 0.0
+            self.report.event("fetched", what="inputs", bytes=self.came, seconds=round(seconds, 3), rate=round(rate))
+
+
+class Progress:
+    """What has come of one input, told now and then; and that its source is slow, told once."""
+
+    def __init__(self, report: Report, wanted: Input, sources: List[Source]) -> None:
+        self.report, self.what, self.address = report, wanted["key"], shown(wanted["uri"])
+        self.total, self.total_files = sum(max(0, each.size) for each in sources), len(sources)
+        self.bytes = self.files = 0
+        self.before = -1  # bytes that an earlier attempt had brought
+        self.began = self.last = time.monotonic()
+        self.slow = False
+
+    def tell(self, size: int, files: int) -> None:
+        """So much more is there; a negative size has to come again. The first call tells what was there before."""
+        self.bytes += size
+        self.files += files
+        self.before = self.bytes if self.before < 0 else self.before
+        now = time.monotonic()
+        if now - self.last >= TELL:
+            self.last = now
+            self.event()
+            if now - self.began > PATIENCE and self.rate < SLOW and self.eta > PATIENCE and not self.slow:
+                self.slow = True
+                self.warn()
+
+    @property
+    def fetched(self) -> int:
+        return max(0, self.bytes - max(0, self.before))
+
+    @property
+    def rate(self) -> float:
+        """Bytes a second."""
+        return self.fetched / max(0.001, time.monotonic() - self.began)
+
+    @property
+    def eta(self) -> float:
+        """Seconds to go; -1 when nobody knows."""
+        return max(0, self.total - self.bytes) / self.rate if self.fetched else -1.0
+
+    def event(self) -> None:
+        self.report.event(
+            "transfer",
+            stage="inputs",
+            what=self.what,
+            bytes=self.bytes,
+            total_bytes=self.total,
+            files=self.files,
+            total_files=self.total_files,
+            rate=round(self.rate),
+            eta=round(self.eta, 1),
+        )
+
+    def warn(self) -> None:
+        self.report.warn(
+            "input.slow",
+            "The input %s comes slowly: %d KB/s, %d minutes to go." % (self.what, self.rate / 1024, self.eta / 60),
+            "Its source is %s." % self.address,
+            "Put the data nearer to the job, or set mount_path so that it is fetched only once.",
+        )
+
+
+def open_to_all(folder: str) -> None:
+    """Each user makes entries of his own there, and no other one can take them away."""
+    try:
+        os.makedirs(folder)
+        os.chmod(folder, 0o1777)
+    except OSError:
+        return  # it is there; or the entry will tell why it cannot be made
+
+
+def unpacks(wanted: Input, name: str) -> bool:
+    """Whether a file of that name is unpacked: an archive, unless told otherwise."""
+    return wanted["options"].get("extract") != "no" and name.lower().endswith(ARCHIVES)
+
+
+def lasting(uri: str) -> str:
+    """What an address asks for, without what is another one at each signing."""
+    query = uri.partition("?")[2].partition("#")[0]
+    return "&".join(sorted(each for each in query.split("&") if not each.lower().startswith(SIGNED)))
+
+
+def marked(source: Source) -> str:
+    """What changes when the source does; also of one that cannot be read in parts."""
+    mark: str = source.version or getattr(source, "validator", "")
+    return mark
+
+
+def matches(path: str, patterns: List[str]) -> bool:
+    """Wanted by one of the patterns, or there are none; and by no pattern with a ! refused."""
+    refused = [each[1:] for each in patterns if each.startswith("!")]
+    wanted = [each for each in patterns if not each.startswith("!")]
+    return not any(covers(each, path) for each in refused) and (
+        not wanted or any(covers(each, path) for each in wanted)
+    )
+
+
+def covers(pattern: str, path: str) -> bool:
+    """`*` goes across slashes, as the hub's own patterns do; a folder's name with a slash means all of it."""
+    return fnmatchcase(path, pattern + "*" if pattern.endswith("/") else pattern)
+
+
+def shape(path: str, name: str) -> Tuple[str, int, str]:
+    found = os.stat(path)
+    return name, found.st_size, str(found.st_mtime_ns)
+
+
+def shapes(folder: str) -> List[Tuple[str, int, str]]:
+    return [shape(full, path) for full, path in files(folder) if os.path.exists(full)]
+
+
+def files(folder: str) -> Iterator[Tuple[str, str]]:
+    """(path, path below the folder) of every file."""
+    for top, _, names in os.walk(folder):
+        for name in names:
+            yield os.path.join(top, name), os.path.relpath(os.path.join(top, name), folder)
+
+
+def mirror(folder: str, into: str) -> None:
+    """The same tree of folders, with links for the files: what others own is not touched."""
+    os.makedirs(into)
+    for full, path in files(folder):
+        there = os.path.join(into, path)
+        os.makedirs(os.path.dirname(there), exist_ok=True)
+        os.symlink(full, there)
+
+
+def merge(folder: str, into: str) -> None:
+    """Move the content; what is there already must be a folder on both sides."""
+    if not os.path.lexists(into):
+        os.rename(folder, into)
+        return
+    for name in os.listdir(folder):
+        source, there = os.path.join(folder, name), os.path.join(into, name)
+        if os.path.isdir(source) and os.path.isdir(there) and not os.path.islink(there) and not os.path.islink(source):
+            merge(source, there)
+        elif os.path.lexists(there):
+            raise Failure(
+                "archive.broken",
+                "Two archives of a folder hold the same file: %s." % name,
+                "One would replace the other's.",
+                "Leave extract_to_parent out: each is unpacked into a folder of its own name then.",
+            )
+        else:
+            os.rename(source, there)
+
+
+def anew(folder: str) -> str:
+    empty(folder)
+    return folder
+
+
+def empty(folder: str) -> None:
+    from . import private
+
+    private.remove(folder)
+
+
+def one_file(folder: str) -> str:
+    """The weights of a model, when they are one file of a kind that programs name; else the folder."""
+    found = [full for full, _ in files(folder) if full.endswith(WEIGHTS)]
+    return found[0] if len(found) == 1 else folder
+
+
+def safe(key: str) -> str:
+    """The key as the name of a folder."""
+    return "".join(char if char.isalnum() or char in "._-" else "_" for char in key).strip(".")[-100:] or "input"

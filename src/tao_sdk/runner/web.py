@@ -1,0 +1,341 @@
+"""HTTP and HTTPS as the runner speaks them: what to ask, how often, and how it is said when nobody answers.
+
+Here: retries, redirects and the words of failures. Not here: the sockets (wire.py) or what a status means to a store (s3.py).
+
+    web = Web(env)
+    answer = web.ask("GET", url, {"accept": "text/plain"})     # the whole body is read, again where it broke
+    answer.status, answer.headers["etag"], answer.body
+    with web.open("GET", url, headers) as answer:              # the body is read by the caller; it may break: OSError
+        for view in answer.chunks(): ...                       # a view is good until the next one
+
+`sign(method, url, headers)` gives the headers of one try anew: a signature has a time in it. A body to send is bytes, or
+a `Body` that can be read again. Names of headers are lower case in what is given and in what comes back. A status that
+is no success is an answer like any other, after the retries that 429, 500, 502, 503 and 504 are worth. A server that
+cannot be reached to the end is a Failure.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+from .report import Failure
+from .wire import Connection, Garbled, TlsTrust, proxy_for, split
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, Type, Union
+
+    from .wire import Origin
+
+    Headers = Dict[str, str]
+    Sign = Callable[[str, str, Headers], Headers]
+
+BUSY = (429, 500, 502, 503, 504)
+REDIRECTS = (301, 302, 303, 307, 308)
+PRIVATE = ("authorization", "cookie", "x-amz-security-token")  # are meant for one host only
+HOPS = 8
+IDLE = 20.0  # seconds that a connection may have lain unused; servers close them at 30 or later
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 15.0
+MOST = 30.0  # seconds that a server can ask for
+PATIENCE = 300.0  # seconds for a server that has answered before
+STRANGER = 20.0  # seconds for one that never has: more likely a wrong name than a short absence
+LARGEST = 64 << 20  # bytes of an answer that is held in memory
+
+
+class Changed(Exception):
+    """The thing has another content than the version that was asked for."""
+
+
+class Body:
+    """Bytes to send that need not fit into memory: `chunks` gives them from the start, each time it is called."""
+
+    def __init__(
+        self, size: int, chunks: Callable[[], Iterable[Union[bytes, memoryview]]], fd: int = -1, start: int = 0
+    ) -> None:
+        self.size, self.chunks = size, chunks
+        self.fd, self.start = fd, start  # the file that these bytes are in, and where; -1 when they are in none
+
+
+class Answer:
+    """What a server said. After `ask` the body is in `body`; after `open` it is still to be read, by `chunks`."""
+
+    def __init__(self, url: str, status: int, headers: Headers, connection: Connection, web: Web) -> None:
+        self.url, self.status, self.headers = url, status, headers
+        self.connection, self.web = connection, web
+        self.body = b""
+
+    def chunks(self) -> Iterator[memoryview]:
+        return self.connection.body()
+
+    def read(self) -> bytes:
+        """All of the body that is still to come."""
+        parts: List[bytes] = []
+        size = 0
+        for view in self.chunks():
+            size += len(view)
+            if size > LARGEST:
+                raise Garbled("an answer of more than %d bytes" % LARGEST)
+            parts.append(bytes(view))
+        return b"".join(parts)
+
+    def __enter__(self) -> Answer:
+        return self
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        self.web.give_back(self.connection)
+
+    @property
+    def text(self) -> str:
+        return self.body.decode("utf-8", "replace")
+
+
+class Web:
+    """Connections to any number of hosts, kept for the next request; safe to use from many threads."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self.env = env
+        self.trust = TlsTrust(env)
+        self.patience = float(env.get("TAO_RETRY_SECONDS") or PATIENCE)
+        self.idle: Dict[Origin, List[Tuple[float, Connection]]] = {}
+        self.known: Dict[Origin, bool] = {}
+        self.lock = threading.Lock()
+        self.closed = False
+
+    def ask(
+        self,
+        method: str,
+        url: str,
+        headers: Optional[Headers] = None,
+        body: Union[bytes, Body] = b"",
+        sign: Optional[Sign] = None,
+        follow: bool = True,
+        busy: Tuple[int, ...] = BUSY,
+        patience: float = 0.0,
+    ) -> Answer:
+        """One question and its whole answer. `busy` are the statuses that are asked again; `patience` in seconds."""
+        for pause in self.tries(url, patience):
+            try:
+                with self.one(method, url, headers or {}, body, sign, follow) as answer:
+                    answer.body = answer.read()
+            except OSError as error:
+                pause.after(error)
+                continue
+            if answer.status not in busy or not pause.again(answer):
+                return answer
+        raise AssertionError("tries never end without an answer")
+
+    def open(
+        self,
+        method: str,
+        url: str,
+        headers: Optional[Headers] = None,
+        sign: Optional[Sign] = None,
+        follow: bool = True,
+    ) -> Answer:
+        """One question; the body of the answer is the caller's to read, inside `with`."""
+        for pause in self.tries(url):
+            try:
+                answer = self.one(method, url, headers or {}, b"", sign, follow)
+                if answer.status not in BUSY:
+                    return answer
+                with answer:
+                    answer.body = answer.read()
+            except OSError as error:
+                pause.after(error)
+                continue
+            if not pause.again(answer):
+                return answer
+        raise AssertionError("tries never end without an answer")
+
+    def tries(self, url: str, patience: float = 0.0) -> Iterator[Pause]:
+        pause = Pause(self, split(url)[0], patience)
+        while True:
+            yield pause
+
+    def one(
+        self, method: str, url: str, headers: Headers, body: Union[bytes, Body], sign: Optional[Sign], follow: bool
+    ) -> Answer:
+        """One try, through all redirects."""
+        for _ in range(HOPS):
+            sent = sign(method, url, dict(headers)) if sign else dict(headers)
+            answer = self.exchange(method, url, sent, body)
+            to = answer.headers.get("location", "")
+            if not (follow and answer.status in REDIRECTS and to):
+                return answer
+            with answer:
+                answer.read()
+            if answer.status == 303:
+                method, body = "GET", b""
+            onward = resolved(url, to)
+            if split(onward)[0] != split(url)[0]:
+                headers = {name: value for name, value in headers.items() if name not in PRIVATE}
+                sign = None
+            url = onward
+        raise Garbled("more than %d redirects" % HOPS)
+
+    def exchange(self, method: str, url: str, headers: Headers, body: Union[bytes, Body]) -> Answer:
+        """Send and hear the head of the answer. A connection that the server had closed meanwhile costs nothing."""
+        origin, target = split(url)
+        while True:
+            connection = self.take(origin)
+            try:
+                status, heard = connection.request(method, target, headers, body)
+            except OSError:
+                connection.close()
+                if connection.used and not connection.heard:
+                    continue
+                raise
+            except BaseException:
+                connection.close()
+                raise
+            self.known[origin] = True
+            return Answer(url, status, heard, connection, self)
+
+    def take(self, origin: Origin) -> Connection:
+        """A connection that lay idle, or a new one."""
+        with self.lock:
+            idle = self.idle.get(origin, [])
+            while idle:
+                since, connection = idle.pop()
+                if time.monotonic() - since < IDLE:
+                    connection.used = True
+                    return connection
+                connection.close()
+        return Connection(origin, proxy_for(origin, self.env), self.trust)
+
+    def give_back(self, connection: Connection) -> None:
+        """Keep it for the next request if its answer was read to the end."""
+        if not connection.reusable or self.closed:
+            connection.close()
+            return
+        with self.lock:
+            self.idle.setdefault(connection.origin, []).append((time.monotonic(), connection))
+
+    def close(self) -> None:
+        self.closed = True
+        with self.lock:
+            for idle in self.idle.values():
+                for _, connection in idle:
+                    connection.close()
+            self.idle.clear()
+
+
+class Patience:
+    """The time between tries: longer each time, never the same twice, at least what the server asks for."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self.reset()
+
+    def reset(self) -> None:
+        """Something came: the time starts anew."""
+        self.started = 0.0
+        self.count = 0
+
+    def wait(self, least: float = 0.0) -> bool:
+        """Sleep until the next try. False when the time is up."""
+        now = time.monotonic()
+        self.started = self.started or now
+        longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2**self.count)
+        pause = max(least, longest * (0.5 + ord(os.urandom(1)) / 512))
+        if now + pause > self.started + self.seconds:
+            return False
+        self.count += 1
+        time.sleep(pause)
+        return True
+
+
+class Pause(Patience):
+    """The patience that one question deserves."""
+
+    def __init__(self, web: Web, origin: Origin, patience: float) -> None:
+        usual = web.patience if web.known.get(origin) else min(STRANGER, web.patience)
+        super().__init__(patience or usual)
+        self.web, self.origin = web, origin
+
+    def after(self, error: OSError) -> None:
+        """Wait, or raise the Failure that tells why waiting is no use."""
+        if hopeless(error) or not self.wait():
+            raise failure(error, self.origin, self.web) from error
+
+    def again(self, answer: Answer) -> bool:
+        """Wait as long as a busy server asks for. False when its time is up."""
+        return self.wait(seconds(answer.headers.get("retry-after", "")))
+
+
+def seconds(retry_after: str) -> float:
+    """A date, which it may be as well, is left to our own pauses."""
+    return min(MOST, float(retry_after)) if retry_after.isdigit() else 0.0
+
+
+def resolved(url: str, to: str) -> str:
+    """Where a `location` points, seen from `url`."""
+    scheme, _, rest = url.partition("://")
+    if "://" in to.partition("?")[0]:
+        return to
+    if to.startswith("//"):
+        return scheme + ":" + to
+    authority, _, path = rest.partition("/")
+    if to.startswith("/"):
+        return "%s://%s%s" % (scheme, authority, to)
+    return "%s://%s/%s%s" % (scheme, authority, path.partition("?")[0].rpartition("/")[0] + "/", to)
+
+
+def hopeless(error: OSError) -> bool:
+    """A certificate that is not trusted will not be trusted in a second either."""
+    return type(error).__name__ == "SSLCertVerificationError"
+
+
+def failure(error: OSError, origin: Origin, web: Web) -> Failure:
+    """What a person reads when a server was not reached."""
+    _, host, port = origin
+    where = "%s:%d" % (host, port)
+    via = proxy_for(origin, web.env)
+    through = " through the proxy %s:%d" % via[:2] if via else ""
+    for name in [each.__name__ for each in type(error).__mro__]:
+        if name in WORDS:
+            code, what, next = WORDS[name]
+            return Failure(code, what % where + through + ".", reason(error), next)
+    code, what, next = WORDS["OSError"]
+    return Failure(code, what % where + through + ".", reason(error), next)
+
+
+def reason(error: OSError) -> str:
+    """The system's words, which never hold what was sent."""
+    said = getattr(error, "verify_message", "") or error.strerror or str(error) or type(error).__name__
+    return "%s." % said.rstrip(".")
+
+
+# what broke -> the code, the sentence, what to do
+WORDS = {
+    "gaierror": (
+        "web.dns",
+        "The name of the server cannot be resolved: %s",
+        "Check the address for a typo, and that this machine's or container's DNS knows the name.",
+    ),
+    "ConnectionRefusedError": (
+        "web.refused",
+        "Nothing answers at %s",
+        "Check host and port of the address, and that the server runs. In a container, localhost is the container.",
+    ),
+    "SSLCertVerificationError": (
+        "web.tls",
+        "The certificate of %s is not trusted",
+        "For a certificate of your own authority, mount its file into the job and name it in AWS_CA_BUNDLE or "
+        "SSL_CERT_FILE. An image without certificates needs its package ca-certificates.",
+    ),
+    "SSLError": (
+        "web.tls",
+        "No secure connection to %s",
+        "Check whether the server speaks https at this port; http:// is another one.",
+    ),
+    "timeout": ("web.timeout", "%s did not answer in time", "Check the network between the job and the server."),
+    "TimeoutError": ("web.timeout", "%s did not answer in time", "Check the network between the job and the server."),
+    "Refused": ("web.proxy", "The proxy lets nobody through to %s", "Check HTTPS_PROXY and NO_PROXY of the job."),
+    "OSError": ("web.broken", "The connection to %s broke again and again", "Check the network, then start it again."),
+}

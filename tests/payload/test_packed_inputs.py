@@ -1,0 +1,58 @@
+"""What is packed for inputs: the modules of their schemes and options, and no others."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tao_sdk.payload import pack
+from tao_sdk.payload.entrypoint import empty_document
+from tao_sdk.payload.source import source
+from tao_sdk.runner.document import Input
+from tao_sdk.script_runner import build_entrypoint
+
+ADDRESSES = ["s3://b/k", "hf_model://o/n", "hf_dataset://o/n", "ngc://o/n:1", "http://h/x", "https://h/x"]
+LAZY = {"staging": {"archive", "annotation"}}  # only some inputs need them
+
+
+def modules(uri, **options):
+    document = empty_document("true", None, None)
+    document["inputs"] = [Input(key="k", uri=uri, kind="", target="", options=options)]
+    return set(pack.modules(document))
+
+
+def imported(module):
+    for node in ast.walk(ast.parse(source(module))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            yield from [node.module] if node.module else [alias.name for alias in node.names]
+
+
+@pytest.mark.parametrize("uri", [*ADDRESSES, "/data/x.tar"])
+def test_a_scheme_is_packed_with_everything_that_it_imports(uri):
+    packed = modules(uri, extract="no") if uri != "/data/x.tar" else modules(uri)
+    for module in packed - set(pack.modules(empty_document("true", None, None))):
+        missing = set(imported(module)) - packed - LAZY.get(module, set())
+        if uri == "/data/x.tar":
+            missing -= {"transfer", "web"}  # nothing is fetched
+        assert not missing, module
+
+
+@pytest.mark.parametrize("uri", ["/data/x", "file:///data/x", "lustre:///data/x"])
+def test_nothing_that_fetches_is_packed_for_local_inputs(uri):
+    assert not modules(uri) & {"staging", "transfer", "web", "archive"}
+
+
+def test_archives_and_annotations_are_packed_where_an_input_needs_them():
+    assert "archive" not in modules("s3://b/folder/")
+    assert "archive" not in modules("s3://b/x.tar.gz", extract="no")
+    assert "archive" in modules("s3://b/x.TAR.GZ")
+    assert "archive" in modules("s3://b/folder/", extract="yes")
+    assert "archive" in modules("https://h/download?id=7")  # the server says what it is called
+    assert "annotation" in modules("s3://b/f/", selective={"annotation": "a", "format": "", "keys": ["video"]})
+    assert "annotation" not in modules("s3://b/f/")
+
+
+@pytest.mark.parametrize("uri", ADDRESSES)
+def test_a_job_that_fetches_stays_below_48_kilobytes(uri):
+    assert len(build_entrypoint(command="true", specs={"a": uri}, inputs=["a"])["command"]) < 48 * 1024

@@ -1,0 +1,637 @@
+"""Results in a bucket: sent while the command runs and at every end, by real servers; what goes wrong costs only itself."""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import json
+import os
+import random
+import signal
+import subprocess
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import link_here
+import pytest
+import s3_here
+
+from tao_sdk.engine.bucket_files import BucketFiles
+
+KEY = "resume_training_checkpoint_path"
+
+
+class Store:
+    """A new bucket of a real server, as the job and the test see it."""
+
+    def __init__(self, server: s3_here.Server, url: str = "") -> None:
+        self.server, self.name = server, server.bucket()
+        self.env = {**server.env(url), "S3_BUCKET_NAME": self.name, "TAO_RESULTS_ROOT": ""}
+
+    @property
+    def keys(self) -> set[str]:
+        return {each.key for each in self.server.s3().list(self.name, "")}
+
+    def read(self, key: str) -> bytes:
+        return BucketFiles(self.server.s3()).read(f"s3://{self.name}/{key}")
+
+    def manifest(self, folder: str = "results/job-1") -> dict:
+        key = f"{folder}/.tao/manifest.json"
+        return json.loads(self.read(key)) if key in self.keys else {}
+
+    def listed(self, folder: str = "results/job-1") -> dict[str, dict]:
+        return {each["path"]: each for each in self.manifest(folder).get("files", [])}
+
+    def lets_anybody(self, *actions: str) -> dict[str, str]:
+        """From now on everybody may do these, and what the environment of somebody without keys is."""
+        may = {"Effect": "Allow", "Principal": "*", "Action": list(actions)}
+        below = {**may, "Resource": [f"arn:aws:s3:::{self.name}", f"arn:aws:s3:::{self.name}/*"]}
+        body = json.dumps({"Version": "2012-10-17", "Statement": [below]}).encode()
+        answer = self.server.s3().ask("PUT", self.name, "", {"policy": ""}, body)
+        assert answer.status in (200, 204), answer.text
+        return {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}
+
+
+@pytest.fixture(params=["versitygw", "minio"])
+def store(request, jobs):
+    jobs.env["TAO_LOCAL_ROOT"] = str(jobs.root)
+    return Store(s3_here.SERVERS[request.param]())
+
+
+@pytest.fixture
+def minio(jobs):
+    jobs.env["TAO_LOCAL_ROOT"] = str(jobs.root)
+    return Store(s3_here.minio())
+
+
+@pytest.fixture
+def line(jobs):
+    """A bucket behind a line that fails on demand."""
+    jobs.env["TAO_LOCAL_ROOT"] = str(jobs.root)
+    server = s3_here.versitygw()
+    with link_here.Link(server.address) as link:
+        store = Store(server, link.url)
+        store.link = link
+        yield store
+
+
+def run(jobs, store, command, env=None, **more):
+    """A job with one output, results_dir, in which the command starts."""
+    return jobs.run(f"cd $TAO_RESULTS_DIR/results_dir; {command}", env={**store.env, **(env or {})}, **wanted(more))
+
+
+def start(jobs, store, command, env=None, **more):
+    env = {**store.env, "TAO_SYNC_SECONDS": "0.4", **(env or {})}
+    return jobs.start(f"cd $TAO_RESULTS_DIR/results_dir; {command}", env=env, **wanted(more))
+
+
+def wanted(more):
+    return {"specs": {"results_dir": ""}, "outputs": ["results_dir"], "config_format": "json", "bucket": True, **more}
+
+
+def test_results_go_below_results_and_the_job_id_with_the_manifest_beside_them(jobs, store):
+    ran = run(jobs, store, "mkdir train; echo 1 > train/epoch_1.pth; : > empty; echo said")
+    assert (ran.code, ran.stages[-1]) == (0, "done"), ran.raw
+    names = {".tao/job.log", ".tao/manifest.json", "results_dir/empty", "results_dir/train/epoch_1.pth", "spec.json"}
+    assert store.keys == {f"results/job-1/{name}" for name in names}
+    assert store.read("results/job-1/.tao/job.log") == b"said\n"
+    manifest = store.manifest()
+    assert (manifest["job"], manifest["attempt"], manifest["whole"], manifest["exit_code"]) == ("job-1", 1, True, 0)
+    assert store.listed()["results_dir/train/epoch_1.pth"]["sha256"] == hashlib.sha256(b"1\n").hexdigest()
+
+
+def test_an_output_that_names_an_address_is_that_prefix_itself(jobs, store):
+    ran = jobs.run(
+        "cat {config_path}; cd $TAO_RESULTS_DIR/results_dir; echo 1 > x; echo 2 > $TAO_RESULTS_DIR/model/best.onnx",
+        specs={"results_dir": f"s3://{store.name}/my/own/", "model": f"s3://{store.name}/models/best.onnx"},
+        outputs={"results_dir": {"type": "folder"}, "model": {"type": "file"}},
+        config_format="json",
+        env={**store.env, "S3_BUCKET_NAME": ""},
+    )
+    assert ran.code == 0, ran.raw
+    assert json.loads(ran.out)["results_dir"] == str(jobs.results / "results_dir")
+    assert {"my/own/x", "my/own/.tao/manifest.json", "models/best.onnx"} <= store.keys
+    assert not any(key.startswith("results/") for key in store.keys)
+    assert "output.ephemeral" not in ran.warnings
+
+
+def test_a_root_may_be_a_prefix_in_a_bucket(jobs, store):
+    root = f"s3://{store.name}/team/runs/"
+    assert run(jobs, store, "echo 1 > x", {"TAO_RESULTS_ROOT": root, "S3_BUCKET_NAME": "another"}).code == 0
+    assert "team/runs/job-1/results_dir/x" in store.keys
+
+
+def test_paths_of_a_passthrough_job_go_below_their_last_names(jobs, store, tmp_path):
+    out = tmp_path / "c" / "out"
+    ran = jobs.run(
+        f"mkdir -p {out}/deep; echo 1 > {out}/deep/x; echo m > {tmp_path}/model.onnx",
+        outputs=[f"{out}/", f"{tmp_path}/model.onnx", f"{tmp_path}/never"],
+        bucket=True,
+        env=store.env,
+    )
+    assert (ran.code, ran.warnings) == (0, ["output.missing"]), ran.raw
+    assert store.read("results/job-1/out/deep/x") == b"1\n"
+    assert set(store.listed()) == {"out/deep/x", "model.onnx"}
+
+
+def test_a_root_that_is_a_folder_wins_over_the_bucket(jobs, store):
+    assert run(jobs, store, "echo 1 > x", {"TAO_RESULTS_ROOT": str(jobs.root)}).code == 0
+    assert store.keys == set()
+
+
+@pytest.mark.parametrize("ending", ["exit 3", "kill -KILL $$", "kill -TERM $PPID; sleep 100"])
+def test_results_are_sent_however_the_command_ends(jobs, minio, ending):
+    ran = run(jobs, minio, f"echo 50 > epoch_50.pth; echo more > x; touch -d '1 hour ago' epoch_50.pth; {ending}")
+    assert minio.read("results/job-1/results_dir/epoch_50.pth") == b"50\n"
+    assert minio.read("results/job-1/results_dir/x") == b"more\n"
+    manifest = minio.manifest()
+    assert manifest["whole"] is True
+    assert manifest["exit_code"] == ran.code != 0
+    assert minio.listed()["results_dir/epoch_50.pth"]["sha256"]
+    assert minio.listed()["results_dir/x"]["sha256"] is None  # it may have been cut off
+
+
+def test_outputs_are_sent_as_they_grow_and_a_file_in_motion_never_appears(jobs, minio, tmp_path, eventually):
+    job = start(
+        jobs,
+        minio,
+        f"echo whole > still.pth; while [ ! -e {tmp_path}/stop ]; do "
+        "echo line >> status.json; echo line >> moving.pth; echo said; sleep 0.01; done",
+    )
+    below = "results/job-1/results_dir"
+    eventually(lambda: {f"{below}/still.pth", f"{below}/status.json", "results/job-1/.tao/job.log"} <= minio.keys)
+    first = minio.read(f"{below}/status.json")
+    eventually(lambda: len(minio.read(f"{below}/status.json")) > len(first))
+    assert minio.read(f"{below}/status.json").startswith(first)
+    eventually(lambda: minio.listed().get("results_dir/still.pth", {}).get("sha256"))
+    manifest = minio.manifest()
+    assert (manifest["whole"], manifest["exit_code"]) == (False, None)
+    assert f"{below}/moving.pth" not in minio.keys
+    (tmp_path / "stop").write_text("")
+    assert job.ended().code == 0
+    for name in ("status.json", "moving.pth", "still.pth"):
+        assert minio.read(f"{below}/{name}") == (jobs.results / "results_dir" / name).read_bytes()
+    assert minio.manifest()["whole"] is True
+
+
+def test_what_must_be_known_goes_before_what_takes_its_time(jobs, line):
+    sizes = "head -c 30000000 /dev/urandom > large.pth; echo '{}' > status.json"
+    job = start(jobs, line, f"{sizes}; echo ready; sleep 60", {"TAO_SYNC_SECONDS": "100"})
+    job.until(b"ready")
+    line.link.faults(latency_ms=300, methods="PUT POST", match="large.pth")
+    job.process.send_signal(signal.SIGTERM)
+    job.ended()
+    manifest, log, status, large = (
+        newest(line, name)
+        for name in (".tao/manifest.json", ".tao/job.log", "results_dir/status.json", "results_dir/large.pth")
+    )
+    assert max(log, status) <= large <= manifest
+    assert line.manifest()["whole"] is True
+
+
+def newest(store, name):
+    s3 = store.server.s3()
+    return next(each.modified for each in s3.list(store.name, f"results/job-1/{name}"))
+
+
+def test_excluded_prefixes_are_not_sent(jobs, minio):
+    ran = run(
+        jobs,
+        minio,
+        "mkdir -p ../inputs ../inputs2; echo 1 > ../inputs/x; echo 2 > ../inputs2/y",
+        upload_excludes=["inputs/"],
+    )
+    assert ran.code == 0
+    assert set(minio.listed()) == {"inputs2/y", "spec.json"}
+    assert "results/job-1/inputs/x" not in minio.keys
+
+
+READ = ("s3:GetObject", "s3:ListBucket")
+WRITE = ("s3:PutObject", "s3:AbortMultipartUpload", "s3:ListBucketMultipartUploads")
+
+
+def test_a_job_without_the_right_to_write_ends_before_the_command_and_leaves_nothing(jobs, minio):
+    ran = run(jobs, minio, "echo never", minio.lets_anybody(*READ))
+    assert (ran.code, ran.out) == (125, b"")
+    assert ran.failure["code"] == "s3.no_credentials"
+    assert minio.keys == set()
+    assert run(jobs, minio, "echo now", minio.lets_anybody(*READ, *WRITE)).code == 0
+
+
+def test_a_right_that_is_lost_on_the_way_makes_the_job_an_error_that_says_where_the_files_still_are(jobs, minio):
+    anybody = minio.lets_anybody(*READ, *WRITE)
+    job = start(jobs, minio, "echo 1 > x; echo ready; sleep 0.5", {"TAO_SYNC_SECONDS": "100", **anybody})
+    job.until(b"ready")
+    minio.lets_anybody(*READ)
+    ran = job.ended()
+    assert (ran.code, ran.failure["code"]) == (125, "output.lost")
+    assert "AccessDenied" in ran.failure["why"]
+    assert str(jobs.results) in ran.failure["next"]
+
+
+def test_a_bucket_that_does_not_exist_ends_the_job_before_the_command_and_is_never_made(jobs, store):
+    ran = run(jobs, store, "echo never", {"S3_BUCKET_NAME": "no-such-bucket"})
+    assert (ran.code, ran.out) == (125, b"")
+    assert ran.failure["code"] == "s3.no_bucket"
+    assert "s3://no-such-bucket/results/job-1/" in ran.failure["what"]
+    assert store.server.s3().ask("HEAD", "no-such-bucket", "").status == 404
+
+
+def test_looking_whether_a_bucket_takes_results_leaves_nothing_behind(jobs, store):
+    ran = jobs.run("false", specs={"x": "/nowhere"}, inputs=["x"], outputs=["results_dir"], bucket=True, env=store.env)
+    assert ran.failure["code"] == "input.missing"
+    assert store.keys == set()
+    assert "<Upload>" not in store.server.s3().ask("GET", store.name, "", {"uploads": ""}).text
+
+
+def test_links_are_sent_as_what_they_lead_to_and_once(jobs, minio):
+    ran = run(jobs, minio, "echo 1 > epoch_1.pth; ln -s epoch_1.pth latest.pth; mkdir d; echo 2 > d/x; ln -s .. d/up")
+    assert ran.code == 0
+    assert set(minio.listed()) == {"results_dir/epoch_1.pth", "results_dir/latest.pth", "results_dir/d/x", "spec.json"}
+
+
+def test_what_cannot_be_kept_costs_only_itself_and_is_told(jobs, minio):
+    code = "import socket; socket.socket(socket.AF_UNIX).bind('sock')"
+    ran = run(jobs, minio, f'echo 1 > good; ln -s /nowhere broken; mkfifo pipe; python3 -c "{code}"; exit 4')
+    assert ran.code == 4
+    assert set(minio.listed()) == {"results_dir/good", "spec.json"}
+    assert ran.warnings == ["output.left_out"]
+    assert [each.split(":")[0] for each in ran.named("warning")[0].facts["paths"]] == [
+        "results_dir/broken", "results_dir/pipe", "results_dir/sock",
+    ]  # fmt: skip
+
+
+def test_two_outputs_of_one_name_cost_only_the_second(jobs, minio):
+    shared = f"s3://{minio.name}/same"
+    ran = jobs.run(
+        "echo 1 > $TAO_RESULTS_DIR/a/x; echo 2 > $TAO_RESULTS_DIR/b/x; echo 3 > $TAO_RESULTS_DIR/b/y",
+        specs={"a": shared, "b": shared},
+        outputs=["a", "b"],
+        env=minio.env,
+        bucket=True,
+    )
+    assert (ran.code, ran.warnings) == (0, ["output.left_out"]), ran.raw
+    assert (minio.read("same/x"), minio.read("same/y")) == (b"1\n", b"3\n")
+
+
+def test_names_of_any_characters_survive(jobs, store):
+    names = ["ü 'q' \"x\"", "a+b%20c", "日本", "a b;c&d=e?f#g", "tab\there"]
+    for name in names:
+        (jobs.folder / "made").mkdir(exist_ok=True)
+        (jobs.folder / "made" / name).write_text(name)
+    ran = run(jobs, store, f"cp -r {jobs.folder}/made/. .")
+    assert ran.code == 0, ran.raw
+    for name in names:
+        assert store.read(f"results/job-1/results_dir/{name}").decode() == name
+
+
+def attempt(jobs, store, number, command="true", env=None):
+    return run(
+        jobs,
+        store,
+        command + "; cat {config_path}",
+        {"TAO_ATTEMPT": str(number), **(env or {})},
+        specs={"train": {KEY: ""}, "results_dir": ""},
+    )
+
+
+def elsewhere(jobs):
+    """The next attempt starts on another machine."""
+    jobs.results.rename(jobs.folder / f"lost-{time.monotonic_ns()}")
+
+
+def resumed_from(ran):
+    assert ran.code == 0, ran.raw
+    return json.loads(ran.out[ran.out.index(b"{") :])["train"][KEY]
+
+
+CHECKPOINTS = 'for n in 9 1 2; do echo $n > epoch_$n.pth; touch -d "$((20 - n % 9)) min ago" epoch_$n.pth; done'
+
+
+def test_a_new_attempt_elsewhere_goes_on_from_the_newest_complete_checkpoint(jobs, store):
+    attempt(jobs, store, 1, CHECKPOINTS)
+    elsewhere(jobs)
+    ran = attempt(jobs, store, 2)
+    path = jobs.results / "results_dir" / "epoch_2.pth"
+    assert resumed_from(ran) == str(path)
+    assert path.read_text() == "2\n"
+    assert set(store.listed()) == {f"results_dir/epoch_{n}.pth" for n in (9, 1, 2)} | {"spec.json"}
+
+
+def test_a_checkpoint_that_is_damaged_or_was_replaced_in_the_bucket_is_not_used(jobs, minio):
+    attempt(jobs, minio, 1, CHECKPOINTS)
+    elsewhere(jobs)
+    minio.server.s3().put(minio.name, "results/job-1/results_dir/epoch_2.pth", b"X\n")
+    assert resumed_from(attempt(jobs, minio, 2)) == str(jobs.results / "results_dir" / "epoch_1.pth")
+
+
+def test_a_checkpoint_outlives_an_attempt_that_added_none(jobs, minio):
+    attempt(jobs, minio, 1, CHECKPOINTS)
+    elsewhere(jobs)
+    attempt(jobs, minio, 2, "exit 1")
+    elsewhere(jobs)
+    assert resumed_from(attempt(jobs, minio, 3)) == str(jobs.results / "results_dir" / "epoch_2.pth")
+
+
+def test_another_jobs_checkpoints_under_the_same_prefix_are_not_resumed_from(jobs, minio):
+    specs = {"train": {KEY: ""}, "results_dir": f"s3://{minio.name}/shared"}
+    run(jobs, minio, "echo 1 > epoch_1.pth", specs=specs)
+    ran = run(jobs, minio, "cat {config_path}", {"TAO_JOB_ID": "job-2"}, specs=specs)
+    assert resumed_from(ran) == ""
+    elsewhere(jobs)
+    assert resumed_from(run(jobs, minio, "cat {config_path}", {"TAO_JOB_ID": "job-2"}, specs=specs)) == ""
+
+
+def test_every_attempts_log_is_kept(jobs, minio):
+    run(jobs, minio, "echo first")
+    elsewhere(jobs)
+    run(jobs, minio, "echo second", {"TAO_ATTEMPT": "2"})
+    assert minio.read("results/job-1/.tao/job.log") == b"second\n"
+    assert minio.read("results/job-1/.tao/job.log.attempt-1") == b"first\n"
+
+
+def test_what_is_there_whole_is_not_sent_again(jobs, line):
+    command = (
+        "for i in 1 2 3; do [ -e $i.pth ] || head -c 12000000 /dev/urandom > $i.pth; done; echo $TAO_ATTEMPT > new"
+    )
+    run(jobs, line, command)
+    line.link.faults(match=".pth", methods="PUT")
+    before = {each.key: each.modified for each in line.server.s3().list(line.name, "") if each.key.endswith(".pth")}
+    (jobs.results / ".tao" / "job.log").unlink()
+    for manifest in (True, False):
+        if not manifest:  # the runner was killed before it could write one
+            line.server.s3().delete(line.name, "results/job-1/.tao/manifest.json")
+        assert run(jobs, line, command, {"TAO_ATTEMPT": "2"}).code == 0
+        assert before == {
+            each.key: each.modified for each in line.server.s3().list(line.name, "") if each.key.endswith(".pth")
+        }
+    assert {f"results_dir/{n}.pth" for n in (1, 2, 3)} <= set(line.listed())
+
+
+def test_other_ranks_send_only_what_differs_to_a_folder_of_their_own(jobs, minio):
+    env = {"TAO_LOCAL_ROOT": str(jobs.folder / "zero")}
+    same = "echo same > same.pth; touch -d '1 hour ago' same.pth"
+    run(jobs, minio, f"{same}; echo zero > differs", env)
+    manifest = minio.manifest()
+    env = {"TAO_LOCAL_ROOT": str(jobs.folder / "two"), "TAO_RANK": "2", "TAO_SYNC_SECONDS": "1"}
+    assert run(jobs, minio, f"{same}; echo two > differs; echo own > own; echo heard", env).code == 0
+    below = "results/job-1/results_dir"
+    assert {key for key in minio.keys if "rank" in key} == {
+        f"{below}/.rank-2/differs", f"{below}/.rank-2/own",
+        "results/job-1/.rank-2/spec.json", "results/job-1/.tao/job.rank-2.log",
+    }  # fmt: skip
+    assert minio.read(f"{below}/differs") == b"zero\n"
+    assert minio.manifest() == manifest
+
+
+def test_a_server_that_was_away_for_a_while_costs_nothing(jobs, line):
+    line.link.faults(busy_seconds=3)
+    ran = run(jobs, line, "echo 1 > x")
+    assert (ran.code, ran.warnings) == (0, []), ran.raw
+    assert line.read("results/job-1/results_dir/x") == b"1\n"
+
+
+def test_connections_that_break_and_bodies_that_are_cut_cost_nothing(jobs, line):
+    line.link.faults(busy=5, cut_upload=4, cut_at=1000, methods="PUT")
+    ran = run(jobs, line, "for i in 1 2 3 4 5 6 7 8; do head -c 100000 /dev/urandom > $i.pth; done")
+    assert (ran.code, ran.warnings) == (0, []), ran.raw
+    for n in range(1, 9):
+        name = f"results_dir/{n}.pth"
+        assert line.read(f"results/job-1/{name}") == (jobs.results / name).read_bytes()
+
+
+def test_a_server_that_stays_away_makes_the_job_an_error_that_says_where_the_files_still_are(jobs, line):
+    job = start(jobs, line, "echo 1 > x; echo ready; sleep 0.5", {"TAO_SYNC_SECONDS": "100", "TAO_RETRY_SECONDS": "1"})
+    job.until(b"ready")
+    line.link.process.kill()
+    ran = job.ended()
+    assert ran.code == 125
+    assert ran.failure["code"] == "output.lost"
+    assert f"s3://{line.name}/results/job-1" in ran.failure["what"]
+    assert str(jobs.results) in ran.failure["next"]
+    assert (jobs.results / "results_dir" / "x").read_text() == "1\n"
+    assert ran.named("ended")[0].facts["exit_code"] == 0
+
+
+def test_a_failing_commands_exit_code_is_kept_when_its_results_cannot_be(jobs, line):
+    job = start(jobs, line, "echo ready; sleep 0.5; exit 3", {"TAO_SYNC_SECONDS": "100", "TAO_RETRY_SECONDS": "1"})
+    job.until(b"ready")
+    line.link.process.kill()
+    assert job.ended().code == 3
+
+
+def test_a_server_that_is_restarted_while_the_job_runs_costs_nothing(jobs, line, eventually):
+    job = start(jobs, line, "for i in $(seq 40); do echo $i > $i.pth; echo $i; sleep 0.05; done")
+    eventually(line.listed)
+    address = line.link.address
+    line.link.process.kill()
+    time.sleep(1)
+    with link_here.Link(line.server.address, listen=address):
+        ran = job.ended()
+    assert (ran.code, [code for code in ran.warnings if code != "output.left_out"]) == (0, [])
+    assert {f"results_dir/{n}.pth" for n in range(1, 41)} <= set(line.listed())
+
+
+def test_a_file_that_is_written_anew_while_it_is_sent_never_appears_mixed(jobs, line, tmp_path, eventually):
+    """It stood still when its turn came. When its last part is about to go, all of the file is written anew."""
+    path = jobs.results / "results_dir" / "x.pth"
+
+    def write_anew() -> None:
+        (tmp_path / "go").write_text("")
+        eventually((tmp_path / "written").exists)
+
+    fill = "python3 -c 'import sys; sys.stdout.buffer.write(sys.argv[1].encode() * 24000000)'"
+    with called(write_anew) as url:
+        job = start(
+            jobs,
+            line,
+            f"{fill} a > x.pth; touch -d '1 hour ago' x.pth; echo ready; while [ ! -e {tmp_path}/go ]; do sleep 0.01; done; "
+            f"{fill} b | dd of=x.pth conv=notrunc status=none; touch {tmp_path}/written; "
+            f"while [ ! -e {tmp_path}/stop ]; do sleep 0.01; done",
+            {"TAO_SYNC_SECONDS": "0.2"},
+        )
+        job.until(b"ready")
+        line.link.faults(hook=url, hook_at=1, methods="PUT", match="partNumber=3")
+        key = "results/job-1/results_dir/x.pth"
+        eventually(lambda: key in line.keys)
+        seen = set(line.read(key))
+        (tmp_path / "stop").write_text("")
+        assert job.ended().code == 0
+    assert seen == set(line.read(key)) == set(path.read_bytes()) == {ord("b")}
+
+
+def test_keys_that_end_while_the_job_runs_are_renewed(jobs, minio, eventually):
+    """A real endpoint as containers have it gives keys for seconds; it is asked again, and what it gives then is used."""
+    asked = []
+
+    class Endpoint(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3))
+            keys = {"AccessKeyId": s3_here.ACCESS, "SecretAccessKey": s3_here.SECRET, "Expiration": ends}
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(keys).encode())
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nobody reads it."""
+
+    with serving(Endpoint) as url:
+        keys = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_CONTAINER_CREDENTIALS_FULL_URI": url}
+        ran = start(jobs, minio, "for i in 1 2 3 4 5 6; do echo $i > $i.pth; sleep 0.5; done", keys).ended()
+    assert ran.code == 0, ran.raw
+    assert len(asked) > 1
+    assert {f"results_dir/{n}.pth" for n in range(1, 7)} <= set(minio.listed())
+
+
+def test_a_full_disk_under_the_results_costs_only_what_did_not_fit(jobs, minio, request):
+    small = jobs.folder / "small"
+    small.mkdir()
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(small)], capture_output=True, check=False
+    ).returncode:
+        pytest.skip("needs the right to mount")
+    request.addfinalizer(lambda: subprocess.run(["umount", "-l", str(small)], check=False))
+    ran = run(
+        jobs,
+        minio,
+        "echo 1 > epoch_1.pth; head -c 9000000 /dev/zero > epoch_2.pth; echo failed to write >&2; exit 1",
+        {"TAO_LOCAL_ROOT": str(small)},
+    )
+    assert (ran.code, ran.named("failed")) == (1, []), ran.raw
+    assert minio.read("results/job-1/results_dir/epoch_1.pth") == b"1\n"
+    assert minio.manifest()["whole"] is True
+    assert minio.listed()["results_dir/epoch_2.pth"]["sha256"] is None
+
+
+@contextmanager
+def called(act):
+    """An address for a line's hook; whoever calls it has `act` done before there is an answer."""
+
+    class Hook(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            act()
+            self.send_response(200)
+            self.end_headers()
+
+        do_POST = do_GET  # noqa: N815
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nobody reads it."""
+
+    with serving(Hook) as url:
+        yield url
+
+
+@contextmanager
+def serving(handler):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+
+
+def child_of(pid):
+    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+
+
+MANY = (
+    "[ -e 1.pth ] || { for i in $(seq 20); do echo $i-$RANDOM > $i.pth; done; head -c 9000000 /dev/urandom > large.pth; }; "
+    "while [ ! -e ../stop ]; do date +%N >> status.json; echo said; sleep 0.01; done"
+)
+POINTS = random.Random(1).sample(range(1, 60), 50)
+
+
+@pytest.mark.parametrize("fresh", [False, True], ids=["on the same machine", "elsewhere"])
+def test_a_runner_killed_at_any_moment_of_sending_loses_and_damages_nothing(jobs, line, fresh):
+    with called(lambda: kill_as_if_its_machine_were_gone(killed[0])) as url:
+        killed = []
+        kill_at_every_point(jobs, line, fresh, url, killed)
+
+
+def kill_as_if_its_machine_were_gone(job):
+    os.killpg(child_of(job.process.pid), signal.SIGSTOP)
+    job.process.kill()
+
+
+def kill_at_every_point(jobs, line, fresh, url, killed):
+    for point in POINTS[::2] if fresh else POINTS[1::2]:
+        env = {"TAO_JOB_ID": f"job-{point}", "TAO_SYNC_SECONDS": "0.1"}
+        folder, below = jobs.root / f"job-{point}", f"results/job-{point}"
+        killed[:] = [start(jobs, line, MANY, env)]
+        killed[0].until(b"said")
+        line.link.faults(hook=url, hook_at=point, methods="PUT POST")
+        group = child_of(killed[0].process.pid)
+        assert killed[0].ended().code == -signal.SIGKILL
+        os.killpg(group, signal.SIGKILL)
+        before = line.listed(below)
+        made = {path.name: path.read_bytes() for path in (folder / "results_dir").glob("*.pth")}
+        there = whole_ones(line, below, made)
+        assert {Path(path).name for path, each in before.items() if each["sha256"] and path.endswith(".pth")} <= there
+        line.link.faults()
+        if fresh:
+            folder.rename(jobs.folder / f"lost-{point}")
+        again = "true" if fresh else "touch ../stop; " + MANY
+        assert run(jobs, line, again, {**env, "TAO_ATTEMPT": "2"}).code == 0
+        assert whole_ones(line, below, made) >= (there if fresh else set(made))
+        after = line.listed(below)
+        assert {path for path in before if path.endswith(".pth")} <= set(after)
+        assert line.manifest(below)["whole"] is True
+
+
+def whole_ones(store, below, made):
+    """The checkpoints in the bucket; each is the one that was made, to the last byte."""
+    names = {
+        key.rpartition("/")[2] for key in store.keys if key.startswith(f"{below}/results_dir/") and key.endswith(".pth")
+    }
+    for name in names:
+        assert store.read(f"{below}/results_dir/{name}") == made[name], name
+    return names
+
+
+def test_what_stood_still_over_two_looks_is_in_the_bucket(jobs, minio, tmp_path):
+    """Each manifest that is seen is a look; what was on disk at one is listed, complete, three looks later."""
+    job = start(
+        jobs,
+        minio,
+        f"i=0; while [ ! -e {tmp_path}/stop ]; do i=$((i+1)); echo $i > $i.pth; sleep 0.02; done",
+        {"TAO_SYNC_SECONDS": "0.2"},
+    )
+    looks: list[tuple[set[str], set[str]]] = []
+    while len(looks) < 12:
+        made = {path.name for path in (jobs.results / "results_dir").glob("*.pth")}
+        listed = {Path(path).name for path, each in minio.listed().items() if each["sha256"]}
+        if listed and (not looks or listed != looks[-1][1]):
+            looks.append((made, listed))
+        time.sleep(0.02)
+    (tmp_path / "stop").write_text("")
+    job.ended()
+    for (made, _), (_, listed) in zip(looks, looks[3:], strict=False):
+        assert made <= listed
+
+
+def test_how_far_the_sending_is_is_told(jobs, line):
+    line.link.faults(latency_ms=500, methods="PUT")
+    ran = run(jobs, line, "for i in $(seq 120); do head -c 1000 /dev/urandom > $i.pth; done")
+    told = [each.facts for each in ran.named("transfer")]
+    assert told and all(each["stage"] == "outputs" and 0 <= each["bytes"] <= each["total_bytes"] for each in told)
+    assert all(each["files"] <= each["total_files"] >= 120 and each["rate"] >= 0 for each in told)
+    sent = ran.named("sent")[0].facts
+    assert (sent["what"], sent["files"] >= 120, sent["bytes"] >= 120_000) == ("outputs", True, True)
+
+
+def test_results_of_a_user_who_may_not_write_to_results_are_sent_from_a_private_folder(jobs, minio, tmp_path):
+    (tmp_path / "file").write_text("")
+    ran = run(jobs, minio, "echo 1 > x; pwd", {"TAO_LOCAL_ROOT": str(tmp_path / "file")})
+    assert (ran.code, ran.warnings) == (0, []), ran.raw
+    assert minio.read("results/job-1/results_dir/x") == b"1\n"
+    assert not Path(ran.out.decode().strip()).exists()
+
+
+def test_no_key_appears_in_what_is_told_or_kept(jobs, minio):
+    ran = run(jobs, minio, "echo 1 > x", {"AWS_SECRET_ACCESS_KEY": "a-wrong-but-secret-value"})
+    assert b"a-wrong-but-secret-value" not in ran.raw + ran.out
+    assert ran.failure["code"].startswith("s3.")

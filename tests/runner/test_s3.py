@@ -1,0 +1,372 @@
+"""S3 as the runner speaks it, against real servers, over http and https."""
+
+from __future__ import annotations
+
+import os
+import threading
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+import link_here
+import pytest
+import s3_here
+
+from tao_sdk.runner import s3_put
+from tao_sdk.runner.report import Failure
+from tao_sdk.runner.s3_put import sweep
+from tao_sdk.runner.web import Changed
+
+ODD = [
+    "plain.txt",
+    "with space and+plus&amp;.txt",
+    "a=b,c;d:e@f$g!h'i(j)*k~l.txt",
+    "ünï/码/😀.bin",
+    'quote"back|hash#question?percent%20.txt',
+    "deep/er/and/deeper/file",
+    "<tag>&entity;</tag>",
+]
+
+
+@pytest.fixture(params=s3_here.SERVERS)
+def server(request):
+    return s3_here.SERVERS[request.param]()
+
+
+def test_whatever_legal_key_an_object_has_it_is_stored_listed_read_and_deleted(server):
+    s3, bucket = server.s3(), server.bucket()
+    for key in ODD:
+        s3.put(bucket, key, key.encode())
+    assert {each.key for each in s3.list(bucket, "")} == set(ODD)
+    for key in ODD:
+        head = s3.head(bucket, key)
+        assert head and head.size == len(key.encode())
+        assert b"".join(map(bytes, s3.get(bucket, key, 0, head.size, head.version))) == key.encode()
+        s3.delete(bucket, key)
+    assert list(s3.list(bucket, "")) == []
+
+
+def test_ten_thousand_keys_are_listed_all_page_by_page():
+    server = s3_here.versitygw()  # keeps objects as files, so that they are quickly there
+    bucket = server.bucket()
+    folder = server.folder / "data" / bucket / "many"
+    folder.mkdir()
+    for number in range(10_000):
+        (folder / f"{number:05}").touch()
+    with link_here.Link(server.address) as link:
+        assert [each.key for each in server.s3(link.url).list(bucket, "many/")] == [
+            f"many/{n:05}" for n in range(10_000)
+        ]
+        assert link.counts == {"GET": 10}
+
+
+def test_one_level_of_a_bucket_is_its_folders_and_objects(server):
+    s3, bucket = server.s3(), server.bucket()
+    for key in ("top", "a b/x", "a b/y/z", "c/d"):
+        s3.put(bucket, key, b"1")
+    folders, entries = s3.folders(bucket, "")
+    assert (sorted(folders), [each.key for each in entries]) == (["a b/", "c/"], ["top"])
+    folders, entries = s3.folders(bucket, "a b/")
+    assert (folders, [each.key for each in entries]) == (["a b/y/"], ["a b/x"])
+
+
+def test_an_object_of_many_parts_is_stored_side_by_side_and_is_what_was_sent(server, tmp_path):
+    s3, bucket = server.s3(), server.bucket()
+    content = os.urandom(1 << 20) * 20 + b"the rest"
+    path = tmp_path / "large"
+    path.write_bytes(content)
+    version = s3.put(bucket, "large", str(path))
+    head = s3.head(bucket, "large")
+    assert head and (head.size, head.version) == (len(content), version)
+    assert version.strip('"').endswith("-3")
+    assert b"".join(map(bytes, s3.get(bucket, "large", 0, len(content), version))) == content
+    start = (8 << 20) - 5
+    assert b"".join(map(bytes, s3.get(bucket, "large", start, start + 10, version))) == content[start : start + 10]
+
+
+def test_an_object_without_bytes_is_stored_and_read(server):
+    s3, bucket = server.s3(), server.bucket()
+    s3.put(bucket, "nothing", b"")
+    head = s3.head(bucket, "nothing")
+    assert head and head.size == 0
+    assert list(s3.get(bucket, "nothing", 0, 0, head.version)) == []
+
+
+def test_of_many_that_store_an_object_only_when_it_is_new_one_does(server):
+    s3, bucket = server.s3(), server.bucket()
+
+    def store(number):
+        try:
+            s3.put(bucket, "one", f"writer {number}".encode(), only_new=True)
+        except Changed:
+            return 0
+        return 1
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(store, range(8))) == 1
+
+
+def test_an_object_that_was_replaced_is_not_read_as_the_one_before(server):
+    s3, bucket = server.s3(), server.bucket()
+    s3.put(bucket, "k", b"one")
+    before = s3.head(bucket, "k")
+    s3.put(bucket, "k", b"two")
+    with pytest.raises(Changed):
+        list(s3.get(bucket, "k", 0, 3, before.version))
+
+
+REFUSALS = {
+    "s3.no_bucket": ({}, "no-such-bucket-here", "k"),
+    "s3.wrong_secret": ({"AWS_SECRET_ACCESS_KEY": "not-the-secret"}, "", "k"),
+    "s3.unknown_key": ({"AWS_ACCESS_KEY_ID": "nobody-has-it"}, "", "k"),
+    "s3.no_credentials": ({"AWS_ACCESS_KEY_ID": ""}, "", "k"),
+}
+
+
+@pytest.mark.parametrize("code", REFUSALS)
+@pytest.mark.parametrize("verb", ["get", "head", "list", "put", "put in parts"])
+def test_each_refusal_is_told_by_its_own_code_whatever_was_asked(code, verb, tmp_path):
+    server = s3_here.minio()
+    environ, bucket, key = REFUSALS[code]
+    bucket = bucket or server.bucket()
+    if bucket != "no-such-bucket-here":
+        server.s3().put(bucket, key, b"x")
+    s3 = server.s3(**environ)
+    large = tmp_path / "large"
+    large.write_bytes(bytes(9 << 20))
+    verbs = {
+        "get": lambda: list(s3.get(bucket, key, 0, 1, "")),
+        "head": lambda: s3.head(bucket, key) or list(s3.list(bucket, "")),
+        "list": lambda: list(s3.list(bucket, "")),
+        "put": lambda: s3.put(bucket, key, b"y"),
+        "put in parts": lambda: s3.put(bucket, key, str(large)),
+    }
+    with pytest.raises(Failure) as failure:
+        verbs[verb]()
+    assert failure.value.code == code
+    assert failure.value.next
+    assert "not-the-secret" not in str(failure.value)
+
+
+def test_an_object_that_is_not_there_is_told_with_its_key(server):
+    s3, bucket = server.s3(), server.bucket()
+    assert s3.head(bucket, "gone") is None
+    with pytest.raises(Failure) as failure:
+        list(s3.get(bucket, "gone", 0, 1, ""))
+    assert failure.value.code == "s3.no_key"
+    assert f"s3://{bucket}/gone" in failure.value.what
+
+
+def test_a_bucket_in_another_region_is_found_there(server):
+    bucket = server.bucket()
+    s3 = server.s3(AWS_REGION="eu-central-1")
+    s3.put(bucket, "k", b"x")
+    assert s3.head(bucket, "k").size == 1
+    assert s3.regions.get(bucket, "") in ("us-east-1", "")
+
+
+def test_buckets_are_named_in_the_host_where_that_is_the_style():
+    server = s3_here.minio_tls()
+    bucket = server.bucket()
+    url = f"https://s3.test.local:{server.port}"
+    with Names({f"{bucket}.s3.test.local": "127.0.0.1", "s3.test.local": "127.0.0.1"}):
+        s3 = server.s3(url, AWS_S3_ADDRESSING_STYLE="virtual")
+        s3.put(bucket, "a b/c", b"x")
+        assert [each.key for each in s3.list(bucket, "")] == ["a b/c"]
+        assert s3.url(bucket, "k", None).startswith(f"https://{bucket}.s3.test.local:")
+
+
+class Names:
+    """Names that this process resolves by itself: no DNS server of the tests' own is asked by the system's resolver."""
+
+    def __init__(self, addresses):
+        self.addresses = addresses
+
+    def __enter__(self):
+        import socket
+
+        self.real = socket.getaddrinfo
+        socket.getaddrinfo = lambda host, *rest, **named: self.real(self.addresses.get(host, host), *rest, **named)
+
+    def __exit__(self, *_):
+        import socket
+
+        socket.getaddrinfo = self.real
+
+
+def test_a_clock_that_is_wrong_is_corrected_once_by_the_servers():
+    server = s3_here.moto()  # takes requests of any time; the line says what a server with another clock would
+    bucket = server.bucket()
+    with link_here.Link(server.address) as link:
+        link.faults(skew_seconds=3600)
+        s3 = server.s3(link.url)
+        s3.put(bucket, "k", b"x")
+        assert s3.head(bucket, "k").size == 1
+        assert link.counts["403"] == 1
+        assert 3500 < s3.skew < 3700
+
+
+def test_a_clock_that_is_wrong_again_is_told():
+    server = s3_here.minio()  # with a clock of its own, so that the line's is wrong whatever the client takes
+    bucket = server.bucket()
+    with link_here.Link(server.address) as link:
+        link.faults(skew_seconds=-3600)
+        with pytest.raises(Failure) as failure:
+            server.s3(link.url).put(bucket, "k", b"x")
+    assert failure.value.code == "s3.clock"
+    assert "60 min" in failure.value.what
+
+
+def test_a_busy_store_is_asked_again_until_it_has_time(server_line):
+    server, link, bucket = server_line
+    link.faults(busy=2)
+    s3 = server.s3(link.url)
+    for number in range(6):
+        s3.put(bucket, f"k{number}", b"x")
+    assert link.counts["503"] >= 5
+    assert len(list(s3.list(bucket, ""))) == 6
+
+
+def test_a_store_that_stays_busy_is_told(server_line):
+    server, link, bucket = server_line
+    link.faults(busy=1)
+    with pytest.raises(Failure) as failure:
+        server.s3(link.url, TAO_RETRY_SECONDS="1").put(bucket, "k", b"x")
+    assert failure.value.code == "s3.busy"
+
+
+def test_a_body_that_was_cut_on_its_way_is_sent_again(server_line, tmp_path):
+    server, link, bucket = server_line
+    content = os.urandom(9 << 20)
+    path = tmp_path / "large"
+    path.write_bytes(content)
+    link.faults(cut_upload=2, cut_at=1000, methods="PUT")
+    s3 = server.s3(link.url)
+    for number in range(2):
+        s3.put(bucket, f"small{number}", content[:300000])
+    s3.put(bucket, "large", str(path))
+    link.faults()
+    assert {each.key: each.size for each in s3.list(bucket, "")} == {
+        "small0": 300000,
+        "small1": 300000,
+        "large": 9 << 20,
+    }
+    assert b"".join(map(bytes, s3.get(bucket, "large", 0, 9 << 20, ""))) == content
+
+
+def test_a_body_that_never_arrives_as_it_was_sent_is_told_and_nothing_is_left(server_line, tmp_path):
+    server, link, bucket = server_line
+    path = tmp_path / "large"
+    path.write_bytes(os.urandom(9 << 20))
+    link.faults(cut_upload=1, cut_at=1000, methods="PUT")
+    with pytest.raises(Failure):
+        server.s3(link.url, TAO_RETRY_SECONDS="2").put(bucket, "large", str(path))
+    s3 = server.s3()
+    assert list(s3.list(bucket, "")) == []
+    assert uploads(s3, bucket) == 0
+
+
+@pytest.fixture(params=["versitygw", "minio"])
+def server_line(request):
+    server = s3_here.SERVERS[request.param]()
+    with link_here.Link(server.address) as link:
+        yield server, link, server.bucket()
+
+
+def uploads(s3, bucket):
+    return s3.ask("GET", bucket, "", {"uploads": "", "prefix": "large"}).text.count("<Upload>")
+
+
+def test_uploads_that_a_killed_runner_left_are_swept(server, tmp_path):
+    s3, bucket = server.s3(), server.bucket()
+    s3.ask("POST", bucket, "large", {"uploads": ""})
+    assert uploads(s3, bucket) == 1
+    assert sweep(s3, bucket, "large") == 1
+    assert uploads(s3, bucket) == 0
+
+
+def test_an_upload_that_fails_is_given_up(server_line, tmp_path):
+    server, link, bucket = server_line
+    path = tmp_path / "large"
+    path.write_bytes(bytes(20 << 20))
+    link.faults(busy=1, match="partNumber=2")
+    with pytest.raises(Failure):
+        server.s3(link.url, TAO_RETRY_SECONDS="1").put(bucket, "large", str(path))
+    assert uploads(server.s3(), bucket) == 0
+    assert server.s3().head(bucket, "large") is None
+
+
+def test_a_file_that_becomes_shorter_while_it_is_sent_is_not_stored(tmp_path):
+    server = s3_here.minio()
+    bucket = server.bucket()
+    path = tmp_path / "large"
+    path.write_bytes(bytes(20 << 20))
+
+    class Shrinking(s3_put.Upload):
+        def send_all(self):
+            os.truncate(path, 9 << 20)
+            super().send_all()
+
+    real, s3_put.Upload = s3_put.Upload, Shrinking
+    try:
+        with pytest.raises(Changed):
+            server.s3().put(bucket, "large", str(path))
+    finally:
+        s3_put.Upload = real
+    assert server.s3().head(bucket, "large") is None
+    assert uploads(server.s3(), bucket) == 0
+
+
+def test_connections_are_kept_for_the_next_request():
+    server = s3_here.minio()
+    s3, bucket = server.s3(), server.bucket()
+    for number in range(20):
+        s3.put(bucket, f"k{number}", b"x")
+    assert sum(map(len, s3.web.idle.values())) == 1
+
+
+def test_a_server_that_was_restarted_meanwhile_is_reached_again():
+    server = s3_here.Server(s3_here.minio_command, ready="/minio/health/cluster").start()
+    try:
+        s3, bucket = server.s3(), server.bucket()
+        s3.put(bucket, "k", b"x")
+        server.stop()
+        back = threading.Timer(1.0, server.start)
+        back.start()
+        assert s3.head(bucket, "k").size == 1
+        back.join()
+    finally:
+        server.end()
+
+
+def test_nothing_listens_there_is_told_at_once_by_its_own_words():
+    s3 = s3_here.minio().s3(f"http://127.0.0.1:{s3_here.free_port()}", TAO_RETRY_SECONDS="0.1")
+    with pytest.raises(Failure) as failure:
+        s3.head("bucket", "k")
+    assert failure.value.code == "web.refused"
+
+
+def test_a_name_that_nobody_knows_is_told():
+    s3 = s3_here.minio().s3(f"http://{uuid.uuid4().hex}.invalid", TAO_RETRY_SECONDS="0.1")
+    with pytest.raises(Failure) as failure:
+        s3.head("bucket", "k")
+    assert failure.value.code == "web.dns"
+
+
+def test_a_certificate_that_is_not_trusted_is_told_and_not_tried_again():
+    s3 = s3_here.minio_tls().s3(AWS_CA_BUNDLE="")
+    with pytest.raises(Failure) as failure:
+        s3.head("bucket", "k")
+    assert failure.value.code == "web.tls"
+    assert "AWS_CA_BUNDLE" in failure.value.next
+
+
+def test_moto_answers_like_the_others():
+    server = s3_here.moto()
+    s3, bucket = server.s3(), server.bucket()
+    s3.put(bucket, "a b/+.txt", b"123")
+    head = s3.head(bucket, "a b/+.txt")
+    assert [each.key for each in s3.list(bucket, "a b/")] == ["a b/+.txt"]
+    assert b"".join(map(bytes, s3.get(bucket, "a b/+.txt", 1, 3, head.version))) == b"23"
+    with pytest.raises(Failure) as failure:
+        list(s3.list("no-such-bucket-here", ""))
+    assert failure.value.code == "s3.no_bucket"

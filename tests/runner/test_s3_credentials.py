@@ -1,0 +1,176 @@
+"""Where the keys come from: small real servers stand for the container's, the instance's and the token service's endpoint."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import boto3
+import pytest
+import s3_here
+
+from tao_sdk.runner.report import Failure
+
+
+def session(seconds=3600.0):
+    """Keys of a session of the real server's, as its own token service gives them."""
+    sts = boto3.client(
+        "sts",
+        endpoint_url=s3_here.minio().url,
+        aws_access_key_id=s3_here.ACCESS,
+        aws_secret_access_key=s3_here.SECRET,
+        region_name="us-east-1",
+    )
+    role = {"RoleArn": "arn:aws:iam::123456789012:role/r", "RoleSessionName": "tests"}
+    made = sts.assume_role(**role, DurationSeconds=900)["Credentials"]
+    ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + seconds))
+    names = {"AccessKeyId": made["AccessKeyId"], "SecretAccessKey": made["SecretAccessKey"]}
+    return {**names, "Token": made["SessionToken"], "Expiration": ends}
+
+
+class Endpoint:
+    """Answers by a function of (method, path, headers, body), and remembers what it was asked."""
+
+    def __init__(self, answer):
+        self.asked = []
+        endpoint = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                body = self.rfile.read(int(self.headers.get("content-length") or 0)).decode()
+                endpoint.asked.append((self.command, self.path, dict(self.headers.items()), body))
+                status, text = answer(self.command, self.path, self.headers, body)
+                self.send_response(status)
+                self.send_header("content-length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            do_PUT = do_POST = do_GET  # noqa: N815
+
+            def log_message(self, *_):
+                pass
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def reads(**environ):
+    """Whether keys that are found this way open a bucket; the S3 that has them."""
+    minio = s3_here.minio()
+    bucket = minio.bucket()
+    s3 = minio.s3(AWS_ACCESS_KEY_ID="", AWS_SECRET_ACCESS_KEY="", **environ)
+    for number in range(3):
+        s3.put(bucket, f"k{number}", b"x")
+    assert len(list(s3.list(bucket, ""))) == 3
+    return s3
+
+
+def test_a_session_token_of_the_environment():
+    keys = session()
+    minio = s3_here.minio()
+    environ = {"AWS_ACCESS_KEY_ID": keys["AccessKeyId"], "AWS_SECRET_ACCESS_KEY": keys["SecretAccessKey"]}
+    minio.s3(**environ, AWS_SESSION_TOKEN=keys["Token"]).put(minio.bucket(), "k", b"x")
+    with pytest.raises(Failure) as failure:
+        minio.s3(**environ, AWS_SESSION_TOKEN="not-the-token").put(minio.bucket(), "k", b"x")
+    assert failure.value.code in ("s3.expired", "s3.unknown_key", "s3.denied")
+
+
+def test_a_containers_endpoint_gives_keys_to_whoever_has_the_token(tmp_path):
+    token = tmp_path / "token"
+    token.write_text("the-token\n")
+
+    def answer(_method, _path, headers, _body):
+        return (200, json.dumps(session())) if headers["authorization"] == "the-token" else (401, "")
+
+    with Endpoint(answer) as endpoint:
+        reads(
+            AWS_CONTAINER_CREDENTIALS_FULL_URI=f"{endpoint.url}/v2/keys",
+            AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE=str(token),
+        )
+        assert len(endpoint.asked) == 1
+        with pytest.raises(Failure) as failure:
+            reads(AWS_CONTAINER_CREDENTIALS_FULL_URI=endpoint.url, AWS_CONTAINER_AUTHORIZATION_TOKEN="wrong")
+    assert failure.value.code == "s3.credentials"
+    assert "401" in failure.value.why
+
+
+def test_an_instances_endpoint_gives_keys_of_its_role():
+    def answer(method, path, headers, _body):
+        if method == "PUT" and path == "/latest/api/token":
+            return 200, "session-of-the-metadata"
+        if headers["x-aws-ec2-metadata-token"] != "session-of-the-metadata":
+            return 401, ""
+        if path.endswith("/security-credentials/"):
+            return 200, "the-role"
+        return (200, json.dumps(session())) if path.endswith("/the-role") else (404, "")
+
+    with Endpoint(answer) as endpoint:
+        reads(AWS_EC2_METADATA_SERVICE_ENDPOINT=endpoint.url)
+        assert [method for method, *_ in endpoint.asked] == ["PUT", "GET", "GET"]
+
+
+def test_a_web_identity_is_changed_into_keys_by_the_token_service(tmp_path):
+    token = tmp_path / "token"
+    token.write_text("web-identity-token")
+
+    def answer(_method, _path, _headers, body):
+        if "WebIdentityToken=web-identity-token" not in body or "Action=AssumeRoleWithWebIdentity" not in body:
+            return 400, "<Error><Code>InvalidIdentityToken</Code><Message>No such token.</Message></Error>"
+        keys = session()
+        inner = "".join(
+            f"<{name}>{keys[key]}</{name}>"
+            for name, key in {
+                "AccessKeyId": "AccessKeyId",
+                "SecretAccessKey": "SecretAccessKey",
+                "SessionToken": "Token",
+                "Expiration": "Expiration",
+            }.items()
+        )
+        return (
+            200,
+            f"<AssumeRoleWithWebIdentityResponse><Credentials>{inner}</Credentials></AssumeRoleWithWebIdentityResponse>",
+        )
+
+    with Endpoint(answer) as endpoint:
+        named = {"AWS_ROLE_ARN": "arn:aws:iam::1:role/r", "AWS_WEB_IDENTITY_TOKEN_FILE": str(token)}
+        reads(AWS_ENDPOINT_URL_STS=endpoint.url, **named)
+        token.write_text("another")
+        with pytest.raises(Failure) as failure:
+            reads(AWS_ENDPOINT_URL_STS=endpoint.url, **named)
+    assert failure.value.code == "s3.credentials"
+    assert "No such token" in failure.value.why
+    assert "another" not in str(failure.value)
+
+
+def test_keys_are_renewed_before_they_end():
+    with Endpoint(lambda *_: (200, json.dumps(session(seconds=2)))) as endpoint:
+        s3 = reads(AWS_CONTAINER_CREDENTIALS_FULL_URI=endpoint.url)
+        first = s3.credentials.keys
+        time.sleep(1.2)
+        assert s3.credentials.get() is not first
+        assert len(endpoint.asked) == 2
+
+
+def test_without_keys_a_public_bucket_is_read():
+    minio = s3_here.minio()
+    s3, bucket = minio.s3(), minio.bucket()
+    s3.put(bucket, "k", b"x")
+    anyone = {"Effect": "Allow", "Principal": "*", "Action": ["s3:GetObject"], "Resource": [f"arn:aws:s3:::{bucket}/*"]}
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [anyone]}).encode()
+    assert s3.ask("PUT", bucket, "", {"policy": ""}, policy).status in (200, 204)
+    nobody = minio.s3(AWS_ACCESS_KEY_ID="")
+    assert b"".join(map(bytes, nobody.get(bucket, "k", 0, 1, ""))) == b"x"
+    with pytest.raises(Failure) as failure:
+        nobody.put(bucket, "k", b"y")
+    assert failure.value.code == "s3.no_credentials"
+    assert "AWS_ACCESS_KEY_ID" in failure.value.next

@@ -1,0 +1,353 @@
+"""Fetching under faults: whatever breaks, no damaged or mixed file is ever seen under its name."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import link_here
+import pytest
+import s3_here
+
+from tao_sdk.runner import s3_input, transfer
+from tao_sdk.runner.report import Failure
+from tao_sdk.runner.transfer import Source, fetch
+
+SOURCE = Path(transfer.__file__).parents[2]
+MIB = 1 << 20
+
+
+@pytest.fixture
+def minio():
+    return s3_here.minio()
+
+
+@pytest.fixture
+def link(minio) -> Iterator[link_here.Link]:
+    with link_here.Link(minio.address) as link:
+        yield link
+
+
+class Told:
+    def __init__(self):
+        self.bytes = self.files = 0
+
+    def __call__(self, size, files):
+        self.bytes += size
+        self.files += files
+
+
+def fetched(s3, address, folder, tell=None, **options):
+    found = s3_input.look(address, "", s3.web)
+    fetch(found.sources, str(folder), tell or Told(), **{"patience": 60.0, **options})
+    return found
+
+
+def seen(folder: Path) -> dict[str, bytes]:
+    """The files that a command would see."""
+    paths = [path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(".tao-part")]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+def stored(server, sizes: dict[str, int]) -> tuple[str, dict[str, bytes]]:
+    """A bucket with objects of random content below data/."""
+    s3, bucket = server.s3(), server.bucket()
+    contents = {name: os.urandom(size) for name, size in sizes.items()}
+    for name, content in contents.items():
+        s3.put(bucket, f"data/{name}", content)
+    return bucket, contents
+
+
+def test_a_runner_that_is_killed_at_any_time_goes_on_and_shows_only_whole_files(minio, tmp_path):
+    bucket, contents = stored(minio, {"large": 24 * MIB, **{f"small/{number:02}": 50_000 for number in range(30)}})
+    folder = tmp_path / "in"
+    argv = [sys.executable, "-ISc", Path(__file__).with_name("fetching.py").read_text(), str(SOURCE)]
+    kills = 0
+    pick = random.Random(7)
+    while True:
+        if kills >= 50:
+            subprocess.run([*argv, f"s3://{bucket}/data", str(folder)], env=minio.env(), check=True)
+            break
+        child = subprocess.Popen([*argv, f"s3://{bucket}/data", str(folder)], env=minio.env())
+        time.sleep(pick.uniform(0.05, 0.35))
+        child.kill()
+        if child.wait() == 0:  # it was quicker: begin anew
+            subprocess.run(["rm", "-rf", folder, f"{folder}.tao-journal"], check=True)
+            continue
+        kills += 1
+        assert all(content == contents[name] for name, content in seen(folder).items())
+    assert seen(folder) == contents
+    assert list(folder.rglob("*.tao-part")) == []
+
+
+def test_what_is_complete_is_not_fetched_again(minio, link, tmp_path):
+    bucket, contents = stored(minio, {"large": 40 * MIB, "small": 10, "empty": 0})
+    link.faults(busy=1, match="data/large", methods="GET")
+    told = Told()
+    with pytest.raises(Failure):
+        fetched(minio.s3(link.url, TAO_RETRY_SECONDS="0.5"), f"s3://{bucket}/data", tmp_path / "in", told)
+    assert seen(tmp_path / "in").keys() <= {"small", "empty"}
+    link.faults(methods="GET", match="data/large")
+    fetched(minio.s3(link.url), f"s3://{bucket}/data", tmp_path / "in")
+    assert link.counts["GET"] <= 1 + 5 + 1  # the list, the parts, and small if it was stopped
+    link.faults()
+    told = Told()
+    fetched(minio.s3(link.url), f"s3://{bucket}/data", tmp_path / "in", told)
+    assert link.counts == {"HEAD": 1, "GET": 1}  # it looks, and fetches nothing
+    assert (told.bytes, told.files) == (40 * MIB + 10, 3)
+    assert seen(tmp_path / "in") == contents
+
+
+def test_a_part_that_a_crash_of_the_machine_spoilt_is_fetched_again(minio, link, tmp_path):
+    bucket, contents = stored(minio, {"large": 24 * MIB})
+    fetched(minio.s3(), f"s3://{bucket}/data", tmp_path / "in")
+    journal = tmp_path / "in.tao-journal"
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    journal.write_text(journal.read_text().replace(boot, "another-start") + "part torn")
+    with (tmp_path / "in" / "large").open("r+b") as file:
+        found = os.fstat(file.fileno())
+        file.seek(20 * MIB)
+        file.write(bytes(4096))
+    os.utime(tmp_path / "in" / "large", ns=(found.st_atime_ns, found.st_mtime_ns))
+    fetched(minio.s3(), f"s3://{bucket}/data", tmp_path / "in")
+    assert seen(tmp_path / "in") == contents
+
+
+def test_a_source_that_changed_since_the_last_attempt_is_fetched_anew(minio, tmp_path):
+    bucket, _ = stored(minio, {"one": 9 * MIB, "two": 5})
+    fetched(minio.s3(), f"s3://{bucket}/data", tmp_path / "in")
+    new = os.urandom(9 * MIB)
+    minio.s3().put(bucket, "data/one", new)
+    fetched(minio.s3(), f"s3://{bucket}/data", tmp_path / "in")
+    assert seen(tmp_path / "in")["one"] == new
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        {"cut": 2, "cut_at": 100_000},
+        {"reset": 2, "cut_at": 100_000},
+        {"reset": 3, "cut_at": 0},
+        {"busy": 2},
+        {"busy_seconds": 2},
+        {"busy": 3, "retry_after": "1"},
+        {"flip": 5, "cut_at": 1000},
+        {"rate": 20e6, "latency_ms": 20},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("tls", [False, True], ids=["http", "https"])
+def test_whatever_the_network_does_the_bytes_are_those_of_the_source(minio, tmp_path, faults, tls):
+    bucket, contents = stored(minio, {"large": 20 * MIB, **{f"small{number}": 300_000 for number in range(6)}})
+    with link_here.Link(minio.address, tls=tls) as link:
+        link.faults(methods="GET", match="data/", **faults)
+        told = Told()
+        fetched(minio.s3(link.url), f"s3://{bucket}/data", tmp_path / "in", told)
+    assert seen(tmp_path / "in") == contents
+    assert (told.bytes, told.files) == (sum(map(len, contents.values())), len(contents))
+
+
+def test_a_source_that_always_arrives_damaged_is_told_and_never_seen(minio, link, tmp_path):
+    bucket, _ = stored(minio, {"large": 9 * MIB, "small": 2000})
+    link.faults(flip=1, cut_at=1000, methods="GET", match="data/")
+    with pytest.raises(Failure) as failure:
+        fetched(minio.s3(link.url), f"s3://{bucket}/data", tmp_path / "in")
+    assert failure.value.code == "fetch.damaged"
+    assert seen(tmp_path / "in") == {}
+
+
+class Hook:
+    """An address that does something when it is called."""
+
+    def __init__(self, act):
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                act()
+                self.send_response(200)
+                self.send_header("content-length", "0")
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def test_a_source_replaced_in_mid_download_is_read_again_and_not_mixed(minio, link, tmp_path):
+    bucket, _ = stored(minio, {"large": 40 * MIB, "other": 100})
+    new = os.urandom(32 * MIB)
+    with Hook(lambda: minio.s3().put(bucket, "data/large", new)) as hook:
+        link.faults(methods="GET", match="data/large", hook=hook.url, hook_at=3)
+        fetched(minio.s3(link.url), f"s3://{bucket}/data", tmp_path / "in", threads=2)
+    assert seen(tmp_path / "in")["large"] == new
+    assert list((tmp_path / "in").rglob("*.tao-part")) == []
+
+
+def test_a_source_that_changes_all_the_time_is_told(minio, link, tmp_path):
+    bucket, _ = stored(minio, {"large": 24 * MIB})
+    over = threading.Event()
+
+    def change():
+        while not over.is_set():
+            minio.s3().put(bucket, "data/large", os.urandom(24 * MIB))
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    link.faults(methods="GET", match="data/large", latency_ms=1000)
+    try:
+        with pytest.raises(Failure) as failure:
+            fetched(minio.s3(link.url), f"s3://{bucket}/data", tmp_path / "in", threads=1)
+    finally:
+        over.set()
+        thread.join()
+    assert failure.value.code == "fetch.changing"
+    assert seen(tmp_path / "in") == {}
+
+
+def test_a_server_that_is_away_for_a_while_is_waited_for(tmp_path):
+    server = s3_here.Server(s3_here.minio_command, ready="/minio/health/cluster").start()
+    try:
+        bucket, contents = stored(server, {"large": 24 * MIB, **{f"small{number}": 1000 for number in range(20)}})
+        with link_here.Link(server.address) as link:
+            link.faults(rate=10e6)
+            threading.Timer(0.5, server.stop).start()
+            back = threading.Timer(2.5, server.start)
+            back.start()
+            fetched(server.s3(link.url), f"s3://{bucket}/data", tmp_path / "in", threads=2)
+            back.join()
+    finally:
+        server.end()
+    assert seen(tmp_path / "in") == contents
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("a small disk needs root: a tmpfs is mounted")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=40m", "tmpfs", str(disk)], check=True)
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+def test_inputs_that_do_not_fit_are_told_before_the_first_byte(minio, link, small_disk):
+    bucket, _ = stored(minio, {"large": 30 * MIB, "more": 9 * MIB})
+    link.faults()
+    with pytest.raises(Failure) as failure:
+        fetched(minio.s3(link.url), f"s3://{bucket}/data", small_disk / "in")
+    assert failure.value.code == "disk.full"
+    assert "40.9 MB" in failure.value.what
+    assert link.counts == {"HEAD": 1, "GET": 1}
+
+
+def test_a_disk_that_others_fill_meanwhile_is_told_and_nothing_half_is_seen(minio, link, small_disk):
+    bucket, _ = stored(minio, {"large": 16 * MIB})
+
+    def fill():
+        with (small_disk / "filler").open("wb") as file:
+            try:
+                file.write(bytes(64 * MIB))
+            except OSError:
+                return
+
+    with Hook(fill) as hook:
+        link.faults(methods="GET", match="data/large", hook=hook.url, hook_at=2)
+        with pytest.raises(Failure) as failure:
+            fetched(minio.s3(link.url), f"s3://{bucket}/data", small_disk / "in", threads=1)
+    assert failure.value.code == "disk.full"
+    assert seen(small_disk / "in") == {}
+
+
+@pytest.mark.parametrize("path", ["../evil", "a/../../evil", "..", "a/.."])
+def test_a_key_that_leads_out_of_the_folder_is_refused(path, tmp_path):
+    with pytest.raises(Failure) as failure:
+        fetch([Source(path, 1, "v")], str(tmp_path / "in"), Told())
+    assert failure.value.code == "fetch.path"
+
+
+@pytest.mark.parametrize("paths", [("a", "a/b"), ("a//b", "a/b"), ("./a", "a")])
+def test_keys_that_are_one_path_in_a_file_system_are_told(paths, tmp_path):
+    with pytest.raises(Failure) as failure:
+        fetch([Source(path, 1, "v") for path in paths], str(tmp_path / "in"), Told())
+    assert failure.value.code == "fetch.clash"
+
+
+def test_credentials_that_expire_on_the_way_are_renewed(minio, link, tmp_path):
+    import boto3
+
+    bucket, contents = stored(minio, {f"{number:02}": 9 * MIB for number in range(6)})
+    sts = boto3.client(
+        "sts",
+        endpoint_url=minio.url,
+        aws_access_key_id=s3_here.ACCESS,
+        aws_secret_access_key=s3_here.SECRET,
+        region_name="us-east-1",
+    )
+    given = []
+
+    def keys():
+        made = sts.assume_role(
+            RoleArn="arn:aws:iam::123456789012:role/r", RoleSessionName="tests", DurationSeconds=900
+        )["Credentials"]
+        given.append(made["AccessKeyId"])
+        return {
+            "AccessKeyId": made["AccessKeyId"],
+            "SecretAccessKey": made["SecretAccessKey"],
+            "Token": made["SessionToken"],
+            "Expiration": made["Expiration"].strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+
+    with KeyServer(keys) as server:
+        environ = {"AWS_ACCESS_KEY_ID": "", "AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url}
+        s3 = minio.s3(link.url, **environ)
+        s3.head(bucket, "data/00")
+        link.faults(methods="GET", expired=given[0], expired_at=4)
+        fetched(s3, f"s3://{bucket}/data", tmp_path / "in", threads=2)
+    assert len(given) == 2
+    assert seen(tmp_path / "in") == contents
+
+
+class KeyServer:
+    """A container's credentials endpoint."""
+
+    def __init__(self, keys):
+        import json
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                body = json.dumps(keys()).encode()
+                self.send_response(200)
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/keys"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()

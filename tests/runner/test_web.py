@@ -1,0 +1,165 @@
+"""HTTP as the runner speaks it: proxies, redirects, odd servers."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import link_here
+import pytest
+import s3_here
+
+from tao_sdk.runner.report import Failure
+from tao_sdk.runner.web import Web, resolved
+from tao_sdk.runner.wire import excepted, proxy_for, split
+
+
+class Lines:
+    """A server that answers each connection's requests with given bytes, and keeps what it was sent."""
+
+    def __init__(self, *answers: bytes) -> None:
+        self.answers, self.asked = list(answers), []
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while self.answers:
+            client = self.socket.accept()[0]
+            with client:
+                data = b""
+                while self.answers and (more := client.recv(65536)):
+                    data += more
+                    while b"\r\n\r\n" in data and self.answers:
+                        head, _, data = data.partition(b"\r\n\r\n")
+                        self.asked.append(head.decode())
+                        client.sendall(self.answers.pop(0))
+
+
+def test_an_authorization_is_not_carried_to_another_host():
+    there = Lines(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+    here = Lines(
+        b"HTTP/1.1 302 Found\r\nlocation: /again\r\ncontent-length: 0\r\n\r\n",
+        f"HTTP/1.1 302 Found\r\nlocation: {there.url}/x\r\ncontent-length: 0\r\n\r\n".encode(),
+    )
+    answer = Web({}).ask("GET", here.url + "/y", {"authorization": "Bearer secret", "accept": "x"})
+    assert (answer.status, answer.body) == (200, b"ok")
+    assert "Bearer secret" in here.asked[1]
+    assert "Bearer" not in there.asked[0] and "accept: x" in there.asked[0]
+
+
+def test_redirects_without_an_end_are_told():
+    here = Lines(*[b"HTTP/1.1 302 Found\r\nlocation: /again\r\ncontent-length: 0\r\n\r\n"] * 40)
+    with pytest.raises(Failure) as failure:
+        Web({"TAO_RETRY_SECONDS": "0.1"}).ask("GET", here.url)
+    assert "redirects" in failure.value.why
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello",
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nhe\r\n3\r\nllo\r\n0\r\ntrailer: x\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\n\r\nhello",
+    ],
+)
+def test_bodies_of_every_kind_are_read(answer):
+    assert Web({}).ask("GET", Lines(answer).url).body == b"hello"
+
+
+@pytest.mark.parametrize(
+    "answer", [b"SSH-2.0-OpenSSH_9.6\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhe", b""]
+)
+def test_what_is_no_http_or_no_whole_answer_is_told(answer):
+    with pytest.raises(Failure) as failure:
+        Web({"TAO_RETRY_SECONDS": "0.1"}).ask("GET", Lines(answer).url)
+    assert failure.value.code == "web.broken"
+
+
+def test_https_goes_through_a_proxy_and_http_is_asked_of_it():
+    server = s3_here.minio_tls()
+    with Tunnel() as tunnel:
+        bucket = server.bucket()
+        s3 = server.s3(HTTPS_PROXY=f"http://user:p%40ss@127.0.0.1:{tunnel.port}")
+        s3.put(bucket, "k", b"x")
+        assert tunnel.asked == [f"CONNECT {server.address} HTTP/1.1"]
+        assert "proxy-authorization: Basic dXNlcjpwQHNz" in tunnel.heads[0]
+        server.s3(HTTPS_PROXY=f"http://127.0.0.1:{tunnel.port}", NO_PROXY="127.0.0.0/8").head(bucket, "k")
+        assert len(tunnel.asked) == 1
+    plain = Lines(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+    Web({"http_proxy": plain.url}).ask("GET", "http://example.invalid/a?b")
+    assert plain.asked[0].startswith("GET http://example.invalid/a?b HTTP/1.1\r\nhost: example.invalid")
+
+
+class Tunnel:
+    """A proxy that knows CONNECT."""
+
+    def __init__(self):
+        self.asked, self.heads = [], []
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                client = self.socket.accept()[0]
+            except OSError:
+                return
+            head = client.recv(65536).decode()
+            self.heads.append(head)
+            self.asked.append(head.splitlines()[0])
+            host, _, port = head.split()[1].rpartition(":")
+            server = socket.create_connection((host, int(port)))
+            client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            for one, other in ((client, server), (server, client)):
+                threading.Thread(target=self.pass_on, args=(one, other), daemon=True).start()
+
+    def pass_on(self, one, other):
+        while data := one.recv(65536):
+            other.sendall(data)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+
+def test_a_connection_that_broke_in_mid_answer_is_asked_again():
+    minio = s3_here.minio()
+    bucket = minio.bucket()
+    minio.s3().put(bucket, "k", b"x" * 1000)
+    with link_here.Link(minio.address) as link:
+        link.faults(reset=2, cut_at=10, methods="GET")
+        s3 = minio.s3(link.url)
+        for _ in range(3):
+            assert len(list(s3.list(bucket, ""))) == 1
+
+
+@pytest.mark.parametrize(
+    ("host", "exceptions", "excepts"),
+    [
+        ("a.example.org", "example.org", True),
+        ("a.example.org", ".example.org", True),
+        ("a.example.org", "*.example.org", True),
+        ("badexample.org", "example.org", False),
+        ("x", "*", True),
+        ("10.1.2.3", "10.0.0.0/8", True),
+        ("11.1.2.3", "10.0.0.0/8", False),
+        ("h", "h:81", False),
+        ("h", "g, h:80", True),
+    ],
+)
+def test_no_proxy(host, exceptions, excepts):
+    assert excepted(host, 80, exceptions) is excepts
+    assert (proxy_for(("http", host, 80), {"HTTP_PROXY": "http://p:1", "NO_PROXY": exceptions}) is None) is excepts
+
+
+def test_addresses_are_taken_apart():
+    assert split("https://u:p@Host.example/a%20b?c#d") == (("https", "host.example", 443), "/a%20b?c")
+    assert split("http://[::1]:8080") == (("http", "::1", 8080), "/")
+    assert split("http://h?q=1/2") == (("http", "h", 80), "/?q=1/2")
+    assert resolved("http://h/a/b?c", "d") == "http://h/a/d"
+    assert resolved("http://h/a/b", "//g/x") == "http://g/x"

@@ -1,0 +1,56 @@
+"""Programs in Go that the tests start: built once from pinned sources into .cache, whose own build cache makes it quick.
+
+Here: building. Not here: how each is started (s3_here.py, link_here.py).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+CACHE = HERE.parents[1] / ".cache" / "servers"
+PACKAGES = {
+    "versitygw": "github.com/versity/versitygw/cmd/versitygw",
+    "minio": "github.com/minio/minio",
+    "link": "./link",
+}
+
+
+def missing(words: str) -> Any:
+    """Fail where everything must be tested, else skip and say why."""
+    (pytest.fail if os.environ.get("CI") else pytest.skip)(f"the test's servers are not here: {words}")
+
+
+@functools.cache
+def program(name: str) -> Path:
+    """The path of a program, built when its sources are newer."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    built = CACHE / name
+    with (CACHE / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not built.exists() or built.stat().st_mtime < newest(name):
+            build(name, built)
+    return built
+
+
+def newest(name: str) -> float:
+    sources = [*(HERE / name).glob("*.go")] or [HERE / "go.sum"]
+    return max(source.stat().st_mtime for source in sources)
+
+
+def build(name: str, built: Path) -> None:
+    if shutil.which("go") is None:
+        missing("go is not installed, which builds them")
+    argv = ["nice", "go", "build", "-p", "1", "-trimpath", "-ldflags", "-s -w", "-o", f"{built}.new", PACKAGES[name]]
+    done = subprocess.run(argv, cwd=HERE, capture_output=True, text=True)
+    if done.returncode:
+        missing(f"{name} cannot be built: {done.stderr[-1000:]}")
+    Path(f"{built}.new").replace(built)
