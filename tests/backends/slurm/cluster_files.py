@@ -27,6 +27,7 @@ class Site:
 
     accounting: bool = True  # slurmdbd runs
     pyxis: bool = True  # srun has its flags
+    enroot: bool = True
     requeue: bool = True  # JobRequeue, SLURM's default
     enforce_limits: bool = False  # EnforcePartLimits=ALL
     min_job_age: int = 10  # seconds that squeue and scontrol still know a finished job

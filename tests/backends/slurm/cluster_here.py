@@ -157,6 +157,10 @@ class Cluster:
     def write_site(self) -> None:
         self.place.slurm_conf.write_text(files.slurm_conf(self.place, self.site))
         (self.folder / "etc/plugstack.conf").write_text(files.plugstack_conf(self.place, self.site))
+        enroot = self.folder / "bin/enroot"
+        enroot.unlink(missing_ok=True)
+        if self.site.enroot:
+            shutil.copy(HERE / "stand_ins/enroot", enroot)
 
     def make_keys(self) -> None:
         """A host key, and one that both users of the cluster may come with."""
@@ -293,11 +297,11 @@ class Cluster:
         return subprocess.run(argv, env=self.environ, capture_output=True, text=True)
 
     def login(
-        self, command: str, host: str = "login1", user: str = USER, options: Sequence[str] = ()
+        self, command: str, host: str = "login1", user: str = USER, options: Sequence[str] = (), given: str = ""
     ) -> subprocess.CompletedProcess[str]:
         """Run a shell command on the login node, over a connection of its own."""
         argv = [str(self.folder / "client/ssh"), "-o", "BatchMode=yes", "-l", user, *options, host, command]
-        return subprocess.run(argv, capture_output=True, text=True, timeout=60)
+        return subprocess.run(argv, input=given, capture_output=True, text=True, timeout=60)
 
     def path(self, there: str) -> Path:
         """A path below /lustre, as this computer sees it."""

@@ -90,12 +90,13 @@ def start_with_pyxis(task: Task, _: SlurmFacts) -> Start:
 
 # Unpacked on the node under a name of its own, which goes again however the task ends. The command has the signals.
 IN_ENROOT = """\
-name=tao-$SLURM_JOB_ID-$SLURM_STEP_ID-$SLURM_PROCID image=$1 file= pid=; shift
+name=tao-$SLURM_JOB_ID-$SLURM_STEP_ID-$SLURM_PROCID image=$1 file= pid= passed=(); shift
 trap 'enroot remove --force "$name" >/dev/null 2>&1; [ -z "$file" ] || rm -f "$file"' EXIT
 trap '[ -z "$pid" ] || kill -TERM "$pid"' TERM
 case $image in docker://*) file=${{TMPDIR:-/tmp}}/$name.sqsh; enroot import --output "$file" "$image" || exit; image=$file ;; esac
 enroot create --name "$name" "$image" >/dev/null || exit
-enroot start {words} "$name" "$@" &
+for each in $(compgen -e SLURM_; compgen -e CUDA_VISIBLE_DEVICES); do passed+=(--env "$each"); done
+enroot start {words} "${{passed[@]}}" "$name" "$@" &
 pid=$!; wait "$pid"; code=$?
 while kill -0 "$pid" 2>/dev/null; do wait "$pid"; code=$?; done
 exit "$code"

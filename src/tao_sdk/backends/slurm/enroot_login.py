@@ -25,7 +25,10 @@ LIST = f"""tr -s ' \\t' '\\n\\n' < ~/{FILE} 2>/dev/null | awk 'named {{ print; n
 KEEP = f"""\
 umask 077
 mkdir -p ~/.config/enroot && cd ~/.config/enroot || exit 1
-{{ [ ! -e .credentials ] || grep -v -E '^machine ({"|".join(map(re.escape, REGISTRIES))}) ' .credentials; cat; }} > .credentials.$$
+{{
+  [ ! -e .credentials ] || grep -v -E '^machine ({"|".join(map(re.escape, REGISTRIES))}) ' .credentials
+  cat
+}} > .credentials.$$
 chmod 600 .credentials.$$ && mv -f .credentials.$$ .credentials
 """
 

@@ -135,10 +135,11 @@ made_by=$SLURM_SUBMIT_DIR/{SCRIPT}
 if {done}; then exit 0; fi
 trap 'rm -f -- "$partial"' EXIT
 find "$(dirname -- "$image")" -maxdepth 1 -name '*.partial-*' -user "$(id -un)" -mmin +180 -delete 2>/dev/null
-{IMPORTS[wanted.runtime](wanted.name, facts)} && [ -s "$partial" ] && chmod 644 -- "$partial" && mv -f -- "$partial" "$image" || {{
+{IMPORTS[wanted.runtime](wanted.name, facts)} && [ -s "$partial" ] || {{
   echo "tao: {wanted.name.for_docker} could not be converted" >&2
   exit 1
 }}
+chmod 644 -- "$partial" && mv -f -- "$partial" "$image"
 """
 
 
