@@ -7,6 +7,7 @@ it. The key travels through stdin; it is in no argv, log or output.
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 
 from tao_sdk.backends.slurm import site
@@ -18,7 +19,8 @@ from tao_sdk.transports.ssh import Ssh
 
 FILE = ".config/enroot/.credentials"  # below the user's home, of netrc's form
 REGISTRIES = (NGC, "authn.nvidia.com")
-INSTALL = "python3 -m tao_sdk.backends.slurm.enroot_login"
+CODE = "slurm.enroot_credentials"
+INSTALL = f"{shlex.quote(sys.executable or 'python3')} -m tao_sdk.backends.slurm.enroot_login"
 # The registries that are named there, one a line; nothing else of the file is looked at.
 LIST = f"""tr -s ' \\t' '\\n\\n' < ~/{FILE} 2>/dev/null | awk 'named {{ print; named = 0 }} $0 == "machine" {{ named = 1 }}'"""
 # What is there for other registries stays. The file is never open to others, and never half written.
@@ -36,7 +38,7 @@ chmod 600 .credentials.$$ && mv -f .credentials.$$ .credentials
 def missing() -> Finding:
     return Finding(
         Severity.WARNING,
-        "slurm.enroot_credentials",
+        CODE,
         f"Private images of {NGC} cannot be fetched: enroot has no credentials for it on the cluster.",
         f"~/{FILE} there does not name it. NGC_KEY in a job's environment is not read by enroot.",
         INSTALL,

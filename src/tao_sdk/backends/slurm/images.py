@@ -15,6 +15,7 @@ from tao_sdk.backends.slurm.containers import APPTAINER, ENROOT, NONE, PYXIS
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.image_name import ImageName
 from tao_sdk.backends.slurm.options import SlurmOptions
+from tao_sdk.backends.slurm.site import Site
 
 CONVERSION_PARTITION = "cpu"  # the documented one
 SCRIPT = "image.sbatch"
@@ -45,6 +46,7 @@ class Conversion:
     file: str
     log: str
     force: bool
+    account: str = ""
 
     @property
     def job_name(self) -> str:
@@ -79,9 +81,15 @@ def conversion(name: ImageName, chosen: str, options: SlurmOptions, facts: Slurm
     wanted = facts.site.sqsh if options.use_sqsh is None else options.use_sqsh
     if name.file or not wanted:
         return None
-    start = f"{facts.site.sqsh_cache or facts.base + '/images'}/{name.for_file}"
+    start = f"{folder(facts.site, facts.base)}/{name.for_file}"
     ending = "sif" if chosen == APPTAINER else "sqsh"
-    return Conversion(name, chosen, f"{start}.{ending}", f"{start}.log", options.force_reconvert_latest and name.floats)
+    force = options.force_reconvert_latest and name.floats
+    return Conversion(name, chosen, f"{start}.{ending}", f"{start}.log", force, options.account or facts.site.account)
+
+
+def folder(site: Site, base: str) -> str:
+    """Where the converted images of this user, or of a whole site, lie."""
+    return site.sqsh_cache or f"{base}/images"
 
 
 def told(name: ImageName, chosen: str, wanted: Conversion | None, facts: SlurmFacts) -> Iterator[str]:
@@ -108,7 +116,7 @@ def prepare(wanted: Conversion, reference: str) -> str:
     return f"""\
 printf %s {file} > image
 if {"true" if wanted.force else f"[ ! -s {file} ]"}; then
-  mkdir -p -- "$(dirname -- {file})"
+  (umask 022; mkdir -p -- "$(dirname -- {file})")
   converts=$({mine} 2>/dev/null | head -n 1)
   [ -n "$converts" ] || converts=$(sbatch --parsable {SCRIPT} 2>image.err) || converts=
   if [ -n "$converts" ]; then
@@ -148,7 +156,7 @@ def directives(wanted: Conversion, facts: SlurmFacts) -> str:
     values = {
         "job-name": wanted.job_name,
         "partition": conversion_partition(facts),
-        "account": site.account,
+        "account": wanted.account,
         "nodes": "1",
         "ntasks": "1",
         "mem": f"{site.conversion_memory_gb}G",
@@ -161,9 +169,10 @@ def directives(wanted: Conversion, facts: SlurmFacts) -> str:
 
 
 def conversion_partition(facts: SlurmFacts) -> str:
-    """The site's, else the documented one where the cluster has it, else the cluster's default."""
-    named = facts.site.conversion_partition
-    return named or (CONVERSION_PARTITION if CONVERSION_PARTITION in facts.partitions else "")
+    """The site's, else the documented one where the cluster has it, else the cluster's default, else the jobs'."""
+    documented = CONVERSION_PARTITION if CONVERSION_PARTITION in facts.partitions else ""
+    named = facts.site.conversion_partition or documented
+    return named or ("" if facts.default_partition else facts.site.partition)
 
 
 def import_with_enroot(name: ImageName, _: SlurmFacts) -> str:
