@@ -249,8 +249,10 @@ class Cluster:
             group.rmdir()
 
     def owns(self, process: Path) -> bool:
+        """By its environment, or by what it has mounted: sshd writes its title over the one, and machines have the other."""
         try:
-            return f"SLURM_CONF={self.place.slurm_conf}".encode() in (process / "environ").read_bytes().split(b"\0")
+            marked = f"SLURM_CONF={self.place.slurm_conf}".encode() in (process / "environ").read_bytes().split(b"\0")
+            return marked or f" {self.folder}/lustre" in (process / "mountinfo").read_text(errors="replace")
         except OSError:
             return False
 
