@@ -188,7 +188,7 @@ def test_a_scheme_that_is_not_built_yet_is_refused_by_name_with_what_to_do(schem
 
 
 @pytest.mark.parametrize(
-    ("wrong", "right"), [("aws://b/k", "s3://bucket"), ("hf://org/name", "hf_model://"), ("slurm://x", "lustre:///")]
+    ("wrong", "right"), [("aws://b/k", "s3://bucket"), ("hf://org/name", "hf_model://"), ("slurm://x", "slurm:///")]
 )
 def test_a_mistaken_scheme_is_answered_with_what_to_write(wrong, right):
     assert right in refused(specs={"a": wrong}, inputs=["a"], config_format="yaml")

@@ -124,10 +124,10 @@ def _copy(files: Files, stat: FileStat, target: Path) -> None:
 
 
 def backend_path(uri: str) -> str:
-    """The path of file:// and lustre:// URIs, and of plain paths. Raises TaoError naming a scheme that is not built."""
+    """The path of file://, lustre:// and slurm:// URIs, and of plain paths. Raises TaoError naming a scheme that is not built."""
     scheme, separator, rest = uri.partition("://")
     if not separator:
         return uri
-    if scheme in ("file", "lustre"):
+    if scheme in ("file", "lustre", "slurm"):
         return "/" + rest.lstrip("/")
     raise TaoError(f"{scheme}:// cannot be looked at yet.", "", "Give a path, file:// or lustre://.")

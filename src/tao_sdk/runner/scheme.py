@@ -5,7 +5,7 @@ A scheme is one module with `find(uri) -> path`, packed only into jobs that use 
 
 from __future__ import annotations
 
-MODULES = {"": "local", "file": "local", "lustre": "local"}
+MODULES = {"": "local", "file": "local", "lustre": "local", "slurm": "local"}
 
 
 def scheme(uri: str) -> str:
