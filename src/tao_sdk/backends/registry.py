@@ -20,8 +20,9 @@ GROUP = "tao_sdk.backends"
 BUILT_IN = {
     "local": "tao_sdk.backends.local.backend:LocalBackend",
     "docker": "tao_sdk.backends.docker.backend:DockerBackend",
+    "slurm": "tao_sdk.backends.slurm.backend:SlurmBackend",
 }
-NOT_BUILT = ("kubernetes", "slurm", "brev", "lepton")
+NOT_BUILT = ("kubernetes", "brev", "lepton")
 ALIASES = {"local-docker": "docker", "remote-docker": "docker", "k8s": "kubernetes"}
 
 
