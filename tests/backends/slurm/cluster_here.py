@@ -126,9 +126,13 @@ class Cluster:
         until(lambda: listens(LOGIN_HOSTS["login2"], self.place.port(SSH)), START_SECONDS, self.words)
 
     def lay_out(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
-        for name in "etc run log state spool dev ssh munge machines bin home client lustre/fsw lustre/images".split():
+        self.remove()
+        for (
+            name
+        ) in "etc run log state spool dev ssh munge machines bin home client ours lustre/fsw lustre/images".split():
             (self.folder / name).mkdir(parents=True)
+        self.run_by_hand("mount", "--bind", str(self.ours), str(self.ours))
+        self.run_by_hand("mount", "--make-shared", str(self.ours))
         Path("/lustre").mkdir(exist_ok=True)  # where the machines, and only they, mount theirs
         for name, uid in UIDS.items():
             for mine in (self.folder / "home" / name, self.folder / "lustre/fsw" / name):
@@ -233,8 +237,20 @@ class Cluster:
         for name in reversed(list(self.running)):
             self.stop(name)
         self.end_leftovers()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.remove()
         del lock
+
+    def remove(self) -> None:
+        places = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+        for place in sorted(places, reverse=True):
+            if Path(place).is_relative_to(self.folder):
+                self.run_by_hand("umount", "--lazy", place)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def ours(self) -> Path:
+        """A folder under one name here and on every machine, with what this computer mounts below it."""
+        return self.folder / "ours"
 
     def end_leftovers(self) -> None:
         """What still runs with this cluster's mark: steps of jobs, and what a test session that was killed has left."""
