@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tao_sdk.cli import exit_codes, show
-from tao_sdk.cli.command import command, platform_option
+from tao_sdk.cli.command import Platform, command, platform_option
 from tao_sdk.cli.submit import DEFAULT_PLATFORM
 from tao_sdk.model.errors import TaoError, Unreachable
 from tao_sdk.model.finding import Finding, Severity
@@ -22,13 +22,15 @@ MENDED_HERE = frozenset({"extra.missing"})  # what --fix runs: installing a libr
 
 
 @command("doctor")
+@click.argument("named", required=False, type=Platform(), metavar="[PLATFORM]")
 @platform_option(help="Only this platform. Default: all.")
 @click.option("--fix", is_flag=True, help="Run the commands that install missing libraries; others are only shown.")
-def doctor(client: Client, out: Output, platform: str | None, fix: bool) -> int:
+def doctor(client: Client, out: Output, named: str | None, platform: str | None, fix: bool) -> int:
     """Find what is missing or wrong on this machine.
 
     The exit code is 2 when something has to be mended, for the platform that was named, else for local.
     """
+    platform = platform or named
     names = [platform] if platform else sorted(client.platforms(), key=lambda name: name != DEFAULT_PLATFORM)
     found = {name: checked(client, name) for name in names}
     for name in found if fix else ():

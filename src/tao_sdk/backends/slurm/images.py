@@ -26,7 +26,7 @@ class ImagePlan:
     """How an image gets ready. `prepare` is shell text that runs before sbatch, in the attempt's folder: it writes the
     image's final name to the file `image`, and may set `after` to more words for sbatch. `files` are staged there.
 
-    `log` is what the conversion says, on the cluster: the reason why a job was ended that depended on it.
+    `log` is what the conversion says, linked there as `image.log`: the reason why a job was ended that depended on it.
     """
 
     reference: str
@@ -121,6 +121,7 @@ if {"true" if wanted.force else f"[ ! -s {file} ]"}; then
   [ -n "$converts" ] || converts=$(sbatch --parsable {SCRIPT} 2>image.err) || converts=
   if [ -n "$converts" ]; then
     after="--dependency=afterok:${{converts%%;*}} --kill-on-invalid-dep=yes"
+    ln -sfn -- {shlex.quote(wanted.log)} image.log
   else
     echo "tao: warning: the image is not converted, every node fetches it from its registry: $(cat image.err)" >&2
     printf %s {shlex.quote(reference)} > image
