@@ -266,12 +266,10 @@ class Ssh:
             try:
                 out, _ = process.communicate(given, timeout=seconds)
             except subprocess.TimeoutExpired:
-                process.kill()
-                process.communicate()
+                abandon(process)
                 raise Lost(f"no answer within {seconds:.0f} s") from None
             except BaseException:
-                process.kill()
-                process.wait()
+                abandon(process)
                 raise
             words.seek(0)
             return subprocess.CompletedProcess(list(argv), process.returncode, out, words.read())
@@ -372,6 +370,16 @@ def address(host: str) -> tuple[str, str]:
 
 def as_options(options: Mapping[str, str]) -> list[str]:
     return [part for name, value in options.items() for part in ("-o", f"{name}={value}")]
+
+
+def abandon(process: subprocess.Popen[bytes]) -> None:
+    """End a session without waiting for its output: the shared connection holds the other end, and may hang."""
+    process.kill()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(OSError):
+                pipe.close()
+    process.wait()
 
 
 def listens(sock: str) -> bool:

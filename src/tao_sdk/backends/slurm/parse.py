@@ -227,11 +227,12 @@ def ended(of: Accounted, resumes: bool) -> Observation:
     oom = word != "COMPLETED" and any(step.word == "OUT_OF_MEMORY" for step in of.steps)
     word = "OUT_OF_MEMORY" if oom else word
     code = KILLED if word == "OUT_OF_MEMORY" else exit_code(job.exit)
+    told = word == "COMPLETED" or bool(code)  # of what SLURM has ended it says 0
     raw = f"{job.state} on {job.nodes}" if job.nodes and job.nodes != "None assigned" else job.state
     return Observation(
         phase=ended_phase(word, resumes),
         raw=raw,
-        exit_code=code if phase(word) is not Phase.CANCELED else None,
+        exit_code=code if told and phase(word) is not Phase.CANCELED else None,
         reason=why(word, code, job.reason, job.exit),
         started_at=moment(job.start),
         ended_at=moment(job.end),
