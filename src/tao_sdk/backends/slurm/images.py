@@ -6,6 +6,7 @@ A conversion is a SLURM job of its own, on which the job depends, so that nobody
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +16,8 @@ from tao_sdk.backends.slurm.containers import APPTAINER, ENROOT, NONE, PYXIS
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.image_name import ImageName
 from tao_sdk.backends.slurm.options import SlurmOptions
-from tao_sdk.backends.slurm.site import Site
+from tao_sdk.backends.slurm.site import PLAIN_PATH, Site
+from tao_sdk.model.errors import SpecError
 
 CONVERSION_PARTITION = "cpu"  # the documented one
 SCRIPT = "image.sbatch"
@@ -89,6 +91,9 @@ def conversion(name: ImageName, chosen: str, options: SlurmOptions, facts: Slurm
 
 def folder(site: Site, base: str) -> str:
     """Where the converted images of this user, or of a whole site, lie."""
+    if site.sqsh_cache and not PLAIN_PATH.fullmatch(site.sqsh_cache):
+        why = "It must be absolute, of letters, digits and _ . / @ + = -: SLURM reads other characters as its own."
+        raise SpecError(f"SLURM_SQSH_CACHE_DIR is {site.sqsh_cache!r}.", why, "Correct it, or leave it out.")
     return site.sqsh_cache or f"{base}/images"
 
 
@@ -173,6 +178,8 @@ def conversion_partition(facts: SlurmFacts) -> str:
     """The site's, else the documented one where the cluster has it, else the cluster's default, else the jobs'."""
     documented = CONVERSION_PARTITION if CONVERSION_PARTITION in facts.partitions else ""
     named = facts.site.conversion_partition or documented
+    if named and not re.fullmatch(r"[A-Za-z0-9_.@+,-]+", named):
+        raise SpecError(f"SLURM_CONVERSION_PARTITION is {named!r}.", "", "It is the name of a partition.")
     return named or ("" if facts.default_partition else facts.site.partition)
 
 
