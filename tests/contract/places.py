@@ -50,6 +50,7 @@ class Place:
     fails_by_infrastructure: str  # a command that the place fails, not the program
     inherits: bool = False  # the job has its caller's environment and paths
     results_here: bool = True  # they lie below the caller's folder
+    remembers: bool = False  # how a job ended that is there no more
     spec: Mapping[str, Any] = field(default_factory=dict[str, Any])  # what a job needs here
     surroundings: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -125,7 +126,16 @@ def slurm(folder: Path) -> Place:
     (own / "base").mkdir(exist_ok=True)
     (own / "base").chmod(0o777)
     fails = f"echo $SLURMD_NODENAME > {folder}/fails; sleep 60"
-    return Place("slurm", folder / "state", processes_of, fails, spec=spec, surroundings=more, results_here=False)
+    return Place(
+        "slurm",
+        folder / "state",
+        processes_of,
+        fails,
+        spec=spec,
+        surroundings=more,
+        results_here=False,
+        remembers=True,
+    )
 
 
 @functools.cache

@@ -79,8 +79,12 @@ def cluster() -> Cluster:
     number, lock = taken()
     here = Cluster(Place(HOME / str(number), number))
     here.end_leftovers()
+    try:
+        here.start()
+    except BaseException:
+        here.end(lock)  # else the next test would wait for a lock that this process has
+        raise
     atexit.register(here.end, lock)
-    here.start()
     os.environ[VARIABLE] = str(number)
     return here
 

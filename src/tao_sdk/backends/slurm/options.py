@@ -21,7 +21,7 @@ def words(pattern: str, allowed: str) -> Kind:
 def matching(form: re.Pattern[str]) -> Callable[[Any], str]:
     def read(value: Any) -> str:
         text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-        if not form.fullmatch(text):
+        if text and not form.fullmatch(text):  # empty: as if it were not given
             raise ValueError
         return text
 
