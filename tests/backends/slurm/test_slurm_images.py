@@ -18,7 +18,10 @@ from tao_sdk.backends.slurm.containers import Mount, Task
 from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.backends.slurm.site import Site
+from tao_sdk.client import Client
 from tao_sdk.model.errors import CredentialError, SpecError
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.status import Status
 
 FACTS = SlurmFacts(
     site=Site(base=SHARED, conversion_memory_gb=1, conversion_minutes=5),
@@ -286,3 +289,22 @@ def test_enroot_alone_runs_an_image_where_there_is_no_pyxis(
         assert job.end() == "FAILED"
     assert job.output.splitlines()[:3] == ["a value", "/lustre/fsw", "0"]
     assert not list((cluster.folder / "machines").glob("*/enroot-*/*"))
+
+
+def test_a_job_of_the_sdk_whose_image_cannot_be_had_is_an_error_with_the_registrys_words(
+    client: Client, registries: tuple[Registry, Registry]
+) -> None:
+    job = client.submit(JobSpec(image=NGC_NAME, command="true", gpu_count=0), "slurm").job
+    assert client.wait(job.id, timeout=60).status is Status.ERROR
+    diagnosis = client.diagnose(job.id)
+    assert diagnosis is not None
+    assert (diagnosis.rule, diagnosis.retryable) == ("slurm.registry_login", False)
+    assert any("Could not process JSON input" in event.message for event in diagnosis.events)
+
+
+def test_a_job_of_the_sdk_runs_in_an_image_that_was_converted_for_it(
+    client: Client, registries: tuple[Registry, Registry]
+) -> None:
+    job = client.submit(JobSpec(image=HUB_NAME, command="head -n 1 /etc/passwd", gpu_count=0), "slurm").job
+    assert client.wait(job.id, timeout=60).status is Status.COMPLETE
+    assert client.get_job_logs(job.id) == "root:x:0:0:root:/root:/bin/sh\n"

@@ -150,6 +150,8 @@ def gathered(ref: Ref, parts: Mapping[str, tuple[int, str, str]], of: Left) -> E
     seen = parse.with_record(parse.observation(ref.native_id, job_name(ref.attempt), look, of.resumes), of.record)
     said = [NodeEvent("Slurm", line) for line in worth_telling(parts["words"][1])]
     waits = list(pending_events(seen, parts)) if seen.phase is Phase.PENDING else []
+    converting = parts["image"][1] if parse.NEVER in seen.reason else ""
+    image = [NodeEvent("Image", line) for line in worth_telling(converting)]
     nodes = [NodeEvent("Node", each) for each in failed_nodes(ref, look)]
     resumes = [NodeEvent(rules.RESUMES, "it goes on in a new SLURM job")] if of.resumes else []
     return Evidence(
@@ -157,7 +159,7 @@ def gathered(ref: Ref, parts: Mapping[str, tuple[int, str, str]], of: Left) -> E
         raw=seen.raw,
         exit_code=seen.exit_code,
         reason=seen.reason,
-        events=(*waits, *nodes, *said, *resumes),
+        events=(*waits, *nodes, *image, *said, *resumes),
     )
 
 

@@ -55,6 +55,7 @@ WORDS = {
     "PREEMPTED": "preempted by a job of higher priority",
 }
 KILLED = 137
+NEVER = "DependencyNeverSatisfied"
 SQUEUE = ("%i", "%T", "%r", "%S", "%e", "%N", "%j")  # id, state, reason, start, end, nodes, name
 SACCT = "JobID,JobIDRaw,State,ExitCode,Reason,Start,End,NodeList,JobName,DerivedExitCode"
 DISABLED = "accounting storage is disabled"
@@ -224,6 +225,8 @@ def pending_words(row: Queued) -> str:
 
 def ended(of: Accounted, resumes: bool) -> Observation:
     job, word = of.job, of.job.word
+    if is_given_up(job.state, job.start):
+        return given_up(job.state)
     oom = word != "COMPLETED" and any(step.word == "OUT_OF_MEMORY" for step in of.steps)
     word = "OUT_OF_MEMORY" if oom else word
     code = KILLED if word == "OUT_OF_MEMORY" else exit_code(job.exit)
@@ -239,6 +242,15 @@ def ended(of: Accounted, resumes: bool) -> Observation:
     )
 
 
+def is_given_up(state: str, start: str) -> bool:
+    """Whether SLURM itself has ended a job that had not begun: who was asked to is canceled "by" somebody."""
+    return state == "CANCELLED" and moment(start) is None
+
+
+def given_up(raw: str) -> Observation:
+    return Observation(Phase.FAILED, raw, reason=f"the conversion of the image, for which it waited, has failed ({NEVER})")
+
+
 def ended_phase(word: str, resumes: bool) -> Phase:
     """Preempted is canceled, unless the job said that it goes on in a new SLURM job."""
     return Phase.FAILED if word == "PREEMPTED" and resumes else phase(word)
@@ -246,6 +258,8 @@ def ended_phase(word: str, resumes: bool) -> Phase:
 
 def ended_in_queue(row: Queued, resumes: bool) -> Observation:
     """Without accounting: squeue still shows it for a while, and has no exit code."""
+    if row.reason == NEVER:
+        return given_up(row.state)
     return Observation(
         phase=ended_phase(row.state, resumes),
         raw=f"{row.state} on {row.nodes}" if row.nodes else row.state,
@@ -261,6 +275,8 @@ def why(word: str, code: int | None, reason: str, exit: str) -> str:
         return ""
     if word in WORDS:
         return WORDS[word]
+    if word == "CANCELLED":
+        return ""  # why it waited before that is no reason
     if exit == "0:53" or reason in ("JobLaunchFailure", "launch_failed_requeued_held"):
         return f"SLURM could not launch it ({reason or exit}): a folder or file that it needs is not there for the node"
     if word == "FAILED" and code is not None:
