@@ -100,7 +100,7 @@ class Ssh:
         """
         self.check_key()
         troubles: list[Unreachable] = []
-        for host in sorted(self.login.hosts, key=lambda host: host != self._best):
+        for host in self._in_order():
             try:
                 answer = self._run_on(host, script, stdin, seconds)
             except (HostKeyChanged, NotOpen):
@@ -111,6 +111,13 @@ class Ssh:
                 self._best = host
                 return answer
         raise all_of(troubles)
+
+    def _in_order(self) -> list[str]:
+        """The one that answered last, then those that are connected, then as they are named."""
+        hosts = self.login.hosts
+        if len(hosts) == 1 or self.login.reuse_only:
+            return list(hosts)
+        return sorted(hosts, key=lambda host: (host != self._best, not listens(self.socket(host))))
 
     def _run_on(self, host: str, script: str, stdin: bytes, seconds: float) -> Answer:
         """On one host; a connection that turns out to be stale is opened anew, once."""

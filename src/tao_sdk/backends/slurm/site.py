@@ -14,6 +14,7 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.transports.ssh import Login
 
 NO_BASE = "Set SLURM_BASE_RESULTS_DIR to a folder of yours on the cluster's shared file system."
+POLITE_SECONDS = 15
 PLAIN_PATH = re.compile(r"/[A-Za-z0-9_./@+=-]*")  # what sbatch, srun and the mounts' syntax all take literally
 
 
@@ -107,6 +108,11 @@ def hours(settings: Settings, name: str) -> timedelta | None:
         return timedelta(hours=float(text)) if text else None
     except ValueError:
         raise SpecError(f"{name} is {text!r}.", "", "It is a number of hours, such as 4.") from None
+
+
+def poll_seconds(settings: Settings) -> float:
+    """How often a controller is asked: it serves a whole site, so only its owner should want it more often."""
+    return float(number(settings, "SLURM_POLL_SECONDS", POLITE_SECONDS))
 
 
 def number(settings: Settings, name: str, default: int) -> int:
