@@ -187,12 +187,12 @@ def plugstack_conf(place: Place, site: Site) -> str:
 
 
 def sshd_config(place: Place) -> str:
-    """sshd reads no profile: SetEnv hands SLURM_CONF to every session. MaxSessions is OpenSSH's default."""
+    """sshd reads no profile: SetEnv hands SLURM_CONF to every session. MaxSessions is OpenSSH's default.
+
+    Both login nodes use it; where each listens is told to it when it starts.
+    """
     folder = place.folder
     return f"""\
-Port {place.port(SSH)}
-ListenAddress {LOGIN_HOSTS["login1"]}
-ListenAddress {LOGIN_HOSTS["login2"]}
 HostKey {folder}/ssh/host_key
 AuthorizedKeysFile {folder}/ssh/authorized_keys
 StrictModes no

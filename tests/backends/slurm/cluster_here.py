@@ -39,6 +39,7 @@ PACKAGES = {
     "/usr/include/slurm/spank.h": "libslurm-dev", "/usr/bin/mksquashfs": "squashfs-tools",
     "/usr/bin/python3": "python3-minimal",
 }  # fmt: skip
+LOGIN_NODES = ("login1", "login2")  # each with an sshd of its own
 START_SECONDS = 60.0
 
 
@@ -125,9 +126,9 @@ class Cluster:
         self.start_controller()
         for node in self.place.nodes:
             self.start_node(node)
-        self.run("login", "sshd", "/usr/sbin/sshd", "-D", "-e", "-f", str(self.folder / "ssh/sshd_config"))
+        for host in LOGIN_NODES:
+            self.start_login_node(host)
         until(lambda: self.count_idle() == len(self.place.nodes), START_SECONDS, self.words)
-        until(lambda: listens(LOGIN_HOSTS["login2"], self.place.port(SSH)), START_SECONDS, self.words)
 
     def lay_out(self) -> None:
         self.remove()
@@ -229,6 +230,20 @@ class Cluster:
         self.run("control", "slurmctld", "slurmctld", "-D", *how)
         until(lambda: listens("127.0.0.1", self.place.port(CTLD)), START_SECONDS, self.words)
         until(lambda: "is UP" in self.ask("scontrol", "ping").stdout, START_SECONDS, self.words)
+
+    def start_login_node(self, host: str) -> None:
+        address = f"{LOGIN_HOSTS[host]}:{self.place.port(SSH)}"
+        argv = [
+            "/usr/sbin/sshd",
+            "-D",
+            "-e",
+            "-f",
+            str(self.folder / "ssh/sshd_config"),
+            "-o",
+            f"ListenAddress={address}",
+        ]
+        self.run("login", f"sshd-{host}", *argv)
+        until(lambda: listens(LOGIN_HOSTS[host], self.place.port(SSH)), START_SECONDS, self.words)
 
     def start_node(self, node: str) -> None:
         (self.folder / "spool" / node).mkdir(exist_ok=True)
@@ -335,7 +350,7 @@ class Cluster:
     @property
     def log(self) -> str:
         """What sshd has said: every connection, and every command that was run over one."""
-        return (self.folder / "log/sshd.out").read_text(errors="replace")
+        return "".join(log.read_text(errors="replace") for log in (self.folder / "log").glob("sshd-*.out"))
 
     def connections(self) -> int:
         return self.log.count("Accepted publickey for")
@@ -409,21 +424,20 @@ class Cluster:
 
     @contextmanager
     def login_node_down(self, host: str = "login1") -> Iterator[None]:
-        """sshd, and every connection that it holds, is gone."""
-        self.drop_connections()
-        self.stop("sshd")
+        """Its sshd, and every connection that it holds, is gone."""
+        self.drop_connections(host)
+        self.stop(f"sshd-{host}")
         try:
             yield
         finally:
-            self.run("login", "sshd", "/usr/sbin/sshd", "-D", "-e", "-f", str(self.folder / "ssh/sshd_config"))
-            until(lambda: listens(LOGIN_HOSTS["login2"], self.place.port(SSH)), START_SECONDS, self.words)
+            self.start_login_node(host)
 
-    def drop_connections(self) -> None:
+    def drop_connections(self, *hosts: str) -> None:
         """Every connection breaks; new ones can be made."""
-        master = self.running["sshd"].pid
-        for pid in children(master):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        for host in hosts or LOGIN_NODES:
+            for pid in children(self.running[f"sshd-{host}"].pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
     def open_far(self, milliseconds: float = 25) -> str:
         """The name of a login host behind a line of twice that many milliseconds there and back."""
