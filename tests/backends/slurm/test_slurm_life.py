@@ -530,3 +530,15 @@ def test_what_is_known_of_a_cluster_is_looked_at_again_when_a_job_would_not_fit_
     assert submit(client, "true", {"partition": "long"}).status is Status.PENDING
     before = time.time()
     assert kept.stat().st_mtime <= before
+
+
+def test_a_job_that_slurm_does_not_show_for_a_moment_keeps_its_secrets(cluster: Cluster, client: Client) -> None:
+    made = submit(client, "sleep 60", env_vars={"API_KEY": "s3cret-value"})
+    ref = client.engine.ref_of(made)
+    assert ref is not None
+    backend = backend_of(client)
+    assert backend.observe([replace(ref, native_id="99999999")]).popitem()[1].phase is Phase.ABSENT
+    secrets = folder(cluster, made) / "attempts" / "1" / "env.sh"
+    assert secrets.exists()
+    client.cancel_job(made.id)
+    assert not secrets.exists()

@@ -136,6 +136,7 @@ class SlurmBackend:
             details={
                 "slurm_job_id": slurm_id,
                 "job_dir": at.job,
+                "results_dir": f"{of['results_root']}/{attempt.job_id}",
                 "slurm_metadata": {"slurm_job_id": slurm_id, "job_dir": at.job},
                 "log_dir": f"{at.job}/slurm-logs/{render.job_name(attempt)}-{slurm_id}",
             },
@@ -160,7 +161,7 @@ class SlurmBackend:
             return seen | dict.fromkeys(here, Observation(Phase.UNREACHABLE, "", reason=error.what))
 
     def outcome(self, ref: Ref) -> Outcome | None:
-        left = look.records(self.ssh, [ref], end=False)[ref].record
+        left = look.records(self.ssh, [ref], over=[ref])[ref].record
         return Outcome(left.whole and left.exit_code is not None, left.exit_code) if left.whole else None
 
     def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tao_sdk.backends.slurm import parse, rules
@@ -33,13 +33,13 @@ class Left:
 
 
 def look(ssh: Ssh, refs: Sequence[Ref]) -> dict[Ref, Observation]:
-    """How each is. What has newly ended, or is gone, is asked for its own record, and loses its secrets."""
+    """How each is. What has newly ended, or is gone, is asked for its own record."""
     seen = ask(ssh, [ref.native_id for ref in refs])
     found = {ref: parse.observation(ref.native_id, job_name(ref.attempt), seen) for ref in refs}
     ended = [ref for ref, each in found.items() if each.phase.ended or each.phase is Phase.ABSENT]
     if not ended:
         return found
-    left = records(ssh, ended)
+    left = records(ssh, ended, [ref for ref in ended if found[ref].phase.ended])
     for ref in ended:
         again = parse.observation(ref.native_id, job_name(ref.attempt), seen, left[ref].resumes)
         found[ref] = parse.with_record(again, left[ref].record)
@@ -83,9 +83,9 @@ def sections(text: str) -> dict[str, tuple[int, str, str]]:
     return found
 
 
-def records(ssh: Ssh, refs: Sequence[Ref], end: bool = True) -> dict[Ref, Left]:
-    """What the attempts have left, in one exec; `end`: they have ended, so nobody needs their secrets any more."""
-    script = "\n".join([PREAMBLE, CAPTURE, READ, *(f"{read_command(ref)} {'end' if end else ''}" for ref in refs)])
+def records(ssh: Ssh, refs: Sequence[Ref], over: Collection[Ref] = ()) -> dict[Ref, Left]:
+    """What the attempts have left, in one exec. Those that are `over` lose their secrets: nobody needs them any more."""
+    script = "\n".join([PREAMBLE, READ, *(f"{read_command(ref)} {'over' if ref in over else ''}" for ref in refs)])
     answer = ssh.run(script, seconds=120)
     if answer.rc:
         raise Unreachable(f"The end of the jobs could not be read: {answer.words}", "", "Try again.")
@@ -104,7 +104,7 @@ READ = f"""left() {{
   [ -n "$s" ] && tail -n {STATUS_LINES} "$s"; printf '\\037\\n'
   [ "$2/.tao/manifest.json" -nt "$1/store" ] && head -c 4000000 "$2/.tao/manifest.json" 2>/dev/null; printf '\\037\\n'
   [ -e "$1/resumes" ] && echo yes
-  [ "$3" = end ] && rm -f "$1/env.sh"
+  [ "$3" != over ] || rm -f "$1/env.sh"
 }}"""
 
 

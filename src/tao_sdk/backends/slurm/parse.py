@@ -248,7 +248,9 @@ def is_given_up(state: str, start: str) -> bool:
 
 
 def given_up(raw: str) -> Observation:
-    return Observation(Phase.FAILED, raw, reason=f"the conversion of the image, for which it waited, has failed ({NEVER})")
+    return Observation(
+        Phase.FAILED, raw, reason=f"the conversion of the image, for which it waited, has failed ({NEVER})"
+    )
 
 
 def ended_phase(word: str, resumes: bool) -> Phase:

@@ -287,9 +287,10 @@ def batch_body(of: Parts, at: Paths, attempt: Attempt) -> Iterator[str]:
     yield f'words={shlex.quote(f"{at.logs}/slurm.err")}; before=$(stat -c %s "$words" 2>/dev/null || echo 0)'
     yield f'{srun(of)} /bin/sh "$d/task.sh"'
     yield 'code=$? said=$(tail -c +$((before + 1)) "$words")'
-    yield "# srun ends the other ranks when one fails, and then has their signal for its code."
-    yield "first=$(echo \"$said\" | sed -n '/Exited with exit code [0-9]*$/{s/.* //p;q}')"
-    yield 'if [ -n "$first" ]; then code=$first; fi'
+    if of["nodes"] > 1:
+        yield "# srun ends the other ranks when one fails, and then has their signal for its code."
+        yield "first=$(echo \"$said\" | sed -n '/Exited with exit code [0-9]*$/{s/.* //p;q}')"
+        yield 'if [ -n "$first" ]; then code=$first; fi'
     yield 'limit=false; if [ -e "$d/timed_out" ]; then limit=true; code=124; fi'
     yield "# What SLURM ends it may start again: that is no end, and the secrets are needed then."
     yield 'case "$ended$said" in yes*|*"Node failure"*|*"*** JOB "*"CANCELLED AT"*) [ $limit = true ] || exit $code ;; esac'
