@@ -35,14 +35,14 @@ class Site:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a cluster lives: its number sets ports, names and addresses, so that two can be on one computer."""
+    """Where a cluster lives: its number sets ports, names and addresses, so that some can be on one computer."""
 
     folder: Path
     number: int = 0
 
     @property
     def nodes(self) -> list[str]:
-        return [f"{'nm'[self.number]}{i}" for i in range(1, NODES + 1)]
+        return [f"{'nmk'[self.number]}{i}" for i in range(1, NODES + 1)]
 
     def address(self, node: str) -> str:
         return f"127.0.{self.number + 1}.{node[1:]}"
@@ -203,6 +203,7 @@ KbdInteractiveAuthentication no
 PermitRootLogin no
 AllowUsers {USER} {OTHER_USER}
 SetEnv SLURM_CONF={place.slurm_conf}
+Subsystem sftp internal-sftp
 LogLevel VERBOSE
 MaxStartups 30
 MaxSessions 10

@@ -30,7 +30,7 @@ from cluster_files import CTLD, DBD, LOGIN_HOSTS, SQL, SSH, UIDS, USER, Place, S
 HERE = Path(__file__).parent
 HOME = Path("/var/lib/tao-tests-slurm")  # not below /tmp: every machine has a /tmp of its own
 VARIABLE = "TAO_TEST_SLURM_CLUSTER"  # its number, for a process that a test starts
-AT_ONCE = 2  # clusters on one computer, of test sessions of different clones
+AT_ONCE = 3  # clusters on one computer, of test sessions of different clones
 SHARED = "/lustre/fsw/taouser"  # the user's folder as the cluster sees it
 PACKAGES = {
     "/usr/sbin/slurmctld": "slurmctld", "/usr/sbin/slurmd": "slurmd", "/usr/bin/squeue": "slurm-client",
@@ -180,9 +180,10 @@ class Cluster:
         (folder / "sshd_config").write_text(files.sshd_config(self.place))
         (folder / "known_hosts").write_text(files.known_hosts(self.place, (folder / "host_key.pub").read_text()))
         self.place.ssh_config.write_text(files.client_ssh_config(self.place))
-        ssh = self.folder / "client/ssh"
-        ssh.write_text(f'#!/bin/sh\nexec /usr/bin/ssh -F {self.place.ssh_config} "$@"\n')
-        ssh.chmod(0o755)
+        for name in ("ssh", "scp"):
+            program = self.folder / "client" / name
+            program.write_text(f'#!/bin/sh\nexec /usr/bin/{name} -F {self.place.ssh_config} "$@"\n')
+            program.chmod(0o755)
         Path("/run/sshd").mkdir(exist_ok=True)
         (self.folder / "munge/key").write_bytes(os.urandom(128))
         (self.folder / "munge/key").chmod(0o400)
@@ -334,11 +335,17 @@ class Cluster:
         return subprocess.run(argv, env=self.environ, capture_output=True, text=True)
 
     def login(
-        self, command: str, host: str = "login1", user: str = USER, options: Sequence[str] = (), given: str = ""
+        self,
+        command: str,
+        host: str = "login1",
+        user: str = USER,
+        options: Sequence[str] = (),
+        given: str = "",
+        seconds: float = 60,
     ) -> subprocess.CompletedProcess[str]:
         """Run a shell command on the login node, over a connection of its own."""
         argv = [str(self.folder / "client/ssh"), "-o", "BatchMode=yes", "-l", user, *options, host, command]
-        return subprocess.run(argv, input=given, capture_output=True, text=True, timeout=60)
+        return subprocess.run(argv, input=given, capture_output=True, text=True, timeout=seconds)
 
     def path(self, there: str) -> Path:
         """A path below /lustre, as this computer sees it."""
