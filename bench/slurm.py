@@ -155,8 +155,9 @@ Measured on {machine}.
 
 {table}
 
-Connections and round trips are counted in the log of the login node's sshd. The image is a file, so nothing is converted; each
-client's first submit does not count. {published} runs in an environment of its own, as it is published.
+Connections and round trips are counted in the log of the login node's sshd. The image is a file;
+{published} tries to convert it all the same, at each submit. The first submit of each does not count. It
+runs in an environment of its own, as it is published.
 """
 
 
