@@ -42,13 +42,28 @@ class Offsets:
         wants = {"stdout": (True, False), "stderr": (False, True)}.get(request.stream, (True, True))
         return cls(int(out or 0) if wants[0] else -1, int(err or 0) if wants[1] else -1)
 
-    def after(self, piece: Piece) -> Offsets:
-        return Offsets(
-            self.out + len(piece.out) if self.out >= 0 else -1, self.err + len(piece.err) if self.err >= 0 else -1
-        )
-
     def __str__(self) -> str:
         return f"{max(self.out, 0)}:{max(self.err, 0)}"
+
+
+@dataclass(frozen=True)
+class Read:
+    """Some bytes of one file, and where both have been read to after it."""
+
+    data: bytes
+    at: tuple[int, int]
+
+
+def in_lines(at: Offsets, piece: Piece) -> Iterator[Read]:
+    """stdout's whole lines, stderr, then what stdout has begun: a line of one is not to end in the other."""
+    whole = piece.out.rfind(b"\n") + 1 if piece.err else len(piece.out)
+    out, err = at.out + whole, at.err + len(piece.err)
+    parts = [
+        Read(piece.out[:whole], (out, at.err)),
+        Read(piece.err, (out, err)),
+        Read(piece.out[whole:], (at.out + len(piece.out), err)),
+    ]
+    return (part for part in parts if part.data)
 
 
 class Reader:
@@ -64,12 +79,9 @@ class Reader:
         while True:
             at, piece = self.piece(name, at, lines)
             lines = None
-            if piece.out:
-                at = Offsets(at.out + len(piece.out), at.err)
-                yield LogChunk(piece.out, str(at))
-            if piece.err:
-                at = Offsets(at.out, at.err + len(piece.err))
-                yield LogChunk(piece.err, str(at))
+            for chunk in in_lines(at, piece):
+                at = Offsets(*chunk.at)
+                yield LogChunk(chunk.data, str(at))
             if piece.out or piece.err:
                 pause, news = QUICK, time.monotonic()
             if not piece.whole:
@@ -103,7 +115,10 @@ GONE = 44
 
 
 def script(folder: str, attempt: str, name: str, at: Offsets, lines: int | None) -> str:
-    """Prints "over|lives whole|more out-offset out-size err-offset err-size", then the bytes."""
+    """Prints "over|lives whole|more out-offset out-size err-offset err-size", then the bytes.
+
+    With `lines` they are the last of stdout's and stderr's together, in that order.
+    """
     tail = "" if lines is None else str(lines)
     return f"""
 l={shlex.quote(folder)} a={shlex.quote(attempt)} tail={tail!r} more=whole life=lives
@@ -113,13 +128,17 @@ look() {{
   size=0 at=$2
   if [ "$at" -ge 0 ] && [ -e "$1" ]; then
     all=$(stat -c %s "$1")
-    if [ -n "$tail" ]; then at=$((all - $(tail -n "$tail" "$1" | wc -c))); [ $at -ge 0 ] || at=0; fi
+    if [ -n "$tail" ]; then
+      at=$((all - $(tail -n "$tail" "$1" | wc -c))); [ $at -ge 0 ] || at=0
+      tail=$((tail - $(tail -n "$tail" "$1" | grep -c '')))
+      [ $tail -ge 0 ] || tail=0
+    fi
     size=$((all - at)); [ $size -ge 0 ] || size=0
     [ $size -le {BLOCK} ] || {{ size={BLOCK}; more=more; }}
   fi
 }}
-look "$l/{name}.out" {at.out}; oa=$at os=$size
 look "$l/{name}.err" {at.err}; ea=$at es=$size
+look "$l/{name}.out" {at.out}; oa=$at os=$size
 echo "$life $more $oa $os $ea $es"
 [ $os -eq 0 ] || tail -c +$((oa + 1)) "$l/{name}.out" | head -c $os
 [ $es -eq 0 ] || tail -c +$((ea + 1)) "$l/{name}.err" | head -c $es
