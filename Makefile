@@ -1,4 +1,4 @@
-.PHONY: run test check bench setup
+.PHONY: run test soak check bench setup
 
 # Train the example from an empty clone, and print its accuracy.
 run: setup
@@ -8,6 +8,10 @@ run: setup
 test: check
 	.venv/bin/python -m pytest
 	@if [ -f container-runtime/Makefile ]; then $(MAKE) -C container-runtime test; fi
+
+# A thousand short jobs on a SLURM cluster that breaks meanwhile; `make test` does a few.
+soak: setup
+	TAO_SOAK_JOBS=1000 .venv/bin/python -m pytest tests/backends/slurm/test_slurm_soak.py
 
 check: setup
 	.venv/bin/ruff check .

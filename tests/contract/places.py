@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
+import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,7 +17,9 @@ from tao_sdk.engine.submit import Planned, Submission
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 
-sys.path.append(str(Path(__file__).parents[1] / "backends" / "docker"))
+sys.path += [str(Path(__file__).parents[1] / "backends" / name) for name in ("docker", "slurm")]
+import cluster_here
+import cluster_images
 import dockerd_here
 
 
@@ -44,6 +49,8 @@ class Place:
     running: Callable[[str], int]
     fails_by_infrastructure: str  # a command that the place fails, not the program
     inherits: bool = False  # the job has its caller's environment and paths
+    results_here: bool = True  # they lie below the caller's folder
+    remembers: bool = False  # how a job ended that is there no more
     spec: Mapping[str, Any] = field(default_factory=dict[str, Any])  # what a job needs here
     surroundings: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -95,4 +102,57 @@ def docker(folder: Path) -> Place:
     return Place("docker", folder / "state", processes_of, fails, False, spec, {"DOCKER_HOST": host})
 
 
-PLACES = {"local": local, "docker": docker}
+def slurm(folder: Path) -> Place:
+    """The test's folder is moved to where the cluster's machines see it, and keeps its name for the test and the job.
+
+    The place fails when the node of the job does; that SLURM starts such a job again by itself is left out.
+    """
+    there = cluster_here.place()
+    if not folder.is_symlink():
+        own = there.folder / "ours" / f"{folder.name}-{os.getpid()}-{len(list((there.folder / 'ours').iterdir()))}"
+        own.mkdir()
+        own.chmod(0o777)
+        folder.rmdir()
+        folder.symlink_to(own)
+        fail_nodes()
+    own = folder.resolve()
+    spec = {"image": cluster_images.PYTHON, "mounts": [f"{own}:{folder}"]}
+    more = {
+        **cluster_here.surroundings(there),
+        "SLURM_BASE_RESULTS_DIR": str(own / "base"),
+        "SLURM_USE_REQUEUE": "no",
+        "SLURM_PARTITION": "grizzly",
+    }
+    (own / "base").mkdir(exist_ok=True)
+    (own / "base").chmod(0o777)
+    fails = f"echo $SLURMD_NODENAME > {folder}/fails; sleep 60"
+    return Place(
+        "slurm",
+        folder / "state",
+        processes_of,
+        fails,
+        spec=spec,
+        surroundings=more,
+        results_here=False,
+        remembers=True,
+    )
+
+
+@functools.cache
+def fail_nodes() -> None:
+    """The session's cluster, with images, and with nodes that fail when the file `fails` of a test names them."""
+    cluster = cluster_here.cluster()
+    cluster_images.place(cluster)
+
+    def watch() -> None:
+        while cluster.ours.exists():
+            for named in cluster.ours.glob("*/fails"):
+                if node := named.read_text().strip():
+                    named.unlink()
+                    cluster.fail_node(node)
+            time.sleep(0.1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+PLACES = {"local": local, "docker": docker, "slurm": slurm}

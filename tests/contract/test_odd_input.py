@@ -47,8 +47,8 @@ def test_a_folder_name_full_of_traps_is_just_a_folder(
         job = client.submit(spec, place.platform).job
         assert client.wait(job.id, timeout=60).status == "Complete", client.get_job_logs(job.id)
         found = [stat.path for stat in client.results(job.id).files if "/results_dir/" in stat.path]
-        assert json.loads(Path(found[0]).read_text())["odd"] == ODD
-        assert Path(found[0]).is_relative_to(folder)
+        assert json.loads(client.engine.backend_of(job).files().read(found[0]))["odd"] == ODD
+        assert Path(found[0]).is_relative_to(folder) or not place.results_here
 
 
 def test_labels_and_names_may_hold_anything_and_are_found_again(client: Client, place: Place) -> None:

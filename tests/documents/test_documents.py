@@ -25,7 +25,7 @@ HERE = Path(__file__).parent
 BANK = "the skill bank's scripts are not part of this version"
 DOCKER = "it runs on a real daemon, in tests/backends/docker/test_docker_document.py"
 KUBERNETES = "the kubernetes platform is not part of this version"
-SLURM = "the slurm platform is not part of this version"
+SLURM = "it needs a cluster: tests/backends/slurm runs it on one"
 NOT_RUN = {
     "tao-execution-sdk/list-platforms.sh": BANK,
     "tao-execution-sdk/resolve-image.sh": BANK,

@@ -20,8 +20,9 @@ GROUP = "tao_sdk.backends"
 BUILT_IN = {
     "local": "tao_sdk.backends.local.backend:LocalBackend",
     "docker": "tao_sdk.backends.docker.backend:DockerBackend",
+    "slurm": "tao_sdk.backends.slurm.backend:SlurmBackend",
 }
-NOT_BUILT = ("kubernetes", "slurm", "brev", "lepton")
+NOT_BUILT = ("kubernetes", "brev", "lepton")
 ALIASES = {"local-docker": "docker", "remote-docker": "docker", "k8s": "kubernetes"}
 
 
@@ -63,6 +64,11 @@ def _brought() -> dict[str, EntryPoint]:
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group=GROUP) if point.name not in BUILT_IN}
+
+
+def is_known(name: str) -> bool:
+    """Whether it names a platform, be it one to come."""
+    return name in (*platforms(), *NOT_BUILT, *ALIASES)
 
 
 def _unknown(name: str) -> UsageError:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from tao_sdk.cli import exit_codes, show
-from tao_sdk.cli.command import command, platform_option
+from tao_sdk.cli.command import Platform, command, platform_option
 from tao_sdk.cli.submit import DEFAULT_PLATFORM, Asked, asked
 from tao_sdk.model.errors import SpecError, TaoError, Unreachable
 from tao_sdk.model.finding import Finding, Severity
@@ -22,16 +23,16 @@ MENDED_HERE = frozenset({"extra.missing"})  # what --fix runs: installing a libr
 
 
 @command("doctor")
+@click.argument("of", required=False, type=Platform(), metavar="[PLATFORM | JOB_FILE]")
 @platform_option(help="Only this platform. Default: all.")
 @click.option("--fix", is_flag=True, help="Run the commands that install missing libraries; others are only shown.")
-@click.argument("job_file", required=False)
-def doctor(client: Client, out: Output, platform: str | None, fix: bool, job_file: str | None) -> int:
+def doctor(client: Client, out: Output, of: str | None, platform: str | None, fix: bool) -> int:
     """Find what is missing or wrong on this machine; with a job file, also what would stop that job on its platform.
 
     The exit code is 2 when something has to be mended, for the platform that was named, else for local.
     """
-    job = asked(job_file, platform, (), {}) if job_file else None
-    platform = job.platform if job else platform
+    job = asked(of, platform, (), {}) if of and not is_platform(of) else None
+    platform = job.platform if job else platform or of
     names = [platform] if platform else sorted(client.platforms(), key=lambda name: name != DEFAULT_PLATFORM)
     found = {name: checked(client, name) for name in names}
     for name in found if fix else ():
@@ -52,6 +53,13 @@ def doctor(client: Client, out: Output, platform: str | None, fix: bool, job_fil
     needed = [platform or DEFAULT_PLATFORM]  # what nobody asked for may be missing
     wrong = any(each.severity is Severity.ERROR for name in needed for each in found.get(name, ()))
     return exit_codes.WRONG if wrong else exit_codes.DONE
+
+
+def is_platform(word: str) -> bool:
+    """Whether it is a platform's name, and no file's."""
+    from tao_sdk.backends.registry import is_known
+
+    return is_known(word) or not (Path(word).exists() or Path(word).suffix)
 
 
 def checked(client: Client, platform: str) -> list[Finding]:

@@ -137,10 +137,10 @@ def _copy(files: Files, stat: FileStat, target: Path) -> None:
 
 
 def backend_path(uri: str) -> str:
-    """The path of file:// and lustre:// URIs; plain paths and s3:// as they are. Raises TaoError naming another scheme."""
+    """The path of a file://, lustre:// or slurm:// address; a plain path and s3:// as they are. Raises TaoError for others."""
     scheme, separator, rest = uri.partition("://")
     if not separator or in_bucket(uri):
         return uri
-    if scheme in ("file", "lustre"):
+    if scheme in ("file", "lustre", "slurm"):
         return "/" + rest.lstrip("/")
     raise TaoError(f"{scheme}:// cannot be looked at yet.", "", "Give a path, s3://, file:// or lustre://.")

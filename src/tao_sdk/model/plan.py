@@ -36,7 +36,7 @@ class Ref:
     ready: bool = True
     step: str = ""
     retry_after: float = 0.0
-    details: Mapping[str, str] = field(default_factory=dict[str, str], hash=False)
+    details: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)
 
     def to_json(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in self.__slots__ if name != "attempt"}

@@ -12,7 +12,6 @@ MISTAKEN = {
     "hf": "Write hf_model://org/name or hf_dataset://org/name.",
     "gs": "Use a bucket with an S3 endpoint, or a mounted path.",
     "azure": "Mount the container into the job and name the path.",
-    "slurm": "Write lustre:///absolute/path, or the path itself.",
 }
 STAGED_ANYWHERE = frozenset({"hf_model", "hf_dataset", "ngc"})  # no program reads these by itself
 WRITTEN = frozenset({"", "file", "lustre", "s3"})

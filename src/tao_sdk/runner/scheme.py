@@ -14,6 +14,7 @@ MODULES = {
     "": "local",
     "file": "local",
     "lustre": "local",
+    "slurm": "local",
     "s3": "s3_input",
     "hf_model": "hub_input",
     "hf_dataset": "hub_input",

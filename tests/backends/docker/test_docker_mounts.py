@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from dockerd_here import BUSYBOX, PYTHON, Daemon
 
-from tao_sdk.backends.docker.mounts import Mount, read_mounts
+from tao_sdk.backends.mounts import Mount, read_mounts
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Refused, SpecError
 from tao_sdk.model.finding import Severity

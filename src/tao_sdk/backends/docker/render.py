@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from tao_sdk.backends.docker import parse
 from tao_sdk.backends.docker.facts import DockerFacts
-from tao_sdk.backends.docker.mounts import Mount, mount_of, read_mounts
 from tao_sdk.backends.docker.options import DockerOptions
+from tao_sdk.backends.mounts import Mount, mount_of, read_mounts
 from tao_sdk.backends.rendezvous import single_node
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.plan import Attempt, Plan

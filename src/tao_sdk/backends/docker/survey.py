@@ -14,9 +14,9 @@ from tao_sdk.backends.docker.address import is_local
 from tao_sdk.backends.docker.facts import DockerFacts, SeenInput
 from tao_sdk.backends.docker.files import FarFiles, HereFiles
 from tao_sdk.backends.docker.gpus import held_gpus, visible_gpus
-from tao_sdk.backends.docker.mounts import Mount, mount_of, read_mounts
 from tao_sdk.backends.docker.options import PULL, DockerOptions
 from tao_sdk.backends.inputs import absolute_inputs
+from tao_sdk.backends.mounts import Mount, mount_of, read_mounts
 from tao_sdk.model.errors import PathNotFound, SpecError
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec

@@ -9,6 +9,7 @@ from typing import Any
 
 from tao_sdk.backends.local.facts import Gpu, LocalFacts
 from tao_sdk.backends.local.options import LocalOptions
+from tao_sdk.backends.mounts import within
 from tao_sdk.backends.rendezvous import single_node
 from tao_sdk.model.credentials import NEVER_IN_THE_JOB
 from tao_sdk.model.finding import Finding, Severity
@@ -158,11 +159,6 @@ def chosen_outputs(spec: JobSpec) -> list[str]:
     outputs = keys(plain_mapping(given, "specs"), "specs").outputs(spec.outputs)
     values = (path_of(each["value"]) for each in outputs if is_here(each["value"]))
     return [path for path in values if posixpath.isabs(path)]
-
-
-def within(path: str, root: str) -> bool:
-    path, root = posixpath.normpath(path), posixpath.normpath(root)
-    return posixpath.commonpath([path, root]) == root
 
 
 def notes(spec: JobSpec) -> Iterator[str]:

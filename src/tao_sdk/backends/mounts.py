@@ -119,3 +119,9 @@ def wrong(given: Any) -> FieldError:
     return FieldError(
         "mounts", f"mounts has {given!r}.", "It names no source, or no absolute place in the job.", EXAMPLE
     )
+
+
+def within(path: str, root: str) -> bool:
+    """Whether a path lies in a folder, or is it."""
+    path, root = posixpath.normpath(path), posixpath.normpath(root)
+    return posixpath.commonpath([path, root]) == root

@@ -1,0 +1,1 @@
+"""The SLURM backend: jobs of a cluster, reached over SSH."""

@@ -1,0 +1,276 @@
+"""SlurmBackend: the verbs of the contract for jobs of a cluster, over one shared SSH connection.
+
+What is decided is decided in render.py, handover.py and parse.py; here they are joined to the login node.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import shlex
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from tao_sdk.backends.contract import Capabilities, LogChunk, LogRequest, MiB
+from tao_sdk.backends.slurm import doctor, handover, logs, look, render, rules, survey
+from tao_sdk.backends.slurm.facts import SlurmFacts
+from tao_sdk.backends.slurm.files import SlurmFiles
+from tao_sdk.backends.slurm.options import SlurmOptions
+from tao_sdk.backends.slurm.render import Paths
+from tao_sdk.backends.slurm.site import Site, login, poll_seconds, site
+from tao_sdk.model.diagnosis import Diagnosis, Evidence
+from tao_sdk.model.errors import Refused, SpecError, TaoError, Unreachable
+from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.observation import Observation, Outcome, Phase
+from tao_sdk.model.plan import Attempt, Plan, Ref
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.transports.ssh import Ssh
+
+SUBMIT_SECONDS = 180.0
+PAYLOAD = 96 * MiB
+MARGIN = 20.0  # seconds beyond the grace and the site's own, for SLURM to clear up
+
+
+class SlurmBackend:
+    """Jobs of the cluster that SLURM_HOSTNAME names. They lie below SLURM_BASE_RESULTS_DIR there."""
+
+    platform = "slurm"
+    capabilities = Capabilities(
+        multi_node=True, streams_apart=True, needs_image=False, max_command=PAYLOAD, max_payload=PAYLOAD,
+        retries=10, poll_seconds=15.0,
+    )  # fmt: skip
+    Options = SlurmOptions
+
+    def __init__(self, settings: Settings, state_dir: Path) -> None:
+        self.settings = settings
+        self.login = login(settings)
+        named = settings.get("SLURM_CLUSTER_NAME")
+        self.capabilities = replace(type(self).capabilities, poll_seconds=poll_seconds(settings))
+        self.endpoint = named or self.login.name(self.login.hosts[0])
+        self.ssh = Ssh(self.login)
+        self.surveys = survey.Surveys(state_dir / "slurm", lambda script: self.ssh.run(script, seconds=120).text)
+
+    @property
+    def site(self) -> Site:
+        return site(self.settings)
+
+    # Planning
+
+    def survey(self, spec: JobSpec, options: SlurmOptions) -> SlurmFacts:
+        """What was seen some minutes ago, unless by that the job could not run: then it is looked at again."""
+        facts = self.surveys.facts(self.site, self.endpoint)
+        return (
+            facts if self.suffices(spec, options, facts) else self.surveys.facts(self.site, self.endpoint, fresh=True)
+        )
+
+    def suffices(self, spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> bool:
+        attempt = Attempt("job-0000000000", 1, self.platform, self.endpoint, "")
+        try:
+            findings = self.check(self.plan(spec, options, facts, attempt), facts)
+        except SpecError:
+            return False
+        return all(each.severity is not Severity.ERROR for each in findings)
+
+    def plan(self, spec: JobSpec, options: SlurmOptions, facts: SlurmFacts, attempt: Attempt) -> Plan:
+        return render.plan(spec, options, facts, attempt)
+
+    def plan_again(self, last: Plan, spec: JobSpec, options: SlurmOptions, attempt: Attempt) -> Plan:  # noqa: ARG002
+        """The same job as it was decided for the first attempt."""
+        return render.build(last.request["parts"], spec, attempt)
+
+    def check(self, plan: Plan, facts: SlurmFacts) -> list[Finding]:
+        return render.check(plan, facts)
+
+    # Starting
+
+    def submit(self, plan: Plan, secrets: Mapping[str, str]) -> Ref:
+        of, attempt = plan.request["parts"], plan.attempt
+        missing = [name for name in plan.secrets if name not in secrets]
+        if missing:
+            return self.adopted(attempt, of, missing[0])
+        given = packed({**{file.path: file.content for file in plan.files}, **environment(of, attempt, secrets)})
+        answer = self.ssh.run(handover.submit(of, attempt), given, SUBMIT_SECONDS)
+        reply = handover.read_reply(answer.text)
+        if reply.missing:
+            raise missing_paths([of["checks"][index] for index in reply.missing], answer.host)
+        if reply.word == "ID":
+            return self.ref(attempt, of, reply.text)
+        raise not_submitted(reply, answer.words, attempt)
+
+    def adopted(self, attempt: Attempt, of: Mapping[str, Any], name: str) -> Ref:
+        """Without its secrets an attempt cannot be started, only found."""
+        found = self.looked_up(attempt, of)
+        if found is None or not found.ready:
+            raise Refused(f"The secret {name} has no value.", "", f"Export {name}, or give it in env_vars.")
+        return found
+
+    def find(self, attempt: Attempt) -> Ref | None:
+        facts = self.surveys.facts(self.site, self.endpoint)
+        root = f"{facts.base}/results"
+        return self.looked_up(attempt, {"base": facts.base, "accounting": facts.accounting, "results_root": root})
+
+    def looked_up(self, attempt: Attempt, of: Mapping[str, Any]) -> Ref | None:
+        reply = handover.read_reply(self.ssh.run(handover.find(of, attempt)).text)
+        if reply.word == "ID":
+            return self.ref(attempt, of, reply.text)
+        if reply.word in ("NONE", "STRANGER"):
+            return None
+        if reply.word == "BEGUN":
+            return replace(self.ref(attempt, of, ""), ready=False, step="being handed over", retry_after=1.0)
+        raise Unreachable(f"SLURM could not say whether it has the job: {reply.text}", "", "Try again.")
+
+    def ref(self, attempt: Attempt, of: Mapping[str, Any], slurm_id: str) -> Ref:
+        at = Paths.of(of, attempt)
+        return Ref(
+            platform=self.platform,
+            endpoint=self.endpoint,
+            namespace=at.base,
+            native_id=slurm_id,
+            unique_id=f"{slurm_id} {render.job_name(attempt)}",
+            attempt=attempt,
+            details={
+                "slurm_job_id": slurm_id,
+                "job_dir": at.job,
+                "results_dir": f"{of['results_root']}/{attempt.job_id}",
+                "slurm_metadata": {"slurm_job_id": slurm_id, "job_dir": at.job},
+                "log_dir": f"{at.job}/slurm-logs/{render.job_name(attempt)}-{slurm_id}",
+            },
+        )
+
+    # Looking
+
+    def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
+        """One squeue and one sacct for all, in one exec; and one exec more for those that have newly ended."""
+        here = [ref for ref in refs if ref.endpoint == self.endpoint]
+        reason = f"it lives on {{}}, this is {self.endpoint}"
+        seen = {
+            ref: Observation(Phase.UNREACHABLE, "", reason=reason.format(ref.endpoint))
+            for ref in refs
+            if ref not in here
+        }
+        if not here:
+            return seen
+        try:
+            return seen | look.look(self.ssh, here)
+        except Unreachable as error:
+            return seen | dict.fromkeys(here, Observation(Phase.UNREACHABLE, "", reason=error.what))
+
+    def outcome(self, ref: Ref) -> Outcome | None:
+        left = look.records(self.ssh, [ref], over=[ref])[ref].record
+        return Outcome(left.whole and left.exit_code is not None, left.exit_code) if left.whole else None
+
+    def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
+        self.must_be_here(ref)
+        at = paths(ref)
+
+        def has_ended() -> bool:
+            phase = self.observe([ref])[ref].phase
+            return phase.ended or phase is Phase.ABSENT
+
+        return logs.Reader(self.ssh, at.logs, at.attempt, has_ended).read(request)
+
+    def files(self, endpoint: str = "") -> SlurmFiles:
+        if endpoint and endpoint != self.endpoint:
+            raise Unreachable(f"The files are on {endpoint}, this is {self.endpoint}.", "", "Look from there.")
+        return SlurmFiles(self.ssh)
+
+    # Ending
+
+    def cancel(self, ref: Ref, grace: timedelta) -> bool:
+        """One scancel: SLURM sends SIGTERM and, when the site's KillWait is over, SIGKILL."""
+        self.must_be_here(ref)
+        if not ref.native_id:
+            raise Unreachable("The job is being handed over.", "", "Try again.")
+        patience = grace.total_seconds() + self.kill_wait() + MARGIN
+        reply = handover.read_reply(self.ssh.run(handover.cancel(ref.native_id, patience), seconds=patience + 120).text)
+        if reply.word == "DENIED":
+            raise Refused(reply.text, "SLURM does not let you cancel it.", "Cancel it as the user who submitted it.")
+        if reply.word == "DOUBT":
+            raise Unreachable(f"SLURM did not answer: {reply.text}", "", "Try again.")
+        return reply.word == "OVER"
+
+    def kill_wait(self) -> int:
+        try:
+            return self.surveys.facts(self.site, self.endpoint).kill_wait
+        except TaoError:
+            return 30
+
+    def release(self, ref: Ref) -> None:
+        self.must_be_here(ref)
+        if ref.native_id and not self.cancel(ref, timedelta(0)):
+            raise Unreachable(f"SLURM job {ref.native_id} still runs.", "It could not be ended in time.", "Try again.")
+        of = {"base": ref.namespace, "accounting": False}
+        answer = self.ssh.run(handover.release(of, ref.attempt), seconds=120)
+        if answer.rc:
+            raise Unreachable(f"{paths(ref).job} could not be removed: {answer.words}", "", "Try again.")
+
+    # Explaining
+
+    def evidence(self, ref: Ref) -> Evidence:
+        self.must_be_here(ref)
+        return look.evidence(self.ssh, ref)
+
+    def diagnose(self, evidence: Evidence) -> Diagnosis | None:
+        return rules.diagnose(evidence)
+
+    def doctor(self) -> list[Finding]:
+        return doctor.examine(self.ssh, self.settings)
+
+    def must_be_here(self, ref: Ref) -> None:
+        if ref.endpoint != self.endpoint:
+            raise Unreachable(f"The job lives on {ref.endpoint}, this is {self.endpoint}.", "", "Ask from there.")
+
+
+def paths(ref: Ref) -> Paths:
+    return Paths(ref.namespace, ref.attempt.job_id, ref.attempt.number)
+
+
+def environment(of: Mapping[str, Any], attempt: Attempt, secrets: Mapping[str, str]) -> dict[str, bytes]:
+    return {f"attempts/{attempt.number}/env.sh": render.encoded(render.environment_file(of, attempt, secrets))}
+
+
+def packed(files: Mapping[str, bytes]) -> bytes:
+    """A tar.gz of files that their owner alone may read; gzip notices when the end is missing."""
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), 0o600
+            tar.addfile(entry, io.BytesIO(content))
+    return gzip.compress(data.getvalue(), compresslevel=1)
+
+
+def missing_paths(lacking: Sequence[Sequence[str]], host: str) -> Refused:
+    first, what = lacking[0]
+    more = "".join(f"; {what}: {path}" for path, what in lacking[1:])
+    error = Refused(
+        f"{what} is not on the cluster: {first}{more}",
+        f"Looked for on {host}. SLURM jobs cannot read this machine's files. Nothing was submitted.",
+        f"Correct the path, or copy the data there: rsync -a ... {host}:{shlex.quote(first)}",
+    )
+    error.code = "input.missing"
+    return error
+
+
+def not_submitted(reply: handover.Reply, words: str, attempt: Attempt) -> TaoError:
+    """What follows from a script that did not end with an id."""
+    if reply.word == "REFUSED":
+        return rules.refused(reply.text)
+    if reply.word == "STRANGER":
+        return Refused(f"{attempt.job_id} is the job of another store.", "Its folder is on the cluster already.")
+    if reply.word == "NOROOM":
+        fix = "See that SLURM_BASE_RESULTS_DIR is a folder that you may write to, with room: tao doctor slurm."
+        return Refused("The job's folder could not be made on the cluster.", reply.text, fix)
+    if reply.word == "ALIVE":
+        id, _, state = reply.text.partition(" ")
+        return Unreachable(
+            f"The attempt before, SLURM job {id}, is still {state}.", "Two must not run.", "It is tried again."
+        )
+    return Unreachable(
+        f"SLURM did not say whether it took the job: {reply.text or words}", "", "Looking again will tell."
+    )

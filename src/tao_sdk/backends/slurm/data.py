@@ -1,0 +1,130 @@
+"""Data: which paths of a job lie on the cluster, where they are mounted, and what cannot be read from there. Pure."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from tao_sdk.backends.mounts import Mount as AskedMount
+from tao_sdk.backends.mounts import read_mounts, within
+from tao_sdk.backends.slurm.containers import Mount
+from tao_sdk.backends.slurm.facts import SlurmFacts
+from tao_sdk.model.errors import SpecError
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.payload.declared import declared_inputs
+from tao_sdk.runner.local import path_of
+from tao_sdk.runner.scheme import scheme
+
+ON_THE_CLUSTER = frozenset({"", "lustre", "slurm"})
+FETCHED = frozenset({"s3", "aws", "hf_model", "hf_dataset", "ngc", "http", "https"})
+HERE = "/.this-machine"  # stands for the caller's folder: nothing below it can be meant
+STAGE = "Copy it to the cluster's shared file system, and name it lustre:///absolute/path."
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A path that has to be there on the cluster, and who says so."""
+
+    path: str
+    what: str
+
+
+def wanted(spec: JobSpec) -> list[Wanted]:
+    """Every path on the cluster that the job declares. Raises SpecError for one on this machine."""
+    found = [*inputs(spec), *(Wanted(path_of(value), key) for key, value in addresses(spec)), *sources(spec)]
+    return list({each.path: each for each in reversed(found)}.values())[::-1]
+
+
+def inputs(spec: JobSpec) -> Iterator[Wanted]:
+    travels = any(not posixpath.isabs(path) for path in spec.files)
+    for each in declared_inputs(spec):
+        kind, path = scheme(each["uri"]), path_of(each["uri"])
+        if kind in FETCHED or (travels and not kind and not posixpath.isabs(path)):
+            continue
+        if kind == "file" or (not kind and not posixpath.isabs(path)):
+            raise local(f"The input {each['key']}", each["uri"])
+        if kind in ON_THE_CLUSTER:
+            yield Wanted(path, f"The input {each['key']}")
+
+
+def local(what: str, value: str) -> SpecError:
+    return SpecError(
+        f"{what} is {value}, a path of this machine.",
+        "The nodes of the cluster cannot read this machine's files.",
+        STAGE,
+    )
+
+
+def addresses(spec: JobSpec) -> Iterator[tuple[str, str]]:
+    """(key, address) of each lustre:// and slurm:// value in specs and args, declared or not."""
+    for root in (spec.specs, spec.args):
+        for key, value in leaves(root or {}, ""):
+            if isinstance(value, str) and scheme(value) in ("lustre", "slurm"):
+                yield f"The value {key}", value
+
+
+def leaves(tree: Any, key: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(tree, Mapping):
+        for name, value in cast("Mapping[Any, Any]", tree).items():
+            yield from leaves(value, f"{key}.{name}" if key else str(name))
+    elif isinstance(tree, (list, tuple)):
+        for index, value in enumerate(cast("Sequence[Any]", tree)):
+            yield from leaves(value, f"{key}[{index}]")
+    else:
+        yield key, tree
+
+
+def sources(spec: JobSpec) -> Iterator[Wanted]:
+    for each in asked_mounts(spec):
+        yield Wanted(each.source, f"The mount {each.target}")
+
+
+def asked_mounts(spec: JobSpec) -> list[Mount]:
+    found = read_mounts(without_scheme(spec.mounts), HERE, HERE)
+    for each in found:
+        if each.volume or within(each.source, HERE):
+            raise local(f"The mount {each.target}", each.source.removeprefix(f"{HERE}/"))
+    return [of_cluster(each) for each in found]
+
+
+def of_cluster(mount: AskedMount) -> Mount:
+    return Mount(mount.source, mount.target, mount.read_only)
+
+
+def without_scheme(given: Any) -> Any:
+    """Mounts with plain paths where they were written as lustre:// or slurm:// addresses."""
+    if isinstance(given, str):
+        return re.sub(r"^(lustre|slurm)://", "", given)
+    if isinstance(given, Mapping):
+        items = cast("Mapping[str, Any]", given).items()
+        return {without_scheme(key): without_scheme(value) for key, value in items}
+    if isinstance(given, (list, tuple)):
+        return [without_scheme(each) for each in cast("Sequence[Any]", given)]
+    return given
+
+
+def mounts(spec: JobSpec, facts: SlurmFacts) -> list[Mount]:
+    """The job's own, the site's, and what it needs: the base directory, and its inputs where nothing else has them."""
+    found = asked_mounts(spec)
+    for default in site_mounts(facts):
+        if all(each.target != default.target for each in found):
+            found.append(default)
+    needed = [Mount(facts.base, facts.base), *(Mount(each.path, each.path, read_only=True) for each in inputs(spec))]
+    for each in needed:
+        if not any(has(mount, each.source) for mount in found):
+            found.append(each)
+    return found
+
+
+def has(mount: Mount, path: str) -> bool:
+    """Whether a path of the cluster is there in the job under its own name."""
+    return mount.source == mount.target and within(path, mount.source)
+
+
+def site_mounts(facts: SlurmFacts) -> list[Mount]:
+    """SLURM_CONTAINER_MOUNTS, else the documented /lustre where the cluster has it."""
+    given = facts.site.mounts.split(",") if facts.site.mounts else list(facts.folders)
+    return [of_cluster(each) for each in read_mounts([each.strip() for each in given if each.strip()], HERE, HERE)]

@@ -1,0 +1,244 @@
+"""What a new user of a cluster would trip over, each with the document's words and the command that mends it.
+
+One script on the login node asks all of it, and a node, by a job of a few seconds; what follows from the answer is pure.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from datetime import datetime, timezone
+
+from tao_sdk.backends.slurm import containers, enroot_login, images, site, survey
+from tao_sdk.backends.slurm.facts import SlurmFacts
+from tao_sdk.backends.slurm.image_name import NGC
+from tao_sdk.backends.slurm.options import SlurmOptions
+from tao_sdk.backends.slurm.site import Site
+from tao_sdk.backends.slurm.survey import Sections
+from tao_sdk.model.errors import CredentialError, TaoError, Unreachable
+from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.units import format_duration
+from tao_sdk.transports.ssh import Ssh
+
+OK, WARNING, ERROR = Severity.OK, Severity.WARNING, Severity.ERROR
+PROGRAMS = "sbatch srun squeue sacct scancel sinfo scontrol tar gzip"
+OLDEST = (20, 11)  # the first with --kill-on-invalid-dep in sbatch for every user, and squeue's fields as we read them
+NODE_SECONDS = 10  # how long a node is waited for
+GiB = 2**30
+LITTLE = 20 * GiB  # a handful of checkpoints
+
+
+def examine(ssh: Ssh, settings: Settings) -> list[Finding]:
+    """The document's preflight, and what else would end a first job. Never raises what it can tell."""
+    try:
+        here, missing = site.site(settings), []
+    except CredentialError as error:
+        here, missing = Site(base=""), [Finding(ERROR, "slurm.no_base", error.what, error.why, error.next)]
+    try:
+        answer = ssh.run(script(here), seconds=120.0)
+    except Unreachable as error:
+        return [*missing, no_login(ssh, error)]
+    greeting = Finding(OK, "slurm.ssh", f"{ssh.login.name(answer.host)} answers without a password.")
+    return [greeting, *missing, *findings(survey.sections(answer.text), here)]
+
+
+def no_login(ssh: Ssh, error: Unreachable) -> Finding:
+    target = ssh.login.name(ssh.login.hosts[0])
+    what = f"MISSING: passwordless SSH to {target} not working."
+    return Finding(ERROR, error.code, what, f"{error.what} {error.why}".strip(), error.next)
+
+
+# Asking
+
+
+def script(here: Site) -> str:
+    """The survey's questions, and the doctor's own."""
+    base = shlex.quote(here.base)
+    asked = {
+        "missing": f"for each in {PROGRAMS}; do command -v $each >/dev/null || echo $each; done",
+        "ping": "timeout 20 scontrol ping",
+        "logins": enroot_login.LIST,
+    }
+    if here.base:
+        asked |= {
+            "writable": f"{{ mkdir -p {base} && : > {base}/.tao-doctor.$$; }} 2>&1 && echo yes",
+            "node": on_a_node(here),
+            "quota": f'lfs quota -q -u "$(id -un)" {base} || quota -w | tail -n 1',
+            "space": f"df -Pk {base} | tail -n 1",
+            "images": f"find {shlex.quote(images.folder(here, here.base))} -maxdepth 1 -name '*.s[qi][sf]*' -printf '%s %f\\n'",
+        }
+    return survey.asking({**survey.questions(here), **asked})
+
+
+def on_a_node(here: Site) -> str:
+    """The smallest job there is looks for the file that `writable` has made."""
+    account = f"--account={shlex.quote(here.account)} " if here.account else ""
+    partition = f"--partition={shlex.quote(here.partition)} " if here.partition and " " not in here.partition else ""
+    return (
+        f"timeout {NODE_SECONDS + 20} srun --quiet --immediate={NODE_SECONDS} --nodes=1 --ntasks=1 --time=1 --mem=64M "
+        f"--input=none --job-name=tao-doctor {partition}{account}"
+        f"sh -c 'if [ -e \"$0\" ]; then echo visible from $(hostname); else echo invisible from $(hostname); fi' "
+        f"{shlex.quote(here.base)}/.tao-doctor.$$ 2>&1; rm -f {shlex.quote(here.base)}/.tao-doctor.$$"
+    )
+
+
+# Telling
+
+
+def findings(seen: Sections, here: Site) -> Iterator[Finding]:
+    yield from command_findings(seen)
+    try:
+        facts = survey.read(seen, here, datetime.now(timezone.utc))
+    except TaoError as error:
+        yield Finding(ERROR, error.code, error.what, error.why, error.next)
+        return
+    yield from controller_findings(seen, facts)
+    yield from partition_findings(facts)
+    yield from gpu_findings(facts)
+    yield from account_findings(facts)
+    yield from image_findings(seen, facts)
+    if here.base:
+        yield from base_findings(seen, here)
+        yield from space_findings(seen, here)
+
+
+def command_findings(seen: Sections) -> Iterator[Finding]:
+    missing = seen["missing"].split()
+    if missing:
+        what = f"MISSING: {', '.join(missing)} not found on the login node."
+        fix = (
+            "Log in and find them, then add their folder to PATH in ~/.bashrc there, above any test for interactivity."
+        )
+        yield Finding(ERROR, "slurm.commands", what, "PATH of a command over ssh has no folder with them.", fix)
+
+
+def controller_findings(seen: Sections, facts: SlurmFacts) -> Iterator[Finding]:
+    numbers = tuple(int(part) for part in re.findall(r"\d+", facts.version)[:2])
+    what = f"SLURM {facts.version} of the cluster {facts.cluster}."
+    if numbers and numbers < OLDEST:
+        yield Finding(
+            WARNING, "slurm.old", f"{what} 20.11 is the oldest that can be expected to work.", "", "Ask the site."
+        )
+    else:
+        yield Finding(OK, "slurm.version", what)
+    if "is DOWN" in seen["ping"] and "is UP" not in seen["ping"]:
+        yield Finding(ERROR, "slurm.controller", "The controller is down.", seen["ping"].strip(), "Try again later.")
+    if not facts.accounting:
+        what = "The cluster keeps no accounting: the end of a job is known for some minutes after it, then by its own record."
+        yield Finding(WARNING, "slurm.no_accounting", what, "AccountingStorageType names no slurmdbd.", "")
+
+
+def partition_findings(facts: SlurmFacts) -> Iterator[Finding]:
+    """The ones that are named, else the cluster's default."""
+    named = [name.strip() for name in facts.site.partition.split(",") if name.strip() in facts.partitions]
+    wrong = [
+        name.strip()
+        for name in facts.site.partition.split(",")
+        if name.strip() and name.strip() not in facts.partitions
+    ]
+    if wrong and facts.site.partition != "cluster default partition":
+        what = f"The cluster has no partition {', '.join(wrong)}."
+        has = ", ".join(sorted(facts.partitions))
+        yield Finding(
+            ERROR, "slurm.partition", what, "SLURM_PARTITION names it.", f"Set SLURM_PARTITION to some of: {has}"
+        )
+    default = facts.default_partition
+    for name in named or ([default.name] if default else []):
+        each = facts.partitions[name]
+        longest = format_duration(each.max_time) if each.max_time else "any time"
+        what = f"Partition {name}: {each.nodes} nodes of {each.gpus} GPUs and {each.cpus} CPUs, {longest}."
+        up = Finding(OK, "slurm.partition", what)
+        yield (
+            up
+            if each.up
+            else Finding(WARNING, "slurm.partition", what, "It starts no jobs now: its state is not UP.", "")
+        )
+
+
+def gpu_findings(facts: SlurmFacts) -> Iterator[Finding]:
+    if not any(each.gpus for each in facts.partitions.values()):
+        what = "No partition of the cluster shows GPUs."
+        yield Finding(
+            WARNING, "slurm.gpus", what, "sinfo lists no gpu under GRES.", "Ask the site how GPUs are asked for."
+        )
+
+
+def account_findings(facts: SlurmFacts) -> Iterator[Finding]:
+    account, yours = facts.site.account, ", ".join(facts.accounts)
+    if account and facts.accounts and account not in facts.accounts:
+        what = f"You cannot charge the account {account}."
+        yield Finding(ERROR, "slurm.account", what, f"SLURM_ACCOUNT names it; yours are {yours}.",
+                      f"export SLURM_ACCOUNT={facts.accounts[0]}")  # fmt: skip
+    elif account:
+        yield Finding(OK, "slurm.account", f"Jobs are charged to the account {account}.")
+    elif facts.accounts:
+        what = f"SLURM_ACCOUNT is not set: the cluster chooses among {yours}."
+        yield Finding(OK, "slurm.account", what)
+
+
+def image_findings(seen: Sections, facts: SlurmFacts) -> Iterator[Finding]:
+    wrong = list(containers.check(SlurmOptions(), facts))
+    yield from wrong
+    if wrong:
+        return
+    chosen = containers.runtime(SlurmOptions(), facts)
+    kinds = {
+        containers.PYXIS: "Pyxis: srun has --container-image.",
+        containers.NONE: "Commands run on the nodes themselves.",
+    }
+    yield Finding(OK, "slurm.images", f"Images run with {kinds.get(chosen, chosen + '.')}")
+    if chosen in (containers.PYXIS, containers.ENROOT):
+        has = NGC in seen["logins"].split()
+        yield Finding(OK, enroot_login.CODE, f"enroot has credentials for {NGC}.") if has else enroot_login.missing()
+    if made := seen.get("images", "").splitlines():
+        size = sum(int(line.split(" ", 1)[0]) for line in made) / GiB
+        names = ", ".join(sorted(line.split(" ", 1)[1] for line in made)[:5]) + (", ..." if len(made) > 5 else "")
+        yield Finding(OK, "slurm.converted", f"Converted images: {len(made)} ({size:.1f} GiB): {names}.")
+    elif "images" in seen and facts.site.sqsh:
+        yield Finding(OK, "slurm.converted", "No image is converted yet: the first job of each waits for that.")
+
+
+def base_findings(seen: Sections, here: Site) -> Iterator[Finding]:
+    wrong_place = "Set SLURM_BASE_RESULTS_DIR to a folder of yours on the cluster's shared file system."
+    if seen["writable"].strip() != "yes":
+        what = f"MISSING: {here.base} cannot be written to on the login node."
+        yield Finding(ERROR, "slurm.base", what, seen["writable"].strip(), wrong_place)
+        return
+    said = seen["node"].strip()
+    if re.search(r"^visible from ", said, re.MULTILINE):
+        yield Finding(OK, "slurm.base", f"{here.base} can be written to, and is {said.splitlines()[-1]}.")
+    elif re.search(r"^invisible from ", said, re.MULTILINE):
+        what = f"{here.base} is not there on the nodes: a job could not read what is staged for it."
+        yield Finding(ERROR, "slurm.base", what, said.splitlines()[-1], wrong_place)
+    else:
+        what = f"{here.base} can be written to; whether a node sees it is not known, none was free."
+        said = said.splitlines()[-1] if said else f"no answer within {NODE_SECONDS + 20} s"
+        yield Finding(WARNING, "slurm.base", what, said, "Try again when the cluster is less busy: tao doctor slurm")
+
+
+def space_findings(seen: Sections, here: Site) -> Iterator[Finding]:
+    left = [each for each in (quota_left(seen["quota"]), free(seen["space"])) if each is not None]
+    if not left:
+        return
+    least = min(left)
+    what = f"{least / GiB:.0f} GiB are left to you at {here.base}."
+    fix = f"Remove old results below {here.base}/results, or set SLURM_BASE_RESULTS_DIR to another folder."
+    yield Finding(WARNING, "slurm.space", what, "", fix) if least < LITTLE else Finding(OK, "slurm.space", what)
+
+
+def quota_left(text: str) -> int | None:
+    """Bytes, by lfs' or quota's last line: `PLACE USED QUOTA LIMIT ...` in KiB; None without a limit."""
+    cells = text.replace("*", "").split()
+    if len(cells) < 4 or not all(cell.isdigit() for cell in cells[1:4]):
+        return None
+    used, soft, hard = map(int, cells[1:4])
+    most = hard or soft
+    return max(0, most - used) * 1024 if most else None
+
+
+def free(text: str) -> int | None:
+    """Bytes, by df's line."""
+    cells = text.split()
+    return int(cells[3]) * 1024 if len(cells) >= 4 and cells[3].isdigit() else None

@@ -1,0 +1,194 @@
+"""Images: the one that a job needs, converted once for all jobs that need it. Pure: text for the login node and the nodes.
+
+A conversion is a SLURM job of its own, on which the job depends, so that nobody waits for it. Not here: the forms of a name
+(image_name.py), what runs an image (containers.py).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from tao_sdk.backends.slurm import containers, image_name
+from tao_sdk.backends.slurm.containers import APPTAINER, ENROOT, NONE, PYXIS
+from tao_sdk.backends.slurm.facts import SlurmFacts
+from tao_sdk.backends.slurm.image_name import ImageName
+from tao_sdk.backends.slurm.options import SlurmOptions
+from tao_sdk.backends.slurm.site import PLAIN_PATH, Site
+from tao_sdk.model.errors import SpecError
+
+CONVERSION_PARTITION = "cpu"  # the documented one
+SCRIPT = "image.sbatch"
+
+
+@dataclass(frozen=True)
+class ImagePlan:
+    """How an image gets ready. `prepare` is shell text that runs before sbatch, in the attempt's folder: it writes the
+    image's final name to the file `image`, and may set `after` to more words for sbatch. `files` are staged there.
+
+    `log` is what the conversion says, linked there as `image.log`: the reason why a job was ended that depended on it.
+    """
+
+    reference: str
+    prepare: str
+    files: Mapping[str, str] = field(default_factory=dict[str, str])
+    runtime: str = PYXIS
+    log: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """The SLURM job that makes `file` of an image. It has one name per image, by which everybody finds it."""
+
+    name: ImageName
+    runtime: str
+    file: str
+    log: str
+    force: bool
+    account: str = ""
+
+    @property
+    def job_name(self) -> str:
+        return f"tao-image-{self.name.for_file}"
+
+
+def plan(image: str, options: SlurmOptions, facts: SlurmFacts) -> ImagePlan:
+    """Raises SpecError for what is none of the documented forms."""
+    chosen = containers.runtime(options, facts)
+    if chosen in ("", NONE):
+        unused = (f"The image {image} is not used: the command runs on the node itself.",) if image else ()
+        return ImagePlan("", "printf '' > image", runtime=NONE, notes=unused)
+    name = image_name.read(image)
+    reference = by_itself(name, chosen)
+    wanted = conversion(name, chosen, options, facts)
+    notes = tuple(told(name, chosen, wanted, facts))
+    if wanted is None:
+        return ImagePlan(reference, f"printf %s {shlex.quote(reference)} > image", runtime=chosen, notes=notes)
+    files = {SCRIPT: conversion_script(wanted, facts)}
+    return ImagePlan(reference, prepare(wanted, reference), files, chosen, wanted.log, notes)
+
+
+def by_itself(name: ImageName, chosen: str) -> str:
+    """The image as a runtime fetches it without a conversion."""
+    if name.file or chosen == PYXIS:
+        return name.for_enroot
+    return f"docker://{name.for_docker if chosen == APPTAINER else name.for_enroot}"
+
+
+def conversion(name: ImageName, chosen: str, options: SlurmOptions, facts: SlurmFacts) -> Conversion | None:
+    """None for an image that is a file already, and where nobody wants one made."""
+    wanted = facts.site.sqsh if options.use_sqsh is None else options.use_sqsh
+    if name.file or not wanted:
+        return None
+    start = f"{folder(facts.site, facts.base)}/{name.for_file}"
+    ending = "sif" if chosen == APPTAINER else "sqsh"
+    force = options.force_reconvert_latest and name.floats
+    return Conversion(name, chosen, f"{start}.{ending}", f"{start}.log", force, options.account or facts.site.account)
+
+
+def folder(site: Site, base: str) -> str:
+    """Where the converted images of this user, or of a whole site, lie."""
+    if site.sqsh_cache and not PLAIN_PATH.fullmatch(site.sqsh_cache):
+        why = "It must be absolute, of letters, digits and _ . / @ + = -: SLURM reads other characters as its own."
+        raise SpecError(f"SLURM_SQSH_CACHE_DIR is {site.sqsh_cache!r}.", why, "Correct it, or leave it out.")
+    return site.sqsh_cache or f"{base}/images"
+
+
+def told(name: ImageName, chosen: str, wanted: Conversion | None, facts: SlurmFacts) -> Iterator[str]:
+    if not facts.pyxis:
+        yield f"The cluster has no Pyxis: {chosen} runs the image."
+    if wanted and name.floats:
+        use = (
+            "is converted anew"
+            if wanted.force
+            else "is used as last converted; force_reconvert_latest converts it anew"
+        )
+        yield f"{name.for_docker} {use}."
+    if not wanted and not name.file:
+        yield f"{name.for_docker} is not converted: every node fetches it from its registry when the job starts."
+
+
+def prepare(wanted: Conversion, reference: str) -> str:
+    """On the login node: who needs the file joins the conversion that waits or runs, or starts one.
+
+    When none can be started the nodes fetch the image by themselves, and stderr says so.
+    """
+    file, job = shlex.quote(wanted.file), shlex.quote(wanted.job_name)
+    mine = f'squeue --noheader --user="$(id -un)" --name={job} --states=PENDING,CONFIGURING,RUNNING --format=%A'
+    return f"""\
+printf %s {file} > image
+if {"true" if wanted.force else f"[ ! -s {file} ]"}; then
+  (umask 022; mkdir -p -- "$(dirname -- {file})")
+  converts=$({mine} 2>/dev/null | head -n 1)
+  [ -n "$converts" ] || converts=$(sbatch --parsable {SCRIPT} 2>image.err) || converts=
+  if [ -n "$converts" ]; then
+    after="--dependency=afterok:${{converts%%;*}} --kill-on-invalid-dep=yes"
+    ln -sfn -- {shlex.quote(wanted.log)} image.log
+  else
+    echo "tao: warning: the image is not converted, every node fetches it from its registry: $(cat image.err)" >&2
+    printf %s {shlex.quote(reference)} > image
+  fi
+fi"""
+
+
+def conversion_script(wanted: Conversion, facts: SlurmFacts) -> str:
+    """Two of one name come one after the other (singleton), and the second finds what the first has made.
+
+    The file appears whole or not at all. With `force` one that is younger than this script is new enough.
+    """
+    done = '[ -s "$image" ]' + (' && [ "$image" -nt "$made_by" ]' if wanted.force else "")
+    return f"""#!/bin/bash
+{directives(wanted, facts)}
+# Makes one file of {wanted.name.for_docker}, for every job that needs it.
+image={shlex.quote(wanted.file)}
+partial=$image.partial-$SLURM_JOB_ID
+made_by=$SLURM_SUBMIT_DIR/{SCRIPT}
+if {done}; then exit 0; fi
+trap 'rm -f -- "$partial"' EXIT
+find "$(dirname -- "$image")" -maxdepth 1 -name '*.partial-*' -user "$(id -un)" -mmin +180 -delete 2>/dev/null
+{IMPORTS[wanted.runtime](wanted.name, facts)} && [ -s "$partial" ] || {{
+  echo "tao: {wanted.name.for_docker} could not be converted" >&2
+  exit 1
+}}
+chmod 644 -- "$partial" && mv -f -- "$partial" "$image"
+"""
+
+
+def directives(wanted: Conversion, facts: SlurmFacts) -> str:
+    site = facts.site
+    values = {
+        "job-name": wanted.job_name,
+        "partition": conversion_partition(facts),
+        "account": wanted.account,
+        "nodes": "1",
+        "ntasks": "1",
+        "mem": f"{site.conversion_memory_gb}G",
+        "time": str(site.conversion_minutes),
+        "output": wanted.log.replace("%", "%%"),
+        "open-mode": "truncate",
+        "dependency": "singleton",
+    }
+    return "\n".join(f"#SBATCH --{name}={value}" for name, value in values.items() if value)
+
+
+def conversion_partition(facts: SlurmFacts) -> str:
+    """The site's, else the documented one where the cluster has it, else the cluster's default, else the jobs'."""
+    documented = CONVERSION_PARTITION if CONVERSION_PARTITION in facts.partitions else ""
+    named = facts.site.conversion_partition or documented
+    if named and not re.fullmatch(r"[A-Za-z0-9_.@+,-]+", named):
+        raise SpecError(f"SLURM_CONVERSION_PARTITION is {named!r}.", "", "It is the name of a partition.")
+    return named or ("" if facts.default_partition else facts.site.partition)
+
+
+def import_with_enroot(name: ImageName, _: SlurmFacts) -> str:
+    return f'enroot import --output "$partial" {shlex.quote(f"docker://{name.for_enroot}")}'
+
+
+def import_with_apptainer(name: ImageName, facts: SlurmFacts) -> str:
+    return f'{containers.apptainer(facts)} pull "$partial" {shlex.quote(f"docker://{name.for_docker}")}'
+
+
+IMPORTS = {PYXIS: import_with_enroot, ENROOT: import_with_enroot, APPTAINER: import_with_apptainer}

@@ -1,0 +1,146 @@
+"""Reading the logs of an attempt on the cluster: by offset, so that a reader that was cut off goes on where it was.
+
+A cursor is two offsets, of stdout's file and of stderr's: `120:34`. One exec brings what is new of both.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from tao_sdk.backends.contract import LogChunk, LogRequest, MiB
+from tao_sdk.model.errors import PathNotFound, Unreachable
+from tao_sdk.transports.ssh import Ssh
+
+BLOCK = MiB
+QUICK, SLOW = 0.2, 3.0  # seconds between looks while following: quick after news
+UNRECORDED = 5.0  # seconds without news after which SLURM is asked whether the job has ended without a record
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What came of both files; `over` when the attempt had ended before they were read."""
+
+    out: bytes
+    err: bytes
+    over: bool
+    whole: bool  # False: there is more
+
+
+@dataclass(frozen=True)
+class Offsets:
+    """Up to where each file was read; -1 for one that is not wanted."""
+
+    out: int
+    err: int
+
+    @classmethod
+    def of(cls, request: LogRequest) -> Offsets:
+        out, _, err = request.cursor.partition(":")
+        wants = {"stdout": (True, False), "stderr": (False, True)}.get(request.stream, (True, True))
+        return cls(int(out or 0) if wants[0] else -1, int(err or 0) if wants[1] else -1)
+
+    def __str__(self) -> str:
+        return f"{max(self.out, 0)}:{max(self.err, 0)}"
+
+
+@dataclass(frozen=True)
+class Read:
+    """Some bytes of one file, and where both have been read to after it."""
+
+    data: bytes
+    at: tuple[int, int]
+
+
+def in_lines(at: Offsets, piece: Piece) -> Iterator[Read]:
+    """stdout's whole lines, stderr, then what stdout has begun: a line of one is not to end in the other."""
+    whole = piece.out.rfind(b"\n") + 1 if piece.err else len(piece.out)
+    out, err = at.out + whole, at.err + len(piece.err)
+    parts = [
+        Read(piece.out[:whole], (out, at.err)),
+        Read(piece.err, (out, err)),
+        Read(piece.out[whole:], (at.out + len(piece.out), err)),
+    ]
+    return (part for part in parts if part.data)
+
+
+class Reader:
+    """The log of one rank of one attempt."""
+
+    def __init__(self, ssh: Ssh, folder: str, attempt: str, has_ended: Callable[[], bool]) -> None:
+        self.ssh, self.folder, self.attempt, self.has_ended = ssh, folder, attempt, has_ended
+
+    def read(self, request: LogRequest) -> Iterator[LogChunk]:
+        name = "main" if request.rank == 0 else f"rank-{request.rank}"
+        at, lines, pause, news = Offsets.of(request), request.tail, QUICK, time.monotonic()
+        ended = False
+        while True:
+            at, piece = self.piece(name, at, lines)
+            lines = None
+            for chunk in in_lines(at, piece):
+                at = Offsets(*chunk.at)
+                yield LogChunk(chunk.data, str(at))
+            if piece.out or piece.err:
+                pause, news = QUICK, time.monotonic()
+            if not piece.whole:
+                continue
+            if not request.follow or piece.over or ended:
+                return
+            if time.monotonic() - news > UNRECORDED:
+                ended, news = self.has_ended(), time.monotonic()  # then it is read once more
+                if ended:
+                    continue
+            time.sleep(pause)
+            pause = min(pause * 1.5, SLOW)
+
+    def piece(self, name: str, at: Offsets, lines: int | None) -> tuple[Offsets, Piece]:
+        """(where reading began, what came). With `lines` it begins that many lines before the end."""
+        answer = self.ssh.run(script(self.folder, self.attempt, name, at, lines))
+        if answer.rc == GONE:
+            raise PathNotFound("The log is gone.", f"{self.folder} is not there.", "")
+        head, _, data = answer.out.partition(b"\n")
+        words = head.decode("ascii", "replace").split()
+        if answer.rc or len(words) != 6:
+            raise Unreachable(f"The log could not be read: {answer.words or answer.rc}")
+        over, more, *numbers = words
+        out_at, out_size, err_at, err_size = map(int, numbers)
+        out, err = data[:out_size], data[out_size : out_size + err_size]
+        began = Offsets(out_at if at.out >= 0 else -1, err_at if at.err >= 0 else -1)
+        return began, Piece(out, err, over == "over", more == "whole")
+
+
+GONE = 44
+
+
+def script(folder: str, attempt: str, name: str, at: Offsets, lines: int | None) -> str:
+    """Prints "over|lives whole|more out-offset out-size err-offset err-size", then the bytes.
+
+    With `lines` they are the last of stdout's and stderr's together, in that order.
+    """
+    tail = "" if lines is None else str(lines)
+    return f"""
+l={shlex.quote(folder)} a={shlex.quote(attempt)} tail={tail!r} more=whole life=lives
+[ -d "$l" ] || exit {GONE}
+[ -e "$a/exit" ] && life=over
+look() {{
+  size=0 at=$2
+  if [ "$at" -ge 0 ] && [ -e "$1" ]; then
+    all=$(stat -c %s "$1")
+    if [ -n "$tail" ]; then
+      at=$((all - $(tail -n "$tail" "$1" | wc -c))); [ $at -ge 0 ] || at=0
+      tail=$((tail - $(tail -n "$tail" "$1" | grep -c '')))
+      [ $tail -ge 0 ] || tail=0
+    fi
+    size=$((all - at)); [ $size -ge 0 ] || size=0
+    [ $size -le {BLOCK} ] || {{ size={BLOCK}; more=more; }}
+  fi
+}}
+look "$l/{name}.err" {at.err}; ea=$at es=$size
+look "$l/{name}.out" {at.out}; oa=$at os=$size
+echo "$life $more $oa $os $ea $es"
+[ $os -eq 0 ] || tail -c +$((oa + 1)) "$l/{name}.out" | head -c $os
+[ $es -eq 0 ] || tail -c +$((ea + 1)) "$l/{name}.err" | head -c $es
+true
+"""

@@ -1,0 +1,188 @@
+"""Looking at attempts on a cluster: one squeue and one sacct for all of them, and what the ended ones have left.
+
+The scripts, and how they are joined to what parse.py makes of their answers.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tao_sdk.backends.slurm import parse, rules
+from tao_sdk.backends.slurm.handover import PREAMBLE
+from tao_sdk.backends.slurm.render import Paths, job_name
+from tao_sdk.model.diagnosis import Evidence, NodeEvent
+from tao_sdk.model.errors import Unreachable
+from tao_sdk.model.observation import Observation, Phase
+from tao_sdk.model.plan import Ref
+from tao_sdk.transports.ssh import Ssh
+
+SECTION = re.compile(r"^=== (\S+) (\d+) (\d+)\n", re.MULTILINE)
+STATUS_LINES = 20  # of status.json; its last one counts
+WORDS_BYTES = 16 * 1024  # of what SLURM and the container runtime said
+
+
+@dataclass(frozen=True)
+class Left:
+    """What an attempt has left: its record, and whether it goes on at its time limit."""
+
+    record: parse.Record
+    resumes: bool = False
+
+
+def look(ssh: Ssh, refs: Sequence[Ref]) -> dict[Ref, Observation]:
+    """How each is. What has newly ended, or is gone, is asked for its own record."""
+    seen = ask(ssh, [ref.native_id for ref in refs])
+    found = {ref: parse.observation(ref.native_id, job_name(ref.attempt), seen) for ref in refs}
+    ended = [ref for ref, each in found.items() if each.phase.ended or each.phase is Phase.ABSENT]
+    if not ended:
+        return found
+    left = records(ssh, ended, [ref for ref in ended if found[ref].phase.ended])
+    for ref in ended:
+        again = parse.observation(ref.native_id, job_name(ref.attempt), seen, left[ref].resumes)
+        found[ref] = parse.with_record(again, left[ref].record)
+    return found
+
+
+def ask(ssh: Ssh, ids: Sequence[str]) -> parse.Seen:
+    """squeue first: it knows of a requeue before sacct does."""
+    wanted = sorted(set(filter(None, ids)), key=lambda id: (len(id), id)) or ["0"]
+    squeue, sacct = captured("squeue", parse.squeue_command(wanted)), captured("sacct", parse.sacct_command(wanted))
+    answer = ssh.run(f"{PREAMBLE}\n{CAPTURE}\n{squeue}\n{sacct}", seconds=90)
+    return parse.seen(sections(answer.text))
+
+
+# Prints a command's exit code, the length of its words, its output, and then its words.
+CAPTURE = """capture() {
+  name=$1; words=$(mktemp) || exit 1; out=$(mktemp) || exit 1
+  sh -c "$2" >"$out" 2>"$words" </dev/null; code=$?
+  echo "=== $name $code $(wc -c <"$out")"; cat "$out" "$words"; echo; rm -f "$out" "$words"
+}"""
+
+
+def captured(name: str, command: str) -> str:
+    return f"capture {name} {shlex.quote(command)}"
+
+
+def sections(text: str) -> dict[str, tuple[int, str, str]]:
+    """Name -> (exit code, output, words) of what CAPTURE has printed."""
+    found: dict[str, tuple[int, str, str]] = {}
+    data, at = text.encode("utf-8", "surrogateescape"), 0
+    pattern = re.compile(SECTION.pattern.encode(), re.MULTILINE)
+    while (head := pattern.search(data, at)) is not None:
+        size = int(head[3])
+        begin, after = head.end(), pattern.search(data, head.end() + size)
+        at = after.start() if after else len(data)
+        out = data[begin : begin + size].decode("utf-8", "replace")
+        words = data[begin + size : at].decode("utf-8", "replace").strip()
+        found[head[1].decode()] = (int(head[2]), out, words)
+    for name in ("squeue", "sacct"):
+        found.setdefault(name, (1, "", "no answer"))
+    return found
+
+
+def records(ssh: Ssh, refs: Sequence[Ref], over: Collection[Ref] = ()) -> dict[Ref, Left]:
+    """What the attempts have left, in one exec. Those that are `over` lose their secrets: nobody needs them any more."""
+    script = "\n".join([PREAMBLE, READ, *(f"{read_command(ref)} {'over' if ref in over else ''}" for ref in refs)])
+    answer = ssh.run(script, seconds=120)
+    if answer.rc:
+        raise Unreachable(f"The end of the jobs could not be read: {answer.words}", "", "Try again.")
+    parts = answer.out.decode("utf-8", "replace").split(RECORD)[1:]
+    return {ref: left(part, ref.attempt.number) for ref, part in zip(refs, parts, strict=True)}
+
+
+RECORD = "\x1erecord\n"
+FIELD = "\x1f\n"
+# exit, status.json, manifest, and whether it resumes. A status.json that is older than the attempt is another's.
+READ = f"""left() {{
+  printf '\\036record\\n'
+  cat "$1/exit" 2>/dev/null; printf '\\037\\n'
+  s=$(find "$2" -maxdepth 4 -name status.json -newer "$1/store" 2>/dev/null | while read -r each; do
+    echo "$(stat -c %Y "$each") $each"; done | sort -n | tail -n 1 | cut -d' ' -f2-)
+  [ -n "$s" ] && tail -n {STATUS_LINES} "$s"; printf '\\037\\n'
+  [ "$2/.tao/manifest.json" -nt "$1/store" ] && head -c 4000000 "$2/.tao/manifest.json" 2>/dev/null; printf '\\037\\n'
+  [ -e "$1/resumes" ] && echo yes
+  [ "$3" != over ] || rm -f "$1/env.sh"
+}}"""
+
+
+def read_command(ref: Ref) -> str:
+    at = Paths(ref.namespace, ref.attempt.job_id, ref.attempt.number)
+    return f"left {shlex.quote(at.attempt)} {shlex.quote(results_dir(ref))}"
+
+
+def results_dir(ref: Ref) -> str:
+    return str(ref.details.get("results_dir") or f"{ref.namespace}/results/{ref.attempt.job_id}")
+
+
+def left(text: str, number: int) -> Left:
+    exit_text, status, manifest, resumes = [*text.split(FIELD), "", "", ""][:4]
+    return Left(parse.record(exit_text, status, manifest, number), "yes" in resumes)
+
+
+# Evidence
+
+
+def evidence(ssh: Ssh, ref: Ref) -> Evidence:
+    """All that SLURM and the nodes say of one attempt, in one exec."""
+    at = Paths(ref.namespace, ref.attempt.job_id, ref.attempt.number)
+    logs = shlex.quote(at.logs)
+    words = f"for f in {logs}/slurm.out {logs}/slurm.err; do [ -e $f ] && tail -c {WORDS_BYTES} $f; done"
+    asked = {
+        "squeue": parse.squeue_command([ref.native_id or "0"]),
+        "sacct": parse.sacct_command([ref.native_id or "0"]),
+        "mine": "timeout 25 squeue --noheader --user=\"$(id -un)\" --states=RUNNING --format='%i %b'",
+        "idle": "timeout 25 sinfo --noheader --states=idle --format='%R %D'",
+        "words": words,
+        "image": f"i={shlex.quote(at.attempt)}/image.log; [ -e $i ] && tail -c {WORDS_BYTES} $i",
+    }
+    lines = [captured(name, command) for name, command in asked.items()]
+    answer = ssh.run("\n".join([PREAMBLE, CAPTURE, READ, *lines, read_command(ref)]), seconds=120)
+    text, _, record = answer.text.partition(RECORD)
+    return gathered(ref, sections(text), left(record, ref.attempt.number))
+
+
+def gathered(ref: Ref, parts: Mapping[str, tuple[int, str, str]], of: Left) -> Evidence:
+    """Pure."""
+    look = parse.seen(parts)
+    seen = parse.with_record(parse.observation(ref.native_id, job_name(ref.attempt), look, of.resumes), of.record)
+    said = [NodeEvent("Slurm", line) for line in worth_telling(parts["words"][1])]
+    waits = list(pending_events(seen, parts)) if seen.phase is Phase.PENDING else []
+    converting = parts["image"][1] if parse.NEVER in seen.reason else ""
+    image = [NodeEvent("Image", line) for line in worth_telling(converting)]
+    nodes = [NodeEvent("Node", each) for each in failed_nodes(ref, look)]
+    resumes = [NodeEvent(rules.RESUMES, "it goes on in a new SLURM job")] if of.resumes else []
+    return Evidence(
+        phase=seen.phase.value,
+        raw=seen.raw,
+        exit_code=seen.exit_code,
+        reason=seen.reason,
+        events=(*waits, *nodes, *image, *said, *resumes),
+    )
+
+
+def worth_telling(words: str) -> list[str]:
+    """The last lines of what SLURM, the container runtime and the node said."""
+    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    return [line[:1000] for line in lines[-40:]]
+
+
+def failed_nodes(ref: Ref, look: parse.Seen) -> Iterable[str]:
+    """The nodes on which it ran, with how the job and each step ended there."""
+    of = look.accounting.get(ref.native_id) if look.accounting else None
+    for row in (of.job, *of.steps) if of else ():
+        if row.word not in ("COMPLETED", "RUNNING", "PENDING") and row.nodes not in ("", "None assigned"):
+            yield f"{row.id} on {row.nodes}: {row.state}, exit code {row.exit or 'unknown'}"
+
+
+def pending_events(seen: Observation, parts: Mapping[str, tuple[int, str, str]]) -> Iterable[NodeEvent]:
+    """What holds it up, and where it would not have to wait."""
+    running = [line.split() for line in parts["mine"][1].splitlines()]
+    if running and re.match(r"QOS|Assoc|Priority|Resources", seen.reason):
+        ids = ", ".join(row[0] for row in running[:8])
+        yield NodeEvent("Running", f"Yours run: {ids}" + (" and more" if len(running) > 8 else ""))
+    idle = [line.split() for line in parts["idle"][1].splitlines()]
+    if idle and re.match(r"Priority|Resources|ReqNodeNotAvail|Partition", seen.reason):
+        yield NodeEvent("Idle", "Idle nodes: " + ", ".join(f"{row[1]} in {row[0]}" for row in idle if len(row) == 2))

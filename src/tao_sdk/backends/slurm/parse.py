@@ -1,0 +1,357 @@
+"""squeue's and sacct's words -> what they mean to us. Pure.
+
+squeue is asked before sacct and counts more: the controller knows of a requeue at once, the accounting later. Of sacct's
+rows the job's own decides; its steps tell of an OOM that the job's does not.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from typing import Any, cast
+
+from tao_sdk.model.observation import Observation, Phase
+
+# States -> ours. Source: slurm.h job_states, and what 22.05.8 printed.
+PHASES: Mapping[str, Phase] = {
+    "PENDING": Phase.PENDING,
+    "CONFIGURING": Phase.PENDING,
+    "REQUEUED": Phase.PENDING,
+    "REQUEUE_FED": Phase.PENDING,
+    "REQUEUE_HOLD": Phase.PENDING,
+    "RESV_DEL_HOLD": Phase.PENDING,
+    "SPECIAL_EXIT": Phase.PENDING,
+    "RUNNING": Phase.RUNNING,
+    "COMPLETING": Phase.RUNNING,  # the command has ended, the nodes still clear up
+    "RESIZING": Phase.RUNNING,
+    "SIGNALING": Phase.RUNNING,
+    "STAGE_OUT": Phase.RUNNING,
+    "SUSPENDED": Phase.PAUSED,
+    "STOPPED": Phase.PAUSED,
+    "COMPLETED": Phase.SUCCEEDED,
+    "FAILED": Phase.FAILED,
+    "BOOT_FAIL": Phase.FAILED,
+    "DEADLINE": Phase.FAILED,
+    "LAUNCH_FAILED": Phase.FAILED,
+    "NODE_FAIL": Phase.FAILED,
+    "OUT_OF_MEMORY": Phase.FAILED,
+    "RECONFIG_FAIL": Phase.FAILED,
+    "TIMEOUT": Phase.FAILED,
+    "CANCELLED": Phase.CANCELED,
+    "PREEMPTED": Phase.CANCELED,
+    "REVOKED": Phase.CANCELED,
+}
+# What sacct says of a job that the controller may be about to start again.
+PERHAPS_AGAIN = frozenset({"NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "REQUEUED"})
+WORDS = {
+    "TIMEOUT": "time limit reached",
+    "OUT_OF_MEMORY": "out of memory (OOM): the command was killed",
+    "NODE_FAIL": "node failed",
+    "BOOT_FAIL": "the node could not be started",
+    "DEADLINE": "its deadline has passed",
+    "PREEMPTED": "preempted by a job of higher priority",
+}
+KILLED = 137
+NEVER = "DependencyNeverSatisfied"
+SQUEUE = ("%i", "%T", "%r", "%S", "%e", "%N", "%j")  # id, state, reason, start, end, nodes, name
+SACCT = "JobID,JobIDRaw,State,ExitCode,Reason,Start,End,NodeList,JobName,DerivedExitCode"
+DISABLED = "accounting storage is disabled"
+
+
+@dataclass(frozen=True)
+class Queued:
+    """squeue's row of a job."""
+
+    id: str
+    state: str
+    reason: str
+    start: str
+    end: str
+    nodes: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """sacct's row of a job or a step."""
+
+    id: str
+    raw_id: str
+    state: str
+    exit: str
+    reason: str
+    start: str
+    end: str
+    nodes: str
+    name: str
+    derived: str
+
+    @property
+    def word(self) -> str:
+        """`CANCELLED` of "CANCELLED by 1001"."""
+        return self.state.split(" ")[0].rstrip("+")
+
+
+@dataclass(frozen=True)
+class Accounted:
+    """sacct's rows of one job: its own, and its steps'."""
+
+    job: Row
+    steps: tuple[Row, ...] = ()
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One look at a cluster. A None says that this one did not answer, with its words in `trouble`."""
+
+    queue: Mapping[str, Queued] | None
+    accounting: Mapping[str, Accounted] | None
+    trouble: str = ""
+    accounts: bool = True  # False: the site keeps no accounts, so sacct's silence means nothing
+
+
+@dataclass(frozen=True)
+class Record:
+    """What an attempt itself has left: the batch script's record, TAO's own last word, the manifest."""
+
+    exit_code: int | None = None
+    time_limit: bool = False
+    tao_status: str = ""
+    tao_message: str = ""
+    whole: bool = field(default=False)
+
+
+def squeue_command(ids: Sequence[str]) -> str:
+    """One query for any number of jobs. It fails for an id that it has forgotten only when that is asked for alone."""
+    return f"timeout 25 squeue --noheader --states=all --format='{'|'.join(SQUEUE)}' --jobs={','.join(ids)}"
+
+
+def sacct_command(ids: Sequence[str]) -> str:
+    return f"timeout 25 sacct --noheader --parsable2 --format={SACCT} --jobs={','.join(ids)}"
+
+
+def queue(rc: int, text: str, words: str) -> Mapping[str, Queued] | None:
+    """Id -> row; None when the controller did not answer. An id it has forgotten is no row."""
+    if rc != 0 and "Invalid job id" not in words:
+        return None
+    rows = (line.split("|") for line in text.splitlines())
+    return {cells[0]: Queued(*cells) for cells in rows if len(cells) == len(SQUEUE)}
+
+
+def accounting(rc: int, text: str) -> Mapping[str, Accounted] | None:
+    """Id -> rows, the job's own first."""
+    if rc != 0:
+        return None
+    found: dict[str, Accounted] = {}
+    for cells in (line.split("|") for line in text.splitlines()):
+        if len(cells) != SACCT.count(",") + 1:
+            continue
+        row = Row(*cells)
+        job = row.id.partition(".")[0]
+        if "." not in row.id:
+            found[job] = Accounted(row)
+        elif job in found:
+            found[job] = replace(found[job], steps=(*found[job].steps, row))
+    return found
+
+
+def seen(parts: Mapping[str, tuple[int, str, str]]) -> Seen:
+    """A look, from the exit code, the output and the words of squeue and sacct."""
+    rc, text, words = parts["squeue"]
+    in_queue = queue(rc, text, words)
+    rc_a, text_a, words_a = parts["sacct"]
+    trouble = words if in_queue is None else words_a
+    return Seen(in_queue, accounting(rc_a, text_a), last_line(trouble), DISABLED not in words_a)
+
+
+def last_line(words: str) -> str:
+    lines = [line for line in words.splitlines() if line.strip()]
+    return lines[-1].strip() if lines else "no answer"
+
+
+def observation(id: str, name: str, look: Seen, resumes: bool = False) -> Observation:
+    """What a look says of the job `id`, which has to have the name `name`: ids are used again, names are not."""
+    queued = named(look.queue.get(id) if look.queue else None, name)
+    accounted = look.accounting.get(id) if look.accounting else None
+    if accounted is not None and accounted.job.name != name:
+        accounted = None
+    if queued is not None and not phase(queued.state).ended:
+        return in_queue(queued)
+    doubtful = look.queue is None and accounted is not None and accounted.job.word in PERHAPS_AGAIN
+    if accounted is not None and phase(accounted.job.word).ended and not doubtful:
+        return ended(accounted, resumes)
+    if queued is not None:
+        return ended_in_queue(queued, resumes)
+    return unseen(look, accounted)
+
+
+def unseen(look: Seen, accounted: Accounted | None) -> Observation:
+    """Nothing is known of its end: because someone did not answer, or because nobody has it any more."""
+    raw = accounted.job.state if accounted else ""
+    if look.queue is None:
+        return Observation(Phase.UNREACHABLE, raw, reason=f"SLURM's controller: {look.trouble}")
+    if look.accounting is None and look.accounts:
+        return Observation(Phase.UNREACHABLE, raw, reason=f"SLURM's accounting: {look.trouble}")
+    words = f"squeue has forgotten it; sacct says {raw}" if accounted else "SLURM does not know it"
+    return Observation(Phase.ABSENT, words)
+
+
+def named(row: Queued | None, name: str) -> Queued | None:
+    return row if row is not None and row.name == name else None
+
+
+def phase(state: str) -> Phase:
+    """An unknown state is kept as it is and shown."""
+    return PHASES.get(state, Phase.UNKNOWN)
+
+
+def in_queue(row: Queued) -> Observation:
+    reason = ""
+    if phase(row.state) is Phase.PENDING and row.reason not in ("", "None"):
+        reason = pending_words(row)
+    raw = f"{row.state} on {row.nodes}" if row.nodes else row.state
+    started = moment(row.start) if phase(row.state) is not Phase.PENDING else None
+    return Observation(phase(row.state), raw, reason=reason, started_at=started)
+
+
+def pending_words(row: Queued) -> str:
+    """`Resources; expected to start 2026-11-21 14:20 UTC`."""
+    start = moment(row.start)
+    return f"{row.reason}; expected to start {start:%Y-%m-%d %H:%M} UTC" if start else row.reason
+
+
+def ended(of: Accounted, resumes: bool) -> Observation:
+    job, word = of.job, of.job.word
+    if is_given_up(job.state, job.start):
+        return given_up(job.state)
+    oom = word != "COMPLETED" and any(step.word == "OUT_OF_MEMORY" for step in of.steps)
+    word = "OUT_OF_MEMORY" if oom else word
+    code = KILLED if word == "OUT_OF_MEMORY" else exit_code(job.exit)
+    told = word == "COMPLETED" or bool(code)  # of what SLURM has ended it says 0
+    raw = f"{job.state} on {job.nodes}" if job.nodes and job.nodes != "None assigned" else job.state
+    return Observation(
+        phase=ended_phase(word, resumes),
+        raw=raw,
+        exit_code=code if told and phase(word) is not Phase.CANCELED else None,
+        reason=why(word, code, job.reason, job.exit),
+        started_at=moment(job.start),
+        ended_at=moment(job.end),
+    )
+
+
+def is_given_up(state: str, start: str) -> bool:
+    """Whether SLURM itself has ended a job that had not begun: who was asked to is canceled "by" somebody."""
+    return state == "CANCELLED" and moment(start) is None
+
+
+def given_up(raw: str) -> Observation:
+    return Observation(
+        Phase.FAILED, raw, reason=f"the conversion of the image, for which it waited, has failed ({NEVER})"
+    )
+
+
+def ended_phase(word: str, resumes: bool) -> Phase:
+    """Preempted is canceled, unless the job said that it goes on in a new SLURM job."""
+    return Phase.FAILED if word == "PREEMPTED" and resumes else phase(word)
+
+
+def ended_in_queue(row: Queued, resumes: bool) -> Observation:
+    """Without accounting: squeue still shows it for a while, and has no exit code."""
+    if row.reason == NEVER:
+        return given_up(row.state)
+    return Observation(
+        phase=ended_phase(row.state, resumes),
+        raw=f"{row.state} on {row.nodes}" if row.nodes else row.state,
+        exit_code=0 if row.state == "COMPLETED" else KILLED if row.state == "OUT_OF_MEMORY" else None,
+        reason=why(row.state, None, row.reason, ""),
+        started_at=moment(row.start),
+        ended_at=moment(row.end),
+    )
+
+
+def why(word: str, code: int | None, reason: str, exit: str) -> str:
+    if word == "COMPLETED":
+        return ""
+    if word in WORDS:
+        return WORDS[word]
+    if word == "CANCELLED":
+        return ""  # why it waited before that is no reason
+    if exit == "0:53" or reason in ("JobLaunchFailure", "launch_failed_requeued_held"):
+        return f"SLURM could not launch it ({reason or exit}): a folder or file that it needs is not there for the node"
+    if word == "FAILED" and code is not None:
+        return f"exit code {code}"
+    return reason if reason not in ("", "None", "NonZeroExitCode") else ""
+
+
+def exit_code(text: str) -> int | None:
+    """`3:0` -> 3, `0:9` -> 137 (128 + the signal)."""
+    match = re.fullmatch(r"(\d+):(\d+)", text)
+    if match is None:
+        return None
+    code, signal = int(match[1]), int(match[2])
+    return 128 + signal if signal and not code and signal < 65 else code
+
+
+def moment(text: str) -> datetime | None:
+    """SLURM's time, asked for in UTC; None for Unknown, N/A, None."""
+    try:
+        return datetime.strptime(text, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=timezone.utc)
+    except ValueError:
+        return None
+
+
+# What an attempt itself has left
+
+
+def record(exit_text: str, status_text: str, manifest_text: str, number: int) -> Record:
+    """The batch script's record, the last line of TAO's status.json, and the manifest, as far as they are of this attempt."""
+    left, manifest, status = json_object(exit_text), json_object(manifest_text), json_object(last_status(status_text))
+    own = left.get("attempt") == number
+    kept = manifest.get("attempt") == number and manifest.get("whole") is True
+    code = left.get("exit_code") if own else manifest.get("exit_code") if kept else None
+    return Record(
+        exit_code=code if isinstance(code, int) else None,
+        time_limit=own and left.get("time_limit") is True,
+        tao_status=str(status.get("status", "")).upper(),
+        tao_message=str(status.get("message", "")),
+        whole=own or kept,
+    )
+
+
+def last_status(text: str) -> str:
+    lines = [line for line in text.splitlines() if '"status"' in line]
+    return lines[-1] if lines else ""
+
+
+def json_object(text: str) -> Mapping[str, Any]:
+    try:
+        value: Any = json.loads(text)
+    except ValueError:
+        return {}
+    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def with_record(seen: Observation, left: Record) -> Observation:
+    """The end as the attempt itself tells it: its exit code, our time limit, and TAO's last word on success."""
+    if left.time_limit and seen.phase is Phase.FAILED:
+        return replace(seen, exit_code=124, reason="time limit reached: the command was asked to end")
+    if seen.phase is Phase.SUCCEEDED and left.tao_status in ("FAILURE", "FAILED", "ERROR"):
+        words = f"the training's status.json says {left.tao_status}" + (
+            f": {left.tao_message}" if left.tao_message else ""
+        )
+        return replace(seen, phase=Phase.FAILED, reason=words)
+    if seen.phase is Phase.FAILED and seen.exit_code is None and left.exit_code:
+        return replace(seen, exit_code=left.exit_code, reason=seen.reason or f"exit code {left.exit_code}")
+    if seen.phase is Phase.ABSENT and left.whole and left.exit_code is not None:
+        return from_record(left)
+    return seen
+
+
+def from_record(left: Record) -> Observation:
+    """Nobody remembers the job, and it has written down how it ended."""
+    failed = left.exit_code != 0 or left.tao_status in ("FAILURE", "FAILED", "ERROR")
+    reason = "time limit reached" if left.time_limit else f"exit code {left.exit_code}" if failed else ""
+    return Observation(Phase.FAILED if failed else Phase.SUCCEEDED, "by its own record", left.exit_code, reason=reason)

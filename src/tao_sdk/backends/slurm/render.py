@@ -1,0 +1,404 @@
+"""From a JobSpec to everything that is sent to a cluster: directives, scripts, staged files. Pure.
+
+Not here: what the job gets of the cluster (shape.py), which paths it needs there (data.py), how an image gets ready
+(images.py), and the script that hands all of it over (handover.py).
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, cast
+
+from tao_sdk.backends.rendezvous import MASTER_PORT, rendezvous, single_node
+from tao_sdk.backends.slurm import containers, data, images
+from tao_sdk.backends.slurm.containers import NONE, Task
+from tao_sdk.backends.slurm.facts import SlurmFacts
+from tao_sdk.backends.slurm.options import RUNTIMES, SlurmOptions
+from tao_sdk.backends.slurm.shape import Shape, minutes, shape, slurm_seconds
+from tao_sdk.model.errors import SpecError
+from tao_sdk.model.fields import plain
+from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.plan import Attempt, Plan, StagedFile
+from tao_sdk.model.secrets import SecretRef, split_secrets
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.units import parse_size
+from tao_sdk.runner.scheme import scheme
+
+LAST_SECONDS = 5  # before SLURM's own end, for the runner to write down how the command ended
+OURS = frozenset(
+    {"job-name", "comment", "output", "error", "open-mode", "array", "wrap", "parsable", "chdir", "wait", "hold",
+     "test-only", "dependency", "input", "batch", "clusters"}
+)  # fmt: skip
+# What an earlier layer says of ranks and what Lightning takes for a job of its own; the job gets the rendezvous instead.
+HIDDEN = (
+    "SLURM_NTASKS SLURM_NPROCS SLURM_PROCID SLURM_LOCALID SLURM_NTASKS_PER_NODE SLURM_TASKS_PER_NODE SLURM_STEP_NUM_TASKS "
+    "SLURM_STEP_TASKS_PER_NODE PMI_RANK PMI_SIZE PMIX_RANK RANK LOCAL_RANK"
+)
+
+Parts = Mapping[str, Any]
+
+
+def plan(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts, attempt: Attempt) -> Plan:
+    """Everything that submit will do. Raises SpecError for what the cluster cannot do, with what it can."""
+    return build(parts(spec, options, facts), spec, attempt)
+
+
+def parts(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> dict[str, Any]:
+    """All that is decided before an attempt has its number; a further attempt is built of the same."""
+    wants = shape(spec, options, facts)
+    runtime = container_runtime(spec, options, facts)
+    image = images.plan(spec.image, options, facts) if runtime not in ("", NONE) and spec.image else None
+    mounts = data.mounts(spec, facts) if image else []
+    start = containers.start(runtime, Task(mounts, gpus=wants.gpus), facts)
+    root = results_root(spec, facts)
+    return {
+        "base": facts.base,
+        "results_root": root,
+        "accounting": facts.accounting,
+        "directives": directives(spec, options, facts, wants),
+        "nodes": wants.nodes,
+        "gpus": wants.gpus,
+        "exclusive": wants.exclusive,
+        "timeout": wants.timeout,
+        "grace": max(LAST_SECONDS, int(slurm_seconds(wants.time) - wants.timeout) - LAST_SECONDS),
+        "kill_wait": facts.kill_wait,
+        "runtime": runtime,
+        "image": plain(asdict(image)) if image else None,
+        "container": asdict(start),
+        "environment": environment(spec, root),
+        "checks": [[each.path, each.what] for each in data.wanted(spec)],
+        "resume_on_timeout": options.resume_on_timeout,
+        "cluster": facts.cluster,
+        "findings": [plain_finding(each) for each in findings(spec, options, runtime, facts)],
+        "notes": [*wants.notes, *(image.notes if image else ())],
+    }
+
+
+def build(of: Parts, spec: JobSpec, attempt: Attempt) -> Plan:
+    at = Paths.of(of, attempt)
+    batch = batch_script(of, at, attempt)
+    image_files: Mapping[str, str] = of["image"]["files"] if of["image"] else {}
+    files = {
+        f"attempts/{attempt.number}/command": spec.command,
+        f"attempts/{attempt.number}/task.sh": task_script(of, at, attempt),
+        f"attempts/{attempt.number}/store": attempt.store_id,
+        f"sbatch/job_{attempt.job_id}.sbatch": batch,
+        f"specs/{attempt.job_id}.json": compact(plain(spec.specs if spec.specs is not None else spec.args or {})),
+        f"env/{attempt.job_id}.json": compact(shown_environment(of, attempt)),
+        f"meta/{attempt.job_id}.json": compact(meta(of, spec, attempt)),
+        **({f"attempts/{attempt.number}/resumes": ""} if of["resume_on_timeout"] else {}),
+        **{f"attempts/{attempt.number}/{name}": text for name, text in image_files.items()},
+    }
+    refs = {value["secret"] for value in of["environment"].values() if not isinstance(value, str)}
+    return Plan(
+        attempt=attempt,
+        request={"script": batch, "sbatch": sbatch_words(at, attempt), "job_dir": at.job, "parts": of},
+        files=tuple(StagedFile(path, encoded(text)) for path, text in files.items()),
+        secrets=tuple(sorted(refs)),
+        results_dir=f"{of['results_root']}/{attempt.job_id}",
+        notes=tuple(of["notes"]),
+        backend_details={
+            "backend_type": "slurm",
+            "partition": of["directives"].get("partition", ""),
+            "cluster_name": of["cluster"],
+            "num_gpu": of["gpus"] * of["nodes"],
+            "num_nodes": of["nodes"],
+            "job_dir": at.job,
+        },
+    )
+
+
+class Paths:
+    """Where an attempt's files lie on the cluster."""
+
+    def __init__(self, base: str, job_id: str, number: int) -> None:
+        self.base = base
+        self.job = f"{base}/jobs/{job_id}"
+        self.attempt = f"{self.job}/attempts/{number}"
+        self.logs = f"{self.job}/slurm-logs/attempt-{number}"
+        self.script = f"{self.job}/sbatch/job_{job_id}.sbatch"
+
+    @classmethod
+    def of(cls, of: Parts, attempt: Attempt) -> Paths:
+        return cls(of["base"], attempt.job_id, attempt.number)
+
+
+def job_name(attempt: Attempt) -> str:
+    """SLURM's name of an attempt: what it is found by."""
+    return f"{attempt.job_id}.{attempt.number}"
+
+
+def sbatch_words(at: Paths, attempt: Attempt) -> list[str]:
+    return [
+        "sbatch", "--parsable", "--export=ALL", f"--job-name={job_name(attempt)}", f"--comment=tao:{attempt.store_id}",
+        f"--output={at.logs}/slurm.out", f"--error={at.logs}/slurm.err", "--open-mode=append", at.script,
+    ]  # fmt: skip
+
+
+# Directives
+
+
+def directives(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts, wants: Shape) -> dict[str, str]:
+    """Name -> value; "" for a flag."""
+    requeue = facts.site.requeue if options.requeue is None else options.requeue
+    account = options.account or word(facts.site.account, "SLURM_ACCOUNT")
+    given = {
+        "nodes": str(wants.nodes),
+        "ntasks": str(wants.nodes),
+        "ntasks-per-node": "1",
+        "gres": f"gpu:{wants.gpus}" if wants.gpus else None,
+        "cpus-per-task": str(wants.cpus),
+        "mem": f"{max(1, parse_size(spec.memory) // 2**20)}M" if spec.memory else None,
+        "exclusive": "" if wants.exclusive else None,
+        "wait-all-nodes": "1" if wants.nodes > 1 else None,
+        "time": minutes(wants.time),
+        "partition": wants.partition or None,
+        "account": account or None,
+        "qos": options.qos or None,
+        "constraint": options.constraint or None,
+        "reservation": options.reservation or None,
+        "nodelist": options.nodelist or None,
+        "exclude": options.exclude or None,
+        "mail-user": options.mail_user or None,
+        "mail-type": "END,FAIL" if options.mail_user else None,
+        "requeue" if requeue else "no-requeue": "",
+    }
+    return patched({name: value for name, value in given.items() if value is not None}, spec.native)
+
+
+def word(value: str, name: str) -> str:
+    if value and not re.fullmatch(r"[A-Za-z0-9_.@+-]+", value):
+        raise SpecError(f"{name} is {value!r}.", "", "It is a name of letters, digits and _ . @ + -.")
+    return value
+
+
+def patched(given: Mapping[str, str], native: Mapping[str, Any]) -> dict[str, str]:
+    """`native`, a map of sbatch's directives, laid over ours: true for a flag, false or null to leave one out."""
+    merged = dict(given)
+    for name, value in native.items():
+        plain_name = name.removeprefix("--")
+        if not re.fullmatch(r"[a-z][a-z0-9-]*", plain_name):
+            raise SpecError(f"native has {name!r}, which is no directive of sbatch.", "", "Write e.g. mail-type: END")
+        if plain_name in OURS:
+            raise SpecError(
+                f"native has {plain_name}.", "By that the job is found again; it stays as it is.", "Leave it out."
+            )
+        if value is None or value is False:
+            merged.pop(plain_name, None)
+        else:
+            merged[plain_name] = "" if value is True else directive_value(plain_name, value)
+    return merged
+
+
+def directive_value(name: str, value: Any) -> str:
+    text = ",".join(map(str, cast("Sequence[Any]", value))) if isinstance(value, (list, tuple)) else str(value)
+    if not re.fullmatch(r"[A-Za-z0-9_.,:;@%/&|()\[\]*!=+-]+", text):
+        why = "It would stand in the batch script, where spaces, quotes and $ mean something."
+        raise SpecError(
+            f"native.{name} is {text!r}.", why, "Use letters, digits and _ . , : ; @ % / & | ( ) [ ] * ! = + -."
+        )
+    return text
+
+
+# What runs
+
+
+def container_runtime(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> str:
+    """What runs the image; a job without one needs nothing. "" where the cluster has nothing."""
+    asked = options.container_runtime or facts.site.runtime
+    if asked and asked not in RUNTIMES:
+        raise SpecError(f"SLURM_CONTAINER_RUNTIME is {asked!r}.", "", f"It is one of {', '.join(RUNTIMES)}.")
+    return containers.runtime(options, facts) if spec.image or asked else NONE
+
+
+def results_root(spec: JobSpec, facts: SlurmFacts) -> str:
+    """As asked, else <base>/results; an address is written as the path it names."""
+    asked = spec.env_vars.get("TAO_RESULTS_ROOT")
+    if not isinstance(asked, str) or not asked:
+        return f"{facts.base}/results"
+    path = data.path_of(asked) if scheme(asked) in ("lustre", "slurm") else asked
+    if not posixpath.isabs(path):
+        raise data.local("TAO_RESULTS_ROOT", asked)
+    return posixpath.normpath(path)
+
+
+def environment(spec: JobSpec, root: str) -> dict[str, Any]:
+    """What the job asks for; ours comes with the attempt. A secret is a reference."""
+    asked, _ = split_secrets(spec.env_vars, spec.secrets)
+    own = {"TAO_RESULTS_ROOT": root, "TAO_API_RESULTS_DIR": root}
+    return {k: {"secret": v.name} if isinstance(v, SecretRef) else v for k, v in sorted({**asked, **own}.items())}
+
+
+def own_environment(of: Parts, attempt: Attempt) -> dict[str, str]:
+    """What nobody may change."""
+    return {
+        "TAO_JOB_ID": attempt.job_id,
+        "TAO_ATTEMPT": str(attempt.number),
+        "TAO_RESULTS_DIR": f"{of['results_root']}/{attempt.job_id}",
+        "TAO_GRACE": str(of["grace"]),
+    }
+
+
+def environment_file(of: Parts, attempt: Attempt, secrets: Mapping[str, str]) -> str:
+    """Shell text that sets the job's environment: the only place where a secret's value is on the cluster."""
+    asked = {k: v if isinstance(v, str) else secrets[v["secret"]] for k, v in of["environment"].items()}
+    values = {**asked, **own_environment(of, attempt)}
+    return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in values.items())
+
+
+def shown_environment(of: Parts, attempt: Attempt) -> dict[str, Any]:
+    return {**of["environment"], **own_environment(of, attempt)}
+
+
+def meta(of: Parts, spec: JobSpec, attempt: Attempt) -> dict[str, Any]:
+    return {
+        "job_id": attempt.job_id, "attempt": attempt.number, "name": spec.name, "image": spec.image,
+        "labels": dict(spec.labels), "store": attempt.store_id, "results_dir": f"{of['results_root']}/{attempt.job_id}",
+        "nodes": of["nodes"], "gpus_per_node": of["gpus"],
+    }  # fmt: skip
+
+
+def compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), default=str)
+
+
+def encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def batch_script(of: Parts, at: Paths, attempt: Attempt) -> str:
+    """What SLURM starts on the first node: it starts the command on every node, and ends with its exit code."""
+    told = [f"#SBATCH --{name}" + (f"={value}" if value else "") for name, value in of["directives"].items()]
+    return "\n".join(["#!/bin/bash", *told, "", *batch_body(of, at, attempt), ""])
+
+
+def batch_body(of: Parts, at: Paths, attempt: Attempt) -> Iterator[str]:
+    yield f"d={shlex.quote(at.attempt)}"
+    yield 'rm -f "$d/exit" "$d/timed_out"; touch "$d/started"'
+    yield "ended=; trap 'ended=yes' TERM"
+    yield from meeting(of)
+    if of["image"]:
+        yield 'tao_image=$(cat "$d/image")'
+    yield f'words={shlex.quote(f"{at.logs}/slurm.err")}; before=$(stat -c %s "$words" 2>/dev/null || echo 0)'
+    yield f'{srun(of)} /bin/sh "$d/task.sh"'
+    yield 'code=$? said=$(tail -c +$((before + 1)) "$words")'
+    if of["nodes"] > 1:
+        yield "# srun ends the other ranks when one fails, and then has their signal for its code."
+        yield "first=$(echo \"$said\" | sed -n '/Exited with exit code [0-9]*$/{s/.* //p;q}')"
+        yield 'if [ -n "$first" ]; then code=$first; fi'
+    yield 'limit=false; if [ -e "$d/timed_out" ]; then limit=true; code=124; fi'
+    yield "# What SLURM ends it may start again: that is no end, and the secrets are needed then."
+    yield 'case "$ended$said" in yes*|*"Node failure"*|*"*** JOB "*"CANCELLED AT"*) [ $limit = true ] || exit $code ;; esac'
+    yield 'if [ $limit = true ] || [ $code -le 128 ]; then rm -f "$d/env.sh"; fi'
+    yield f'printf \'{{"attempt":{attempt.number},"exit_code":%d,"time_limit":%s}}\' $code $limit > "$d/exit.new"'
+    yield 'mv -f "$d/exit.new" "$d/exit"'
+    yield "exit $code"
+
+
+def meeting(of: Parts) -> Iterator[str]:
+    """Where the job's nodes meet, which only the first node knows. Written down: an image may have such names of its own."""
+    port = str(MASTER_PORT) if of["exclusive"] else "$((15000 + SLURM_JOB_ID % 17000))"
+    if of["nodes"] == 1:
+        yield f"master=127.0.0.1 port={port}"
+    else:
+        yield f'master=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1) port={port}'
+    yield 'printf \'export MASTER_ADDR=%s MASTER_PORT=%s\\n\' "$master" "$port" > "$d/meeting.sh"'
+
+
+def srun(of: Parts) -> str:
+    n = of["nodes"]
+    flags = [f"--nodes={n}", f"--ntasks={n}", "--ntasks-per-node=1", '--cpus-per-task="${SLURM_CPUS_PER_TASK:-1}"',
+             "--mpi=none", "--input=none", "--kill-on-bad-exit=1"]  # fmt: skip
+    return " ".join(filter(None, ["srun", *flags, of["container"]["srun"], of["container"]["task"]]))
+
+
+def task_script(of: Parts, at: Paths, attempt: Attempt) -> str:
+    """What runs on every node, in the container: its own log, its own rank, then the command."""
+    return "\n".join([*task_body(of, at, attempt), ""])
+
+
+def task_body(of: Parts, at: Paths, attempt: Attempt) -> Iterator[str]:
+    meets = single_node(of["gpus"]) if of["nodes"] == 1 else rendezvous(of["nodes"], of["gpus"], 0, "")
+    yield f"d={shlex.quote(at.attempt)} l={shlex.quote(at.logs)}"
+    yield "rank=${SLURM_PROCID:-0} node=${SLURM_NODEID:-0}"
+    yield 'if [ "$rank" = 0 ]; then name=main; else name=rank-$rank; fi'
+    yield 'exec >>"$l/$name.out" 2>>"$l/$name.err" </dev/null || exit 125'
+    if not of["image"]:
+        yield f"cd {shlex.quote(of['results_root'] + '/' + attempt.job_id)} || exit 125"
+    yield f"unset {HIDDEN}"
+    yield "export SLURM_JOB_NAME=bash"
+    yield "export " + " ".join(
+        f"{name}={value}" for name, value in meets.items() if name not in ("MASTER_ADDR", "NODE_RANK")
+    )
+    yield '. "$d/meeting.sh" && . "$d/env.sh" || exit 125'
+    yield "export NODE_RANK=$node TAO_RANK=$rank"
+    if of["gpus"] == 0:
+        yield "export CUDA_VISIBLE_DEVICES= NVIDIA_VISIBLE_DEVICES=void"
+    if of["timeout"]:
+        yield f"( sleep {of['timeout']:g}; trap '' TERM"
+        yield '  : > "$d/timed_out"; kill -TERM -$$ 2>/dev/null || kill -TERM $$'
+        yield f"  sleep {of['grace']}; kill -KILL -$$ 2>/dev/null || kill -KILL $$"
+        yield ") >/dev/null 2>&1 &"
+    yield "shell=$(command -v bash) || shell=/bin/sh"
+    yield 'exec "$shell" "$d/command"'
+
+
+# What would stop it
+
+
+def findings(spec: JobSpec, options: SlurmOptions, runtime: str, facts: SlurmFacts) -> Iterator[Finding]:
+    """What would stop the job (errors), and what it should know (warnings)."""
+    if spec.image:
+        yield from containers.check(options, facts)
+    elif runtime != NONE:
+        fix = "Name one: image: ..., or use --container-runtime none."
+        yield Finding(Severity.ERROR, "spec.image", f"{runtime} needs an image.", "", fix)
+    fetched = [each["key"] for each in data.declared_inputs(spec) if scheme(each["uri"]) == "s3"]
+    if fetched and spec.gpu_count:
+        what = f"{', '.join(fetched)} will be fetched while the job holds its GPUs."
+        why = "Idle GPUs are billed, and many sites end jobs that leave them idle."
+        yield warning("slurm.fetched_on_gpus", what, why, data.STAGE)
+    if spec.shm_size:
+        yield warning("slurm.shm_unused", "shm_size is not used: on SLURM /dev/shm is the node's.", "", "Leave it out.")
+
+
+def plain_finding(each: Finding) -> dict[str, str]:
+    return each.to_json()
+
+
+def check(plan: Plan, facts: SlurmFacts) -> list[Finding]:
+    of = plan.request["parts"]
+    told = [Finding(Severity(each["severity"]), each["code"], each["what"], each["evidence"], each["fix"])
+            for each in of["findings"]]  # fmt: skip
+    return [*told, *account_findings(of, facts), *down_findings(of, facts)]
+
+
+def account_findings(of: Parts, facts: SlurmFacts) -> Iterator[Finding]:
+    account, qos = of["directives"].get("account", ""), of["directives"].get("qos", "")
+    if account and facts.accounts and account not in facts.accounts:
+        fix = f"Use --account {facts.accounts[0]}."
+        known = ", ".join(facts.accounts)
+        yield error("slurm.account", f"You cannot charge the account {account}.", f"Yours are: {known}.", fix)
+    if qos and facts.qos and qos not in facts.qos:
+        yield error("slurm.qos", f"The cluster has no qos {qos}.", f"It has: {', '.join(facts.qos)}.", "Correct --qos.")
+
+
+def down_findings(of: Parts, facts: SlurmFacts) -> Iterator[Finding]:
+    names: Sequence[str] = of["directives"].get("partition", "").split(",")
+    down = [name for name in names if name in facts.partitions and not facts.partitions[name].up]
+    if down:
+        what = f"The partition {', '.join(down)} starts no jobs now."
+        yield warning("slurm.partition_down", what, "Its state is not UP.", "Wait, or choose another with --partition.")
+
+
+def warning(code: str, what: str, evidence: str, fix: str) -> Finding:
+    return Finding(Severity.WARNING, code, what, evidence, fix)
+
+
+def error(code: str, what: str, evidence: str, fix: str) -> Finding:
+    return Finding(Severity.ERROR, code, what, evidence, fix)

@@ -1,0 +1,207 @@
+"""What only SLURM does to a job, and what to do about it; asked before the general rules. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
+from tao_sdk.model.errors import Refused
+from tao_sdk.model.rule import Looks, Rule, all_of, any_of, backend_says, first_match, in_log
+
+INFRA, PROGRAM, USER = ErrClass.INFRA, ErrClass.PROGRAM, ErrClass.USER
+RESUMES = "ResumesOnTimeout"  # the event that says: this job goes on in a new SLURM job when its time is up
+
+# What a broken node, link or driver makes a program say. Lines that NCCL writes in passing are no failures.
+NO_GPU = "|".join(
+    (r"no CUDA-capable device", r"No CUDA GPUs are available", r"cuInit.*failed", r"CUDA initialization.*(?:error|fail)",
+     r"Unable to determine the device handle for GPU", r"CUDA driver initialization failed")
+)  # fmt: skip
+# The Xid codes are those of hardware and links; 13, 31 and 43 are most often a program's own.
+BAD_GPU = "|".join(
+    (r"fallen off the bus", r"Xid.*: (?:48|61|62|63|64|74|79|92|94|95|119|120)\b", r"uncorrectable ECC",
+     r"CUDA error: hardware")
+)  # fmt: skip
+BAD_LINK = "|".join(
+    (r"NCCL (?:WARN|error).*(?:timed? ?out|[Cc]onnection (?:reset|closed|refused)|remote process exited)",
+     r"NCCL (?:WARN|error).*unhandled system error", r"ncclSystemError", r"ncclRemoteError", r"ibv_poll_cq",
+     r"Watchdog caught collective operation timeout", r"InfiniBand.*(?:error|down)", r"RDMA.*error",
+     r"transport retry counter exceeded")
+)  # fmt: skip
+OLD_DRIVER = r"NVIDIA driver on your system is too old|CUDA driver version is insufficient"
+OUT_OF_GPU_MEMORY = r"CUDA out of memory|CUDA error: out of memory|OutOfMemoryError"
+NO_LOGIN = r"Could not process JSON input|401 Unauthorized|Authenticating with user: <anonymous>"
+NO_IMAGE = "|".join(
+    (r"pyxis: failed to (?:import docker image|create container filesystem)", r"Invalid image format", r"manifest unknown",
+     r"URL https?://\S+ returned error code: 40")
+)  # fmt: skip
+
+
+def without_gpu_memory(looks: Looks) -> Looks:
+    """A program that ran out of a GPU's memory would do so again, whatever else it says."""
+    ran_out = in_log(OUT_OF_GPU_MEMORY)
+    return lambda evidence: None if ran_out(evidence) else looks(evidence)
+
+
+def at_time_limit(evidence: Evidence) -> str | None:
+    return evidence.reason if "time limit" in evidence.reason else None
+
+
+RULES: Sequence[Rule] = (
+    Rule("slurm.time_limit_resumes", all_of(backend_says(RESUMES), at_time_limit),
+         "The job reached its time limit; it goes on from its newest checkpoint in a new SLURM job.", INFRA,
+         "Nothing to do, as long as a watcher runs: tao watch.", retryable=True),
+    Rule("slurm.preempted_resumes", all_of(backend_says(RESUMES), backend_says(r"preempted|PREEMPTED")),
+         "The job was preempted; it goes on from its newest checkpoint in a new SLURM job.", INFRA,
+         "Nothing to do, as long as a watcher runs: tao watch.", retryable=True),
+    Rule("slurm.preempted", backend_says(r"preempted|PREEMPTED"),
+         "A job of higher priority took its nodes: {seen}.", INFRA,
+         "Submit it again, or with --requeue, or resume_on_timeout: true."),
+    Rule("slurm.time_limit", at_time_limit, "The job reached its time limit.", USER,
+         "Give it more (--time-limit), or let it go on in a new SLURM job: resume_on_timeout: true."),
+    Rule("slurm.oom", backend_says(r"OUT_OF_MEMORY|\(OOM\)|oom-kill"),
+         "The node's memory ran out and the command was killed.", PROGRAM,
+         "Ask for more (--memory 64g), or use fewer data-loader workers or a smaller batch."),
+    Rule("slurm.node_failed", backend_says(r"^NODE_FAIL|node failed|NodeFail"), "A node of the job failed: {seen}.", INFRA,
+         "It is tried again by a watcher (tao watch); to keep off the node: --exclude.", retryable=True),
+    Rule("slurm.boot_failed", backend_says(r"^BOOT_FAIL|node could not be started"),
+         "A node could not be started: {seen}.", INFRA,
+         "It is tried again by a watcher (tao watch); to keep off the node: --exclude.", retryable=True),
+    Rule("slurm.no_such_folder", backend_says(r"could not launch it|JobLaunchFailure"), "{seen}.", INFRA,
+         "See that SLURM_BASE_RESULTS_DIR is on a file system that the nodes share: tao doctor slurm."),
+    Rule("slurm.no_pyxis", backend_says(r"unrecognized option .*--container"),
+         "The nodes' srun has no --container-image: this cluster has no Pyxis.", USER,
+         "Use --container-runtime enroot, apptainer or none, or ask the site for Pyxis."),
+    Rule("slurm.registry_login", backend_says(NO_LOGIN), "The registry did not let the nodes have the image: {seen}", USER,
+         "Put its credentials on the cluster (~/.config/enroot/.credentials): tao doctor slurm says how."),
+    Rule("slurm.image_not_found", backend_says(NO_IMAGE), "The image could not be had: {seen}", USER,
+         "Check its name and tag, and the registry's credentials on the cluster: tao doctor slurm."),
+    Rule("slurm.mount_missing", backend_says(r"--container-mounts: source path does not exist"),
+         "A mounted path is not there on the node: {seen}", USER, "Correct the path; it has to be on a shared file system."),
+    Rule("slurm.conversion_failed", backend_says(r"DependencyNeverSatisfied|conversion of the image"),
+         "The job that prepares the image failed: {seen}", USER, "See its log; check the image's name and credentials."),
+    Rule("slurm.no_program", backend_says(r"execve\(\)?:? ?\S*: No such file|couldn't chdir"),
+         "The task could not begin: {seen}", USER, "Use an image with /bin/sh, and paths that are there."),
+    Rule("slurm.driver_too_old", any_of(in_log(OLD_DRIVER), backend_says(OLD_DRIVER)),
+         "The GPU driver of the node is too old for this image: {seen}", INFRA,
+         "Use an image made for an older CUDA, or nodes with a newer driver (--constraint)."),
+    Rule("slurm.no_gpu", without_gpu_memory(in_log(NO_GPU)), "A node's GPU could not be used: {seen}", INFRA,
+         "It is tried again by a watcher (tao watch); tell the site, and keep off the node with --exclude.", retryable=True),
+    Rule("slurm.bad_gpu", without_gpu_memory(in_log(BAD_GPU)), "A node's GPU failed: {seen}", INFRA,
+         "It is tried again by a watcher (tao watch); tell the site, and keep off the node with --exclude.", retryable=True),
+    Rule("slurm.bad_link", without_gpu_memory(in_log(BAD_LINK)), "The nodes lost each other: {seen}", INFRA,
+         "It is tried again by a watcher (tao watch); if it stays, see NCCL_IB_HCA and NCCL_SOCKET_IFNAME.", retryable=True),
+)  # fmt: skip
+
+
+def diagnose(evidence: Evidence) -> Diagnosis | None:
+    if evidence.phase.lower() in ("pending", "unknown", "paused"):
+        return waiting(evidence)
+    return first_match(RULES, evidence)
+
+
+# squeue's reasons -> (what it means, what would start it sooner). Source: slurm.h job_state_reason.
+REASONS: Mapping[str, tuple[str, str]] = {
+    "Priority": ("jobs of higher priority wait before it", "Wait; fewer nodes, or a shorter --time-limit, fit into gaps sooner."),
+    "Resources": ("the nodes that it needs are in use", "Wait; fewer GPUs or nodes, or another partition, start sooner."),
+    "BeginTime": ("it begins at a later time: SLURM starts it again after a node failed or it was preempted",
+                  "Nothing to do; it starts by itself."),
+    "Dependency": ("it waits for another job, such as the one that prepares its image", "Wait for that job."),
+    "DependencyNeverSatisfied": ("the job that it waits for has failed, so it will never start",
+                                 "Cancel it, mend what failed (the image's name, its credentials), and submit again."),
+    "JobHeldUser": ("you have held it", "Let it go: scontrol release its id."),
+    "JobHeldAdmin": ("an administrator has held it, or it failed to start too often",
+                     "Ask the site, or cancel and submit again."),
+    "PartitionTimeLimit": ("its time limit is longer than the partition allows; it will never start",
+                           "Cancel it and submit with a shorter --time-limit or another --partition."),
+    "PartitionNodeLimit": ("it asks for more nodes than the partition allows; it will never start",
+                           "Cancel it and submit with fewer nodes or another --partition."),
+    "PartitionConfig": ("it asks for what the partition does not have; it will never start",
+                        "Cancel it and ask for fewer nodes or GPUs."),
+    "PartitionDown": ("the partition is down", "Wait, or use another --partition."),
+    "PartitionInactive": ("the partition is not active", "Wait, or use another --partition."),
+    "ReqNodeNotAvail": ("nodes that it needs are down or reserved, perhaps for maintenance",
+                        "A time limit that ends before the maintenance starts sooner: --time-limit."),
+    "Reservation": ("it waits for its reservation", "Wait, or leave --reservation out."),
+    "NodeDown": ("a node that it needs is down", "Wait, or leave --nodelist out."),
+    "Licenses": ("it waits for a licence", "Wait."),
+    "Prolog": ("its node is being prepared", "Nothing to do."),
+    "Cleaning": ("its last run is still being cleared up", "Nothing to do."),
+    "JobArrayTaskLimit": ("too many of its array run", "Wait."),
+    "InvalidAccount": ("the account is not valid", "Cancel it and submit with another --account."),
+    "InvalidQOS": ("the qos is not valid", "Cancel it and submit with another --qos."),
+}  # fmt: skip
+# QOSMaxGRESPerUser, AssocGrpGRES, QOSMaxJobsPerUserLimit ...: who is limited, and in what.
+LIMIT = re.compile(
+    r"(?P<who>QOS|Assoc)(?P<kind>Grp|Max)(?P<what>[A-Za-z]+?)(?P<per>PerUser|PerAccount|PerJob|PerNode|)(Limit)?"
+)
+WHO = {"QOS": "the qos", "Assoc": "your account"}
+WHAT = {"GRES": "GPUs", "CPU": "CPUs", "Cpu": "CPUs", "Node": "nodes", "Jobs": "jobs at once", "SubmitJobs": "submitted jobs",
+        "Memory": "memory", "Mem": "memory", "Wall": "wall time", "WallDuration": "wall time"}  # fmt: skip
+
+
+def explained(reason: str) -> tuple[str, str]:
+    """What squeue's reason means, and what would start the job sooner."""
+    word = reason.partition(";")[0].partition(",")[0].strip()
+    if word in REASONS:
+        return REASONS[word]
+    limit = LIMIT.fullmatch(word)
+    if limit is None:
+        return reason, "Wait, or cancel jobs that hold what it waits for."
+    what = WHAT.get(limit["what"].removesuffix("Minutes").removesuffix("RunMins"), limit["what"])
+    each = {"PerUser": "one user", "PerAccount": "one account", "PerJob": "one job"}.get(limit["per"], "all together")
+    if limit["per"] == "PerJob" or what == "wall time":
+        return f"{WHO[limit['who']]} limits {what} of {each}; it will never start", "Cancel it and ask for less."
+    return (
+        f"{WHO[limit['who']]} limits the {what} of {each}, and they are in use",
+        "Wait, cancel one of your jobs, or use another --account or --qos.",
+    )
+
+
+def waiting(evidence: Evidence) -> Diagnosis:
+    """Why it waits, for how long it will, and what would start it sooner."""
+    word = evidence.reason.partition(";")[0].strip() or evidence.raw
+    meaning, sooner = explained(evidence.reason or evidence.raw)
+    more = " ".join(f"{event.message}." for event in evidence.events)
+    start = evidence.reason.partition("; ")[2]
+    when = f" {start[0].upper()}{start[1:]}." if start else ""
+    minutes = int(evidence.waited_seconds // 60)
+    never = "never start" in meaning
+    return Diagnosis(
+        cause=f"{evidence.phase.capitalize()} for {minutes} min: {word}: {meaning}.{when} {more}".strip(),
+        err_class=USER if never else INFRA,
+        suggestion=sooner,
+        evidence=evidence.raw,
+        rule="slurm.never_starts" if never else "slurm.waiting",
+        events=evidence.events,
+    )
+
+
+# sbatch's words on refusal -> what to do.
+REMEDIES: Sequence[tuple[str, str]] = (
+    ("invalid partition specified",
+     "Name one that the cluster has with --partition or SLURM_PARTITION: tao doctor slurm lists them."),
+    ("Invalid account or account/partition",
+     "Name one of yours with --account or SLURM_ACCOUNT: sacctmgr show assoc user=$USER lists them."),
+    ("Invalid qos", "Name a qos that your account has: --qos."),
+    ("node configuration is not available",
+     "Ask for what a node there has: fewer --gpus, --cpus or --memory, or another --partition."),
+    ("Invalid node name", "Correct --nodelist or --exclude."),
+    ("time limit is invalid|exceeds some limit", "Ask for less time: --time-limit."),
+    ("Node count specification invalid", "Ask for fewer nodes: --nodes."),
+    ("[Rr]eservation", "Correct --reservation: scontrol show reservation."),
+    ("Invalid feature", "Correct --constraint: sinfo -o %f shows the features."),
+    ("QOSMaxSubmit|MaxSubmitJobs|job submit limit|violates accounting/QOS",
+     "A limit of your account or qos is reached: wait for jobs to end, or ask for less."),
+    ("nvalid job credential|munge", "Tell the site: SLURM's authentication fails on the login node."),
+)  # fmt: skip
+
+
+def refused(words: str) -> Refused:
+    """sbatch's own words, with the remedy."""
+    remedy = next(
+        (fix for pattern, fix in REMEDIES if re.search(pattern, words)), "Correct what it names, and submit again."
+    )
+    error = Refused(words.strip() or "sbatch refused the job.", "SLURM refused it.", remedy)
+    error.code = "slurm.refused"
+    return error

@@ -1,0 +1,199 @@
+"""Looking at a cluster for what a job needs to know: one script, its answer kept for a while, and how it is read."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
+from tao_sdk.backends.slurm.site import Site
+from tao_sdk.model.errors import Refused
+from tao_sdk.model.units import parse_duration
+
+FRESH_SECONDS = 600.0
+SECTION = "=== "
+MOUNTED_BY_DEFAULT = ("/lustre",)  # in every container, where the cluster has it
+
+Sections = Mapping[str, str]
+
+
+def script(site: Site) -> str:
+    return asking(questions(site))
+
+
+def questions(site: Site) -> dict[str, str]:
+    """What is asked of a cluster: section -> command. One that hangs or is not there has an empty section."""
+    base = shlex.quote(site.base)
+    folders = "\n".join(f"[ -d {folder} ] && echo {folder}" for folder in MOUNTED_BY_DEFAULT)
+    return {
+        "user": "id -un",
+        "config": "timeout 20 scontrol show config",
+        "partitions": "timeout 20 scontrol show partition --oneliner",
+        "nodes": "timeout 20 sinfo --noheader --format='%R|%D|%c|%m|%G'",
+        "accounts": 'timeout 20 sacctmgr -nP show assoc user="$(id -un)" format=account,partition,qos',
+        "qos": "timeout 20 sacctmgr -nP show qos format=name,maxwall",
+        "flags": "srun --help | grep -o -e '--container-image'",
+        "programs": "for each in enroot apptainer singularity; do command -v $each >/dev/null && echo $each; done",
+        "folders": folders,
+        "base": f"realpath -m {base}",
+    }
+
+
+def asking(asked: Mapping[str, str]) -> str:
+    lines = [f"echo '{SECTION}{name}'\n{{ {command}\n}} 2>/dev/null" for name, command in asked.items()]
+    return "export LC_ALL=C\n" + "\n".join(lines) + "\ntrue"
+
+
+def sections(text: str) -> dict[str, str]:
+    parts = re.split(rf"^{SECTION}(\w+)\n", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def read(seen: Sections, site: Site, seen_at: datetime) -> SlurmFacts:
+    """Pure. Raises Refused when this is no cluster, or its controller does not answer."""
+    config = settings_of(seen["config"])
+    if "ClusterName" not in config:
+        raise Refused(
+            "SLURM does not answer on the login node.",
+            "scontrol is not there, or the controller is down.",
+            "Log in and try: scontrol ping. If SLURM's programs lie elsewhere, add them to PATH in ~/.bashrc there.",
+        )
+    return SlurmFacts(
+        site=site,
+        seen_at=seen_at,
+        cluster=config["ClusterName"],
+        version=config.get("SLURM_VERSION", ""),
+        user=seen["user"].strip(),
+        base=seen["base"].strip() or site.base,
+        partitions=partitions(seen["partitions"], seen["nodes"]),
+        accounting="slurmdbd" in config.get("AccountingStorageType", ""),
+        enforces_limits=config.get("EnforcePartLimits", "NO") == "ALL",
+        requeues=config.get("JobRequeue", "1") == "1",
+        kill_wait=int(re.sub(r"\D.*", "", config.get("KillWait", "30")) or 30),
+        accounts=tuple(dict.fromkeys(line.split("|")[0] for line in seen["accounts"].splitlines() if "|" in line)),
+        qos={line.split("|")[0]: limit(line.split("|")[1]) for line in seen["qos"].splitlines() if "|" in line},
+        pyxis="--container-image" in seen["flags"],
+        programs=tuple(seen["programs"].split()),
+        folders=tuple(seen["folders"].split()),
+    )
+
+
+def settings_of(text: str) -> dict[str, str]:
+    """`Name = value` lines."""
+    pairs = (line.partition("=") for line in text.splitlines())
+    return {name.strip(): value.strip() for name, equals, value in pairs if equals}
+
+
+def partitions(shown: str, nodes: str) -> dict[str, Partition]:
+    """scontrol's lines, with sinfo's figures of the largest nodes of each."""
+    known: dict[str, Partition] = {}
+    for line in shown.splitlines():
+        words = dict(word.split("=", 1) for word in line.split() if "=" in word)
+        if "PartitionName" in words:
+            known[words["PartitionName"]] = partition(words)
+    for line in nodes.splitlines():
+        cells = line.split("|")
+        if len(cells) == 5 and cells[0] in known:
+            known[cells[0]] = with_nodes(known[cells[0]], cells)
+    return known
+
+
+def partition(words: Mapping[str, str]) -> Partition:
+    allowed = words.get("AllowAccounts", "ALL")
+    return Partition(
+        name=words["PartitionName"],
+        max_time=limit(words.get("MaxTime", "")),
+        max_nodes=whole(words.get("MaxNodes", "")),
+        default=words.get("Default") == "YES",
+        up=words.get("State", "UP") == "UP",
+        accounts=() if allowed == "ALL" else tuple(allowed.split(",")),
+    )
+
+
+def with_nodes(known: Partition, cells: list[str]) -> Partition:
+    _, count, cpus, memory, gres = cells
+    return replace(
+        known,
+        nodes=known.nodes + (whole(count) or 0),
+        cpus=max(known.cpus, whole(cpus) or 0),
+        memory_mb=max(known.memory_mb, whole(memory) or 0),
+        gpus=max(known.gpus, gpus(gres)),
+    )
+
+
+def gpus(gres: str) -> int:
+    """`gpu:8`, `gpu:a100:4(S:0-1),nvme:1`, `(null)`."""
+    plain = re.sub(r"\([^)]*\)", "", gres)
+    counts = (re.fullmatch(r"gpu(?::[^:,]+)?:(\d+)", each) for each in plain.split(","))
+    return sum(int(count[1]) for count in counts if count)
+
+
+def limit(text: str) -> timedelta | None:
+    """`04:00:00`, `2-00:00:00`, `30:00`; None for UNLIMITED, INFINITE and nothing."""
+    text = text.strip()
+    if re.fullmatch(r"\d+:\d+", text):
+        text = f"00:{text}"
+    try:
+        return parse_duration(text)
+    except ValueError:
+        return None
+
+
+def whole(text: str) -> int | None:
+    """The number at the start of `12`, `128+`; None for UNLIMITED."""
+    match = re.match(r"\d+", text)
+    return int(match[0]) if match else None
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An answer as it is kept: when it was given, for which base directory."""
+
+    time: float
+    base: str
+    seen: dict[str, str]
+
+    def facts(self, site: Site) -> SlurmFacts:
+        return read(self.seen, site, datetime.fromtimestamp(self.time, timezone.utc))
+
+
+class Surveys:
+    """Answers of a cluster, kept beside the store for a while: a submit then takes one round trip."""
+
+    def __init__(self, folder: Path, ask: Callable[[str], str]) -> None:
+        self.folder, self.ask = folder, ask
+
+    def facts(self, site: Site, name: str, fresh: bool = False) -> SlurmFacts:
+        path = self.folder / f"{re.sub(r'[^A-Za-z0-9_.@-]', '_', name)}.facts.json"
+        kept = None if fresh else self.kept(path, site)
+        if kept is not None:
+            return kept.facts(site)
+        seen = Kept(time.time(), site.base, sections(self.ask(script(site))))
+        facts = seen.facts(site)
+        self.keep(path, json.dumps(asdict(seen)))
+        return facts
+
+    def kept(self, path: Path, site: Site) -> Kept | None:
+        try:
+            record = Kept(**json.loads(path.read_text()))
+            young = 0 <= time.time() - record.time < FRESH_SECONDS
+        except (OSError, ValueError, TypeError):
+            return None
+        return record if young and record.base == site.base else None
+
+    def keep(self, path: Path, text: str) -> None:
+        """Not being able to costs a look, no more."""
+        try:
+            self.folder.mkdir(0o700, parents=True, exist_ok=True)
+            partial = path.with_name(f".{path.name}.{os.getpid()}")
+            partial.write_text(text)
+            partial.replace(path)
+        except OSError:
+            return

@@ -1,0 +1,463 @@
+"""ssh: scripts on a login node, over one shared connection per host that every process of this user uses.
+
+OpenSSH does the work, so the user's ssh_config, jump hosts, agent and Kerberos count. Here: opening that connection once,
+noticing that it is gone, and telling ssh's own failures from the script's. Not here: what a script says.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import socket
+import stat
+import subprocess
+import tempfile
+import time
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tao_sdk.model.errors import CredentialError, Unreachable
+
+SESSIONS = 8  # at once over one connection: sshd's default allows 10, and the user may have some of his own
+LONGEST_SOCKET = 104 - 18  # bytes: the kernel's limit, less what ssh appends while it makes one
+IDLE_SECONDS = 600  # the connection closes by itself after this long without use
+PROBE_SECONDS = 5.0
+ALIVE_SECONDS = 5  # between ssh's own looks whether the other side is there; three misses end the connection
+
+
+class HostKeyChanged(Unreachable):
+    """A login host shows another key than before: somebody must say which is right."""
+
+    code = "ssh.host_key_changed"
+
+
+class NotOpen(Unreachable):
+    """A site where connections are opened by hand, and none is open."""
+
+    code = "ssh.not_open"
+
+
+@dataclass(frozen=True)
+class Login:
+    """Who logs in where, and how. `hosts` (`host` or `host:port`) are tried in turn; they are one cluster's."""
+
+    hosts: tuple[str, ...]
+    user: str = ""
+    key: str = ""
+    config: str = ""  # an ssh_config to use instead of the user's own
+    reuse_only: bool = False  # never log in: use the connection that the user has opened by hand
+    connect_seconds: int = 10
+    environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+    def name(self, host: str) -> str:
+        return f"{self.user}@{host}" if self.user else host
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a script said on which host, and its exit code."""
+
+    rc: int
+    out: bytes = field(repr=False)
+    err: bytes = field(repr=False)
+    host: str
+
+    @property
+    def text(self) -> str:
+        return self.out.decode("utf-8", "replace")
+
+    @property
+    def words(self) -> str:
+        return self.err.decode("utf-8", "replace").strip()
+
+
+class Lost(Exception):
+    """The connection, or the script, went away before it had answered. The text says how."""
+
+
+class Crowded(Exception):
+    """The host takes no more sessions over this connection now."""
+
+
+class Ssh:
+    """Runs scripts on the first login host that can be reached."""
+
+    def __init__(self, login: Login) -> None:
+        self.login = login
+        self._folder: Path | None = None
+        self._best = ""  # the host that answered last
+
+    def run(self, script: str, stdin: bytes = b"", seconds: float = 60.0) -> Answer:
+        """Run a script with /bin/sh there: one round trip. It reads `stdin`. Raises Unreachable.
+
+        Over several hosts it may run more than once when an answer is lost, so it has to bear that.
+        """
+        self.check_key()
+        troubles: list[Unreachable] = []
+        for host in self._in_order():
+            try:
+                answer = self._run_on(host, script, stdin, seconds)
+            except (HostKeyChanged, NotOpen):
+                raise
+            except Unreachable as trouble:
+                troubles.append(trouble)
+            else:
+                self._best = host
+                return answer
+        raise all_of(troubles)
+
+    def _in_order(self) -> list[str]:
+        """The one that answered last, then those that are connected, then as they are named."""
+        hosts = self.login.hosts
+        if len(hosts) == 1 or self.login.reuse_only:
+            return list(hosts)
+        return sorted(hosts, key=lambda host: (host != self._best, not listens(self.socket(host))))
+
+    def _run_on(self, host: str, script: str, stdin: bytes, seconds: float) -> Answer:
+        """On one host; a connection that turns out to be stale is opened anew, once."""
+        give_up, pause = time.monotonic() + seconds, 0.05
+        for again in (True, False):
+            sock = self.connected(host)
+            while True:
+                try:
+                    with self._session(sock, give_up):
+                        return self._exec(host, sock, script, stdin, give_up - time.monotonic())
+                except Crowded as crowded:
+                    if time.monotonic() + pause > give_up:
+                        raise Unreachable(f"{host}: {crowded}", "Too many sessions.", "Try again later.") from None
+                    time.sleep(pause)
+                    pause = min(pause * 2, 1.0)
+                except Lost as lost:
+                    self._heal(host, sock)
+                    if not again or time.monotonic() >= give_up:
+                        raise Unreachable(f"{host}: {lost}", "", "Try again.") from None
+                    break
+        raise AssertionError("unreachable: the second turn returns or raises")
+
+    # The shared connection
+
+    def connected(self, host: str) -> str:
+        """The socket of a connection to `host` that is open. Many who find none wait for the one that opens it."""
+        sock = self.socket(host)
+        if listens(sock):
+            return sock
+        if self.login.reuse_only:
+            raise self._not_open(host, sock)
+        began = time.time()
+        with locked(f"{sock}.lock"):
+            if not listens(sock):
+                raise_if_failed_since(f"{sock}.failed", began)
+                self._open(host, sock)
+        return sock
+
+    def socket(self, host: str) -> str:
+        """Where the connection's socket lies: short, whatever the names; for a hand-opened one where ssh_config says."""
+        if self.login.reuse_only and (named := self._named_socket(host)):
+            return named
+        of = "\0".join([self.login.user, host, self.login.key, self.login.config])
+        return str(self.folder / hashlib.sha256(of.encode()).hexdigest()[:16])
+
+    @property
+    def folder(self) -> Path:
+        if self._folder is None or not is_private(self._folder):
+            self._folder = private_folder(self.login.environ.get("XDG_RUNTIME_DIR", ""))
+        return self._folder
+
+    def _named_socket(self, host: str) -> str:
+        """ControlPath in the user's ssh_config, as ssh itself expands it."""
+        try:
+            done = self._ssh([*self._who(host), "-G", address(host)[0]], PROBE_SECONDS)
+        except Lost:
+            return ""
+        named = re.search(r"^controlpath (.+)$", done.stdout.decode("utf-8", "replace"), re.MULTILINE)
+        return named[1] if named and named[1] != "none" else ""
+
+    def _open(self, host: str, sock: str) -> None:
+        Path(sock).unlink(missing_ok=True)
+        options = {
+            "ControlMaster": "yes", "ControlPath": sock, "ControlPersist": str(IDLE_SECONDS), "BatchMode": "yes",
+            "ConnectTimeout": str(self.login.connect_seconds), "ConnectionAttempts": "1",
+            "ServerAliveInterval": str(ALIVE_SECONDS), "ServerAliveCountMax": "3", "ForwardX11": "no",
+            "ForwardAgent": "no", "ClearAllForwardings": "yes", "PermitLocalCommand": "no", "RemoteCommand": "none",
+            "RequestTTY": "no", "StdinNull": "yes",
+        }  # fmt: skip
+        argv = [*self._who(host), *as_options(options), "-N", "-f", address(host)[0]]
+        try:
+            done = self._ssh(argv, self.login.connect_seconds * 3.0)
+            words = done.stderr.decode("utf-8", "replace").strip() or f"ssh ended with {done.returncode}"
+            failed = done.returncode != 0
+        except Lost:
+            words, failed = "the log-in timed out", True
+        if failed or not listens(sock):
+            trouble = self.trouble(host, words)
+            remember_failure(f"{sock}.failed", trouble)
+            raise trouble
+
+    def _not_open(self, host: str, sock: str) -> NotOpen:
+        name, port = address(host)
+        where = f"{'-p ' + port + ' ' if port else ''}{self.login.name(name)}"
+        return NotOpen(
+            f"No connection to {host} is open.",
+            "SLURM_SSH_REUSE is set: connections are opened by hand here.",
+            f"Open one: ssh -M -S {sock} -o ControlPersist=8h -fN {where}",
+        )
+
+    def _heal(self, host: str, sock: str) -> None:
+        """Close a connection that no longer carries anything; one that does is left to its other users."""
+        if self.login.reuse_only:
+            return
+        with locked(f"{sock}.lock"):
+            if listens(sock):
+                with suppress(Lost, Crowded):
+                    self._exec(host, sock, ":", b"", PROBE_SECONDS)
+                    return
+                with suppress(Lost):
+                    self._ssh([*self._who(host), "-S", sock, "-O", "exit", address(host)[0]], PROBE_SECONDS)
+            Path(sock).unlink(missing_ok=True)
+
+    @contextmanager
+    def _session(self, sock: str, give_up: float) -> Generator[None]:
+        """One of the sessions that all processes of this user share over a connection."""
+        while (fd := free_session(sock)) is None:
+            if time.monotonic() > give_up:
+                raise Crowded("all sessions are in use")
+            time.sleep(0.02)
+        try:
+            yield
+        finally:
+            os.close(fd)
+
+    def _exec(self, host: str, sock: str, script: str, stdin: bytes, seconds: float) -> Answer:
+        """Over that connection or not at all: a log-in of our own would be one more for each that finds it gone."""
+        mark = hashlib.sha256(os.urandom(16)).hexdigest()[:24]
+        wrapped = framed(script, mark)
+        remote = f"/bin/sh -c 'eval \"$(head -c {len(wrapped)})\"'"  # read from stdin: no name or path shows in argv
+        only = as_options({"ControlPath": sock, "ControlMaster": "no", "ProxyCommand": "false", "BatchMode": "yes"})
+        argv = [*self._who(host), *only, "-T", address(host)[0], remote]
+        done = self._ssh(argv, max(seconds, 0.1), wrapped + stdin)
+        words = done.stderr.decode("utf-8", "replace").strip()
+        answer = unframed(done.stdout, mark)
+        if answer is None:
+            if "session request failed" in words or "open refused" in words:
+                raise Crowded(words.splitlines()[-1])
+            raise Lost(words.splitlines()[-1] if words else "the connection was lost before the answer had come")
+        return Answer(answer[0], answer[1], done.stderr, host)
+
+    def _who(self, host: str) -> list[str]:
+        _, port = address(host)
+        return [
+            *(["-F", self.login.config] if self.login.config else []),
+            *(["-l", self.login.user] if self.login.user else []),
+            *(["-p", port] if port else []),
+            *(["-i", self.login.key, "-o", "IdentitiesOnly=yes"] if self.login.key else []),
+        ]
+
+    def _ssh(self, argv: Sequence[str], seconds: float, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        """Words go to a file: a connection that stays open would hold a pipe open, and us with it."""
+        program = shutil.which("ssh", path=self.login.environ.get("PATH")) or "ssh"
+        with tempfile.TemporaryFile() as words:
+            try:
+                process = subprocess.Popen(
+                    [program, *argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=words,
+                    env=dict(self.login.environ) or None, start_new_session=True,
+                )  # fmt: skip
+            except FileNotFoundError:
+                fix = "Install it, e.g. apt-get install openssh-client"
+                raise Unreachable("The program ssh is not installed.", "", fix) from None
+            try:
+                out, _ = process.communicate(given, timeout=seconds)
+            except subprocess.TimeoutExpired:
+                abandon(process)
+                raise Lost(f"no answer within {seconds:.0f} s") from None
+            except BaseException:
+                abandon(process)
+                raise
+            words.seek(0)
+            return subprocess.CompletedProcess(list(argv), process.returncode, out, words.read())
+
+    # What went wrong
+
+    def check_key(self) -> None:
+        """Raises CredentialError for a key that ssh would not use; its permissions are the user's to change."""
+        if not self.login.key:
+            return
+        try:
+            mode = stat.S_IMODE(Path(self.login.key).stat().st_mode)
+        except OSError as error:
+            why = f"{self.login.key}: {error.strerror}."
+            raise CredentialError("SSH_KEY_PATH names no key.", why, "Correct it, or leave it out.") from None
+        if mode & 0o077:
+            raise CredentialError(
+                f"The key {self.login.key} can be read by others (mode {mode:04o}).",
+                "ssh does not use such a key.",
+                f"Run: chmod 600 {self.login.key}",
+            )
+
+    def trouble(self, host: str, words: str) -> Unreachable:
+        """ssh's words about a log-in that failed, with what follows from them."""
+        name, port = address(host)
+        target = self.login.name(name)
+        if "REMOTE HOST IDENTIFICATION HAS CHANGED" in words:
+            return self._changed_key(host, words)
+        last = words.splitlines()[-1]
+        for pattern, why, remedy in TROUBLES:
+            if re.search(pattern, words):
+                flags = f"-p {port} " if port else ""
+                filled = remedy.format(host=name, target=flags + target, key=self.login.key or "~/.ssh/id_ed25519")
+                return Unreachable(f"{host}: {last}", why, filled)
+        return Unreachable(f"{host}: {last}", "", f"Try by hand: ssh {target} true")
+
+    def _changed_key(self, host: str, words: str) -> HostKeyChanged:
+        name, port = address(host)
+        said = re.search(r"ssh-keygen -f .+", words)
+        known = f"[{name}]:{port}" if port and port != "22" else name
+        forget = said[0].strip() if said else f"ssh-keygen -R '{known}'"
+        flags = f"-p {port} " if port else ""
+        return HostKeyChanged(
+            f"{host} shows another host key than the one known here.",
+            "It was reinstalled, or someone stands between: ask its administrator which key is right.",
+            f"If the new key is right, run: {forget} and then: "
+            f"ssh -o StrictHostKeyChecking=accept-new {flags}{self.login.name(name)} true",
+        )
+
+
+# ssh's words -> why, and what to do. Source: OpenSSH 9.2's own messages.
+TROUBLES: Sequence[tuple[str, str, str]] = (
+    ("Host key verification failed", "This host's key is not known here.",
+     "Compare it with what its administrator says, then add it: ssh-keyscan -H {host} >> ~/.ssh/known_hosts"),
+    ("UNPROTECTED PRIVATE KEY|bad permissions", "A private key must be readable by you alone.", "Run: chmod 600 {key}"),
+    ("Permission denied", "Passwordless log-in does not work; nothing here may ask for a password.",
+     "Set SSH_KEY_PATH=/path/to/private_key, put its public half there: ssh-copy-id -i {key}.pub {target}, and try: "
+     "ssh -o BatchMode=yes {target} true. With a second factor: open a connection by hand and set SLURM_SSH_REUSE=1"),
+    ("Could not resolve hostname", "No such host.", "Check SLURM_HOSTNAME."),
+    ("Connection refused|Connection timed out|No route to host|Network is unreachable|timed out|banner exchange",
+     "The host is down, or cannot be reached from here.", "Check SLURM_HOSTNAME, the network and the VPN; name a second "
+     "login host after a comma."),
+    ("too long for Unix domain socket", "The socket's path is too long.", "Set XDG_RUNTIME_DIR to a short path."),
+)  # fmt: skip
+
+
+def all_of(troubles: Sequence[Unreachable]) -> Unreachable:
+    """One error of several hosts'."""
+    if not troubles:
+        return Unreachable("No login host is named.", "", "Set SLURM_HOSTNAME.")
+    if len(troubles) == 1:
+        return troubles[0]
+    what = "No login host can be reached. " + " ".join(f"{each.what.rstrip('.')}." for each in troubles)
+    return Unreachable(what, troubles[0].why, troubles[0].next)
+
+
+def framed(script: str, mark: str) -> bytes:
+    """The script between two marks: what a profile prints is not its answer, and without the second it has none."""
+    text = f"printf '%s\\n' {mark}\n(\n{script}\n)\nprintf '\\n%s %d\\n' {mark} $?\n"
+    return text.encode("utf-8", "surrogateescape")
+
+
+def unframed(out: bytes, mark: str) -> tuple[int, bytes] | None:
+    """(exit code, output); None when the answer is not whole."""
+    head, tail = f"{mark}\n".encode(), f"\n{mark} ".encode()
+    begin, end = out.find(head), out.rfind(tail)
+    code = out[end + len(tail) :].partition(b"\n")
+    if begin < 0 or end < 0 or not code[1]:
+        return None
+    return int(code[0]), out[begin + len(head) : max(end, begin + len(head))]
+
+
+def address(host: str) -> tuple[str, str]:
+    """(name, port) of `host`, `host:port` or `[v6]:port`; "" where none is named."""
+    match = re.fullmatch(r"\[?([^\]]+?)\]?:(\d+)", host) if host.count(":") == 1 or "]" in host else None
+    return (match[1], match[2]) if match else (host.strip("[]"), "")
+
+
+def as_options(options: Mapping[str, str]) -> list[str]:
+    return [part for name, value in options.items() for part in ("-o", f"{name}={value}")]
+
+
+def abandon(process: subprocess.Popen[bytes]) -> None:
+    """End a session without waiting for its output: the shared connection holds the other end, and may hang."""
+    process.kill()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(OSError):
+                pipe.close()
+    process.wait()
+
+
+def listens(sock: str) -> bool:
+    """Whether somebody answers at a socket; a file without one is what a killed ssh leaves."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(PROBE_SECONDS)
+        try:
+            probe.connect(sock)
+        except OSError:
+            return False
+        return True
+
+
+def free_session(sock: str) -> int | None:
+    """The lock of a session that nobody has; it is given back by closing it, or by dying."""
+    for number in range(SESSIONS):
+        fd = os.open(f"{sock}.{number}", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+        else:
+            return fd
+    return None
+
+
+@contextmanager
+def locked(path: str) -> Generator[None]:
+    with Path(path).open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def remember_failure(path: str, trouble: Unreachable) -> None:
+    changed = isinstance(trouble, HostKeyChanged)
+    record = {"time": time.time(), "words": [trouble.what, trouble.why, trouble.next], "changed": changed}
+    Path(path).write_text(json.dumps(record))
+
+
+def raise_if_failed_since(path: str, began: float) -> None:
+    """Those who waited while one tried to log in have its answer; they do not all try."""
+    try:
+        record = json.loads(Path(path).read_text())
+    except (OSError, ValueError):
+        return
+    if record["time"] >= began:
+        raise (HostKeyChanged if record["changed"] else Unreachable)(*record["words"])
+
+
+def private_folder(runtime: str) -> Path:
+    """A folder for sockets that is ours alone, with a short path however long the home's is."""
+    uid = os.geteuid()
+    parents = [runtime, f"/run/user/{uid}", "/tmp", "/var/tmp", "/dev/shm"]
+    for parent in filter(None, parents):
+        folder = Path(parent, f"tao-ssh-{uid}")
+        if len(os.fsencode(folder)) + 17 > LONGEST_SOCKET or not Path(parent).is_dir():
+            continue
+        with suppress(OSError):
+            folder.mkdir(0o700)
+        if is_private(folder):
+            return folder
+    raise Unreachable(
+        "There is no private folder for ssh's sockets.", f"Tried: {', '.join(filter(None, parents))}.",
+        f"Remove /tmp/tao-ssh-{uid} if it is not yours, or set XDG_RUNTIME_DIR to a folder of yours.",
+    )  # fmt: skip
+
+
+def is_private(folder: Path) -> bool:
+    try:
+        seen = folder.lstat()
+    except OSError:
+        return False
+    ours = seen.st_uid == os.geteuid() and os.access(folder, os.W_OK | os.X_OK)
+    return stat.S_ISDIR(seen.st_mode) and ours and not stat.S_IMODE(seen.st_mode) & 0o077

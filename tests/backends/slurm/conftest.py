@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import cluster_here
+import cluster_images
+import pytest
+from cluster_here import Cluster
+
+from tao_sdk.client import Client
+from tao_sdk.model.settings import Settings
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    here = cluster_here.cluster()
+    yield here
+    here.clear()
+
+
+@pytest.fixture
+def surroundings(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """The environment of a caller who uses the cluster, with a state folder and a home of his own."""
+    monkeypatch.chdir(tmp_path)
+    cluster_images.place(cluster)
+    (tmp_path / "home").mkdir(exist_ok=True)
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "TAO_", "SSH_", "NGC_"))
+    }
+    own = {"TAO_SDK_STATE_DIR": str(tmp_path / "state"), "HOME": str(tmp_path / "home")}
+    return {**kept, **cluster.surroundings(), **own}
+
+
+@pytest.fixture
+def client(surroundings: dict[str, str]) -> Iterator[Client]:
+    """A client whose jobs are all ended when the test is over."""
+    with Client(settings=Settings(surroundings)) as client:
+        yield client
+        for job in client.list_jobs(look=False):
+            if not job.status.terminal:
+                client.cancel_job(job.id, grace=0)

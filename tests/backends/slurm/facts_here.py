@@ -1,0 +1,55 @@
+"""Facts of a cluster such as the tests' one, for what needs none: nothing is asked."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import Any
+
+from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
+from tao_sdk.backends.slurm.options import SlurmOptions
+from tao_sdk.backends.slurm.render import plan
+from tao_sdk.backends.slurm.site import Site
+from tao_sdk.model.fields import read_settings
+from tao_sdk.model.plan import Attempt, Plan
+from tao_sdk.model.spec import JobSpec
+
+BASE = "/lustre/me"
+HOURS = timedelta(hours=1)
+
+
+def partition(name: str, **more: Any) -> Partition:
+    return Partition(name, **{"nodes": 4, "gpus": 8, "cpus": 128, "memory_mb": 512000, "max_time": 4 * HOURS, **more})
+
+
+PARTITIONS = [
+    partition("polar", default=True, nodes=2), partition("polar3", nodes=2), partition("polar4"), partition("grizzly"),
+    partition("long", max_time=48 * HOURS), partition("cpu", max_time=HOURS, max_nodes=1, gpus=0),
+    partition("tiny", max_time=timedelta(minutes=1)), partition("endless", max_time=None),
+]  # fmt: skip
+
+
+def facts(site: Site | None = None, **more: Any) -> SlurmFacts:
+    given: dict[str, Any] = {
+        "cluster": "taotest", "version": "22.05.8", "user": "me", "base": BASE, "accounting": True, "pyxis": True,
+        "partitions": {each.name: each for each in PARTITIONS}, "accounts": ("mine",), "folders": ("/lustre",),
+        "qos": {"normal": None, "short": timedelta(minutes=10)}, **more,
+    }  # fmt: skip
+    return SlurmFacts(site=site or Site(BASE), seen_at=datetime(2026, 11, 21, tzinfo=timezone.utc), **given)
+
+
+ATTEMPT = Attempt("digits-0123456789", 1, "slurm", "me@login", "5708e1d")
+
+
+def planned(spec: JobSpec, seen: SlurmFacts | None = None, attempt: Attempt = ATTEMPT, **options: Any) -> Plan:
+    return plan(spec, read_settings(SlurmOptions, options), seen or facts(), attempt)
+
+
+def directives(plan: Plan) -> dict[str, str]:
+    lines = [
+        line.removeprefix("#SBATCH --") for line in plan.request["script"].splitlines() if line.startswith("#SBATCH")
+    ]
+    return {name: value for name, _, value in (line.partition("=") for line in lines)}
+
+
+def staged(plan: Plan, name: str) -> str:
+    return next(file.content.decode("utf-8", "surrogateescape") for file in plan.files if file.path.endswith(name))

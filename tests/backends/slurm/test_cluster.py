@@ -1,0 +1,51 @@
+"""The tests' own cluster: what the other tests take for granted of it."""
+
+from __future__ import annotations
+
+from cluster_here import Cluster, until
+
+
+def test_a_job_over_ssh_runs_on_a_node_and_its_exit_code_is_kept(cluster: Cluster) -> None:
+    before = cluster.connections(), cluster.round_trips()
+    submitted = cluster.login("sbatch --parsable -o /lustre/fsw/taouser/out --wrap 'hostname; exit 3'")
+    slurm_id = submitted.stdout.strip()
+    until(lambda: "FAILED" in cluster.ask("sacct", "-XnPj", slurm_id, "-o", "State,ExitCode").stdout)
+    assert "FAILED|3:0" in cluster.ask("sacct", "-XnPj", slurm_id, "-o", "State,ExitCode").stdout
+    assert cluster.path("/lustre/fsw/taouser/out").read_text().strip() == cluster.place.nodes[0]
+    assert (cluster.connections(), cluster.round_trips()) == (before[0] + 1, before[1] + 1)
+
+
+def test_a_site_without_accounting_or_pyxis_is_a_moment_away(cluster: Cluster) -> None:
+    with cluster.as_site(accounting=False, pyxis=False):
+        assert "accounting storage is disabled" in cluster.login("sacct").stderr
+        assert "unrecognized option '--container-image" in cluster.login("srun --container-image=/x true").stderr
+    assert cluster.login("sacct").returncode == 0
+    assert "[ERROR] No such file or directory: /x" in cluster.login("srun --container-image=/x true").stderr
+
+
+def test_limits_are_refused_only_where_the_site_enforces_them(cluster: Cluster) -> None:
+    too_long = "sbatch --parsable -t 12:00:00 --wrap true"
+    accepted = cluster.login(too_long)
+    assert accepted.stdout.strip() in cluster.jobs()
+    with cluster.as_site(enforce_limits=True):
+        assert "Requested time limit is invalid" in cluster.login(too_long).stderr
+
+
+def test_gpus_are_given_out_and_a_node_that_fails_comes_back(cluster: Cluster) -> None:
+    node = cluster.place.nodes[3]
+    assert cluster.login(f"srun -p polar3 -w {node} --gpus-per-node=2 printenv CUDA_VISIBLE_DEVICES").stdout == "0,1\n"
+    slurm_id = cluster.login(
+        f"sbatch --parsable --no-requeue -p polar3 -w {node} -o /dev/null --wrap 'sleep 99'"
+    ).stdout
+    until(lambda: "R" in cluster.ask("squeue", "-h", "-o", "%t", "-j", slurm_id.strip()).stdout.split())
+    cluster.fail_node(node)
+    until(lambda: "NODE_FAIL" in cluster.ask("sacct", "-XnPj", slurm_id.strip(), "-o", "State").stdout)
+    until(lambda: cluster.count_idle() == len(cluster.place.nodes))
+
+
+def test_a_far_login_host_takes_its_time_and_a_hung_one_says_nothing(cluster: Cluster) -> None:
+    assert cluster.login("true", cluster.open_far()).returncode == 0
+    cluster.open_hung()
+    waited = cluster.login("true", "hunglogin", options=("-o", "ConnectTimeout=1"))
+    assert "banner exchange" in waited.stderr
+    assert "Connection refused" in cluster.login("true", "deadlogin").stderr

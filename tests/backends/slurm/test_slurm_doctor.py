@@ -1,0 +1,159 @@
+"""The doctor of the SLURM platform: the documents' words, what else would end a first job, and what mends each."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cluster_here import SHARED, Cluster
+from cluster_images import NGC_KEY
+
+from tao_sdk.backends.slurm import doctor, site, survey
+from tao_sdk.backends.slurm.site import Site
+from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.settings import Settings
+from tao_sdk.transports.ssh import Ssh
+
+
+@pytest.fixture
+def environ(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    return {**cluster.surroundings(), "HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)}
+
+
+def examined(environ: dict[str, str]) -> dict[str, Finding]:
+    """Code -> the last finding of that code."""
+    settings = Settings(environ)
+    return {each.code: each for each in doctor.examine(Ssh(site.login(settings)), settings)}
+
+
+def wrong(environ: dict[str, str]) -> dict[str, tuple[str, str]]:
+    """Code -> severity and text of what is not good news."""
+    found = examined(environ)
+    return {code: (each.severity.value, each.what) for code, each in found.items() if each.severity is not Severity.OK}
+
+
+def test_on_a_cluster_that_has_everything_only_credentials_are_missing_and_it_took_one_round_trip(
+    cluster: Cluster, environ: dict[str, str]
+) -> None:
+    examined(environ)
+    before = cluster.connections(), cluster.round_trips()
+    found = examined(environ)
+    assert (cluster.connections(), cluster.round_trips()) == (before[0], before[1] + 1)
+    assert found["slurm.ssh"].what == "taouser@login1 answers without a password."
+    assert found["slurm.partition"].what == "Partition polar: 2 nodes of 8 GPUs and 128 CPUs, 4h."
+    assert found["slurm.account"].what == "Jobs are charged to the account taoacct."
+    node = cluster.place.nodes[0]
+    assert found["slurm.base"].what == f"{SHARED} can be written to, and is visible from {node}."
+    assert found["slurm.images"].what == "Images run with Pyxis: srun has --container-image."
+    assert found["slurm.version"].what.startswith("SLURM 22.05")
+    assert {code for code, each in found.items() if each.severity is not Severity.OK} == {"slurm.enroot_credentials"}
+    assert not list(cluster.path(SHARED).glob(".tao-doctor*"))
+
+
+def test_enroots_credentials_are_installed_with_the_command_that_the_doctor_names(
+    cluster: Cluster, environ: dict[str, str]
+) -> None:
+    fix = examined(environ)["slurm.enroot_credentials"].fix
+    argv = shlex.split(fix)
+    without = subprocess.run(argv, env=environ, capture_output=True, text=True)
+    assert (without.returncode, "NGC_KEY is not set" in without.stderr) == (1, True)
+    done = subprocess.run(argv, env={**environ, "NGC_KEY": NGC_KEY}, capture_output=True, text=True)
+    try:
+        assert done.returncode == 0, done.stderr
+        assert examined(environ)["slurm.enroot_credentials"].severity is Severity.OK
+        assert NGC_KEY not in done.stdout + done.stderr + cluster.log
+    finally:
+        cluster.login("rm ~/.config/enroot/.credentials")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "code", "what"),
+    [
+        ("SLURM_PARTITION", "polar,poler", "slurm.partition", "The cluster has no partition poler."),
+        ("SLURM_ACCOUNT", "otheracct", "slurm.account", "You cannot charge the account otheracct."),
+        (
+            "SLURM_BASE_RESULTS_DIR",
+            "/proc/none",
+            "slurm.base",
+            "MISSING: /proc/none cannot be written to on the login node.",
+        ),
+        ("SLURM_BASE_RESULTS_DIR", "", "slurm.no_base", "SLURM_BASE_RESULTS_DIR is not set."),
+        (
+            "SLURM_BASE_RESULTS_DIR",
+            "/tmp/mine",
+            "slurm.base",
+            "/tmp/mine is not there on the nodes: a job could not read what is staged for it.",
+        ),
+    ],
+)
+def test_what_is_set_wrongly_is_told(
+    variable: str, value: str, code: str, what: str, cluster: Cluster, environ: dict[str, str]
+) -> None:
+    settings = Settings({**environ, variable: value})
+    told = [
+        (each.severity, each.what) for each in doctor.examine(Ssh(site.login(settings)), settings) if each.code == code
+    ]
+    assert (Severity.ERROR, what) in told
+
+
+def test_a_login_that_fails_is_told_in_the_documents_words(cluster: Cluster, environ: dict[str, str]) -> None:
+    settings = Settings({**environ, "SLURM_USER": "stranger"})
+    (found,) = doctor.examine(Ssh(site.login(settings)), settings)
+    assert (found.severity, found.what) == (Severity.ERROR, "MISSING: passwordless SSH to stranger@login1 not working.")
+    assert "Permission denied" in found.evidence
+    assert "SSH_KEY_PATH" in found.fix
+
+
+def test_sites_that_lack_something_are_told_what(cluster: Cluster, environ: dict[str, str]) -> None:
+    with cluster.as_site(pyxis=False, enroot=False, accounting=False):
+        found = wrong(environ)
+    assert found["slurm.no_pyxis"] == (
+        "error",
+        "The cluster cannot run images: its srun has no --container-image (the Pyxis plugin).",
+    )
+    assert found["slurm.no_accounting"][0] == "warning"
+
+
+def test_a_cluster_without_a_free_node_leaves_it_open_whether_the_base_is_visible(
+    cluster: Cluster, environ: dict[str, str]
+) -> None:
+    cluster.login("sbatch --exclusive -N2 -p polar -o /dev/null --wrap 'sleep 60'")
+    severity, what = wrong(environ)["slurm.base"]
+    assert (severity, what) == (
+        "warning",
+        f"{SHARED} can be written to; whether a node sees it is not known, none was free.",
+    )
+
+
+@pytest.fixture
+def seen() -> Iterator[dict[str, str]]:
+    """What a small cluster has answered."""
+    yield {
+        **dict.fromkeys(survey.questions(Site(base="/b")), ""), "missing": "sacct\nsqueue\n", "ping": "", "logins": "",
+        "config": "ClusterName = c\nSLURM_VERSION = 19.05.1\n", "writable": "yes", "node": "", "quota": "", "space": "",
+    }  # fmt: skip
+
+
+def test_programs_that_are_not_found_and_an_old_version_are_told(seen: dict[str, str]) -> None:
+    found = {each.code: each for each in doctor.findings(seen, Site(base="/b"))}
+    assert found["slurm.commands"].what == "MISSING: sacct, squeue not found on the login node."
+    assert found["slurm.old"].severity is Severity.WARNING
+    assert found["slurm.gpus"].what == "No partition of the cluster shows GPUs."
+
+
+@pytest.mark.parametrize(
+    ("quota", "space", "severity", "left"),
+    [
+        ("/lustre 1048576 0 2097152 - 5 0 0 -", "fs 1 1 900000000 1% /", Severity.WARNING, "1 GiB"),
+        ("/lustre 1048576* 0 0 - 5 0 0 -", "fs 1 1 1073741824 1% /", Severity.OK, "1024 GiB"),
+        ("", "fs 1 1 1048576 1% /", Severity.WARNING, "1 GiB"),
+    ],
+)
+def test_what_is_left_is_the_least_of_quota_and_disk(
+    quota: str, space: str, severity: Severity, left: str, seen: dict[str, str]
+) -> None:
+    told = {each.code: each for each in doctor.findings({**seen, "quota": quota, "space": space}, Site(base="/b"))}
+    assert (told["slurm.space"].severity, told["slurm.space"].what) == (severity, f"{left} are left to you at /b.")

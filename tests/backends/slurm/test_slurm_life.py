@@ -1,0 +1,544 @@
+"""The life of jobs on a real cluster: handed over once, watched by one query, ended, tried again, cleared away."""
+
+from __future__ import annotations
+
+import stat
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster_here import Cluster, until
+
+from tao_sdk.backends.contract import LogRequest
+from tao_sdk.backends.slurm.backend import SlurmBackend
+from tao_sdk.client import Client
+from tao_sdk.model.errors import PathNotFound, Refused, Unreachable
+from tao_sdk.model.job import Job
+from tao_sdk.model.observation import Phase
+from tao_sdk.model.plan import Plan
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.status import Status
+
+
+def surroundings(cluster: Cluster, folder: Path, **more: str) -> dict[str, str]:
+    own = {
+        "TAO_SDK_STATE_DIR": str(folder / "state"),
+        "HOME": str(folder),
+        "SLURM_PARTITION": "grizzly",
+        "SLURM_POLL_SECONDS": "1",
+    }
+    return {**cluster.surroundings(), **own, **more}
+
+
+@pytest.fixture
+def client(cluster: Cluster, tmp_path: Path) -> Iterator[Client]:
+    with Client(settings=Settings(surroundings(cluster, tmp_path))) as client:
+        client.plan(job("true"), "slurm")  # the connection is open and the cluster is known
+        yield client
+
+
+def job(command: str, **more: Any) -> JobSpec:
+    return JobSpec(command=command, **{"name": "life", "gpu_count": 0, "cpus": 1, **more})
+
+
+def submit(client: Client, command: str, options: dict[str, Any] | None = None, **more: Any) -> Job:
+    return client.submit(job(command, **more), "slurm", options).job
+
+
+def backend_of(client: Client) -> SlurmBackend:
+    backend = client.engine.backend("slurm")
+    assert isinstance(backend, SlurmBackend)
+    return backend
+
+
+def slurm_id(client: Client, made: Job) -> str:
+    ref = client.engine.ref_of(made)
+    assert ref is not None
+    return ref.native_id
+
+
+def until_running(client: Client, made: Job) -> None:
+    until(lambda: client.get_job(made.id).status is Status.RUNNING, words=lambda: str(client.get_job(made.id)))
+
+
+def until_ended(client: Client, made: Job, seconds: float = 60) -> Job:
+    until(lambda: client.get_job(made.id).status.terminal, seconds, lambda: str(client.get_job(made.id)))
+    return client.get_job(made.id)
+
+
+def folder(cluster: Cluster, made: Job) -> Path:
+    return cluster.path(str(made.backend_details["job_dir"]))
+
+
+# Handing over
+
+
+def test_a_submit_is_one_round_trip_when_the_cluster_is_known_and_three_when_nothing_is(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    before = (cluster.connections(), cluster.round_trips())
+    surround = surroundings(cluster, tmp_path, XDG_RUNTIME_DIR=str(tmp_path))
+    with Client(settings=Settings(surround)) as client:
+        submit(client, "true")
+        cold = cluster.connections() - before[0] + cluster.round_trips() - before[1]
+        submit(client, "true")
+        warm = cluster.connections() - before[0] + cluster.round_trips() - before[1] - cold
+    with Client(settings=Settings(surround)) as again:
+        submit(again, "true")
+    later = cluster.connections() - before[0] + cluster.round_trips() - before[1] - cold - warm
+    assert (cold, warm, later) == (3, 1, 1)
+
+
+def test_what_is_staged_lies_where_the_document_says_and_its_owner_alone_can_read_it(
+    cluster: Cluster, client: Client
+) -> None:
+    made = submit(client, "sleep 30", env_vars={"API_KEY": "s3cret-value"}, specs=None)
+    own = folder(cluster, made)
+    for name in ("sbatch/job_{}.sbatch", "specs/{}.json", "env/{}.json", "meta/{}.json"):
+        assert (own / name.format(made.id)).stat().st_mode & 0o077 == 0
+    assert own.stat().st_mode & 0o777 == 0o700
+    holders = [path for path in own.rglob("*") if path.is_file() and b"s3cret-value" in path.read_bytes()]
+    assert [path.name for path in holders] == ["env.sh"]
+    assert stat.S_IMODE(holders[0].stat().st_mode) == 0o600
+    details = client.get_job(made.id).backend_details
+    assert details["backend_type"] == "slurm"
+    assert details["slurm_metadata"] == {"slurm_job_id": slurm_id(client, made), "job_dir": details["job_dir"]}
+    shown = cluster.ask("scontrol", "show", "job", slurm_id(client, made)).stdout
+    assert "s3cret-value" not in shown
+    client.cancel_job(made.id)
+    assert not [path for path in own.rglob("*") if path.is_file() and b"s3cret-value" in path.read_bytes()]
+
+
+def test_the_secrets_go_with_the_command_that_needed_them(cluster: Cluster, client: Client) -> None:
+    made = submit(client, "test ${#API_KEY} = 12", env_vars={"API_KEY": "s3cret-value"})
+    until(lambda: list(folder(cluster, made).glob("attempts/1/exit")))
+    assert not list(folder(cluster, made).glob("attempts/1/env.sh"))
+    assert until_ended(client, made).exit_code == 0
+
+
+def test_the_logs_lie_where_the_document_says_for_a_reader_without_the_sdk(cluster: Cluster, client: Client) -> None:
+    made = submit(client, "echo out; echo err >&2")
+    until_ended(client, made)
+    logs = folder(cluster, made) / "slurm-logs" / f"{made.id}.1-{slurm_id(client, made)}"
+    assert ((logs / "main.out").read_text(), (logs / "main.err").read_text()) == ("out\n", "err\n")
+
+
+def test_the_same_attempt_handed_over_by_many_at_once_is_one_slurm_job(cluster: Cluster, client: Client) -> None:
+    planned = client.plan(job("sleep 60"), "slurm").plan
+    backend = backend_of(client)
+    with ThreadPoolExecutor(6) as threads:
+        refs = list(threads.map(lambda _: backend.submit(planned, {}), range(6)))
+    assert len({ref.native_id for ref in refs}) == 1
+    assert cluster.jobs() == [refs[0].native_id]
+
+
+@pytest.mark.parametrize("lost", ["slurm_id", "all"])
+def test_a_job_whose_id_was_never_written_down_is_found_by_its_name(
+    cluster: Cluster, client: Client, lost: str
+) -> None:
+    planned = client.plan(job("sleep 60"), "slurm").plan
+    backend = backend_of(client)
+    first = backend.submit(planned, {})
+    attempt = cluster.path(planned.request["job_dir"]) / "attempts" / "1"
+    (attempt / "slurm_id").unlink()
+    if lost == "all":
+        attempt.rename(attempt.with_name("gone"))
+    assert backend.find(planned.attempt) == first
+    if lost != "all":
+        assert backend.submit(planned, {}) == first
+    assert cluster.jobs() == [first.native_id]
+
+
+def test_nothing_is_found_only_when_slurm_has_answered(cluster: Cluster, client: Client) -> None:
+    planned = client.plan(job("true"), "slurm").plan
+    backend = backend_of(client)
+    assert backend.find(planned.attempt) is None
+    with cluster.hung(), pytest.raises(Unreachable, match="could not say"):
+        backend.find(planned.attempt)
+
+
+def test_a_controller_that_hangs_leaves_a_submit_in_doubt_and_the_next_look_settles_it(
+    cluster: Cluster, client: Client
+) -> None:
+    with cluster.hung():
+        made = submit(client, "sleep 60")
+        assert "not known whether it started" in made.message
+    until_running(client, made)
+    assert len(cluster.jobs()) == 1
+
+
+def test_files_that_arrive_cut_short_start_nothing(
+    cluster: Cluster, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tao_sdk.backends.slurm import backend as module
+
+    whole = module.packed
+    monkeypatch.setattr(module, "packed", lambda files: whole(files)[:-40])
+    planned = client.plan(job("true"), "slurm").plan
+    with pytest.raises(Unreachable, match="did not arrive whole"):
+        backend_of(client).submit(planned, {})
+    monkeypatch.undo()
+    assert backend_of(client).find(planned.attempt) is None
+    assert not cluster.path(planned.request["job_dir"]).exists()
+
+
+def test_a_path_that_is_not_on_the_cluster_submits_nothing_and_is_named(cluster: Cluster, client: Client) -> None:
+    with pytest.raises(
+        Refused, match="The input /data is not on the cluster: /lustre/fsw/taouser/no such 'file'"
+    ) as told:
+        submit(client, "true", inputs={"/data": "lustre:///lustre/fsw/taouser/no such 'file'"})
+    assert "Nothing was submitted" in told.value.why
+    assert cluster.jobs() == []
+    assert client.list_jobs() == []
+
+
+def test_what_sbatch_refuses_is_shown_in_its_words_with_the_remedy_and_leaves_nothing(
+    cluster: Cluster, client: Client
+) -> None:
+    jobs = cluster.path(cluster.surroundings()["SLURM_BASE_RESULTS_DIR"]) / "jobs"
+    before = set(jobs.iterdir()) if jobs.exists() else set()
+    with pytest.raises(Refused, match="Requested node configuration is not available") as told:
+        submit(client, "true", memory="9000g")
+    assert "--memory" in told.value.next
+    assert client.list_jobs() == []
+    assert set(jobs.iterdir()) == before
+
+
+def test_a_base_directory_that_cannot_be_made_is_told(cluster: Cluster, tmp_path: Path) -> None:
+    elsewhere = Settings(surroundings(cluster, tmp_path, SLURM_BASE_RESULTS_DIR="/proc/none"))
+    with Client(settings=elsewhere) as client, pytest.raises(Refused, match="could not be made"):
+        submit(client, "true")
+
+
+def test_a_job_of_another_store_is_neither_found_nor_replaced(cluster: Cluster, client: Client) -> None:
+    planned = client.plan(job("sleep 60"), "slurm").plan
+    backend = backend_of(client)
+    backend.submit(planned, {})
+    stranger = replace(planned, attempt=replace(planned.attempt, store_id="another"))
+    assert backend.find(stranger.attempt) is None
+    with pytest.raises(Refused, match="another store"):
+        backend.submit(stranger, {})
+    assert len(cluster.jobs()) == 1
+
+
+# Ends
+
+
+def test_an_exit_code_is_the_batch_scripts_too(cluster: Cluster, client: Client) -> None:
+    made = submit(client, "exit 5")
+    assert until_ended(client, made).exit_code == 5
+    until(lambda: "FAILED|5:0" in sacct(cluster, slurm_id(client, made)))
+
+
+def sacct(cluster: Cluster, id: str) -> str:
+    return cluster.ask("sacct", "-X", "-n", "-P", "-j", id, "-o", "State,ExitCode").stdout
+
+
+def test_a_thousand_jobs_are_one_round_trip(cluster: Cluster, client: Client) -> None:
+    made = submit(client, "sleep 60")
+    ref = client.engine.ref_of(made)
+    assert ref is not None
+    until_running(client, made)
+    others = [
+        replace(ref, native_id=str(n), attempt=replace(ref.attempt, job_id=f"other-{n}")) for n in range(100001, 101000)
+    ]
+    backend, before = backend_of(client), cluster.round_trips()
+    seen = backend.observe([ref])
+    assert cluster.round_trips() - before == 1
+    assert seen[ref].phase is Phase.RUNNING
+    before = cluster.round_trips()
+    seen = backend.observe([ref, *others])
+    assert cluster.round_trips() - before == 2, "one look at all, and one at what those have left that are gone"
+    assert {each.phase for other, each in seen.items() if other != ref} == {Phase.ABSENT}
+
+
+def test_a_job_that_ends_without_accounting_keeps_its_exit_code(cluster: Cluster, client: Client) -> None:
+    with cluster.as_site(accounting=False, min_job_age=2):
+        fine, fails = submit(client, "true"), submit(client, "exit 7")
+        assert until_ended(client, fine).status is Status.COMPLETE
+        assert until_ended(client, fails).exit_code == 7
+        late = submit(client, "exit 9")
+        id = slurm_id(client, late)
+        until(lambda: "Invalid job id" in cluster.ask("squeue", "-j", id).stderr, 30)
+        assert until_ended(client, late).exit_code == 9
+
+
+def test_a_controller_that_hangs_changes_no_status(cluster: Cluster, client: Client) -> None:
+    made = submit(client, "sleep 60")
+    until_running(client, made)
+    with cluster.hung():
+        seen = client.get_job(made.id)
+    assert seen.status is Status.RUNNING
+    assert "timed out" in seen.message
+
+
+def test_a_status_json_that_says_failure_makes_a_job_fail_that_ended_with_0(client: Client) -> None:
+    said = '{"date": "1", "status": "FAILURE", "message": "loss is nan"}'
+    made = submit(client, f"mkdir -p $TAO_RESULTS_DIR/train; echo '{said}' > $TAO_RESULTS_DIR/train/status.json")
+    ended = until_ended(client, made)
+    assert ended.status is Status.ERROR
+    assert "loss is nan" in ended.message
+
+
+def test_running_out_of_memory_in_a_task_is_told(client: Client) -> None:
+    made = submit(client, "python3 -c 'x = bytearray(900_000_000); print(len(x))'", memory="64m")
+    ended = until_ended(client, made)
+    found = client.diagnose(made.id)
+    assert ended.status is Status.ERROR
+    assert found is not None
+    assert found.rule in ("slurm.oom", "host_oom", "killed")
+
+
+def test_our_own_time_limit_ends_the_command_to_the_second_and_is_the_diagnosis(client: Client) -> None:
+    made = submit(client, "trap 'echo saving; exit 0' TERM; sleep 60 & wait", time_limit=timedelta(seconds=1))
+    ended = until_ended(client, made)
+    found = client.diagnose(made.id)
+    assert ended.status is Status.ERROR
+    assert "time limit" in ended.message
+    assert found is not None
+    assert found.rule == "slurm.time_limit"
+    assert client.get_job_logs(made.id) == "saving\n"
+
+
+# Canceling
+
+
+def test_canceling_a_job_is_one_round_trip_whatever_its_state_is(cluster: Cluster, client: Client) -> None:
+    queued = submit(client, "true")
+    running = submit(client, "sleep 60")
+    until_running(client, running)
+    held = submit(client, "sleep 60")
+    cluster.ask("scontrol", "hold", slurm_id(client, held))
+    backend = backend_of(client)
+    until_ended(client, queued)
+    for made in (queued, running, held):
+        ref = client.engine.ref_of(made)
+        assert ref is not None
+        before = cluster.round_trips()
+        assert backend.cancel(ref, timedelta(seconds=5)) is True
+        assert cluster.round_trips() - before == 1
+    unknown = client.engine.ref_of(running)
+    assert unknown is not None
+    assert backend.cancel(replace(unknown, native_id="99999999"), timedelta(0)) is True
+    assert until_ended(client, running).status is Status.CANCELED
+    assert until_ended(client, held).status is Status.CANCELED
+    assert until_ended(client, queued).status is Status.COMPLETE
+
+
+def test_canceling_somebody_elses_job_raises_slurms_words(cluster: Cluster, client: Client) -> None:
+    wraps = "sbatch --parsable --chdir=/tmp --output=/dev/null --wrap 'sleep 60'"
+    theirs = cluster.login(wraps, user="otheruser").stdout.strip()
+    assert theirs.isdigit()
+    made = submit(client, "true")
+    ref = client.engine.ref_of(made)
+    assert ref is not None
+    with pytest.raises(Refused, match="denied"):
+        backend_of(client).cancel(replace(ref, native_id=theirs), timedelta(0))
+
+
+def test_a_job_that_was_canceled_outside_is_canceled(cluster: Cluster, client: Client) -> None:
+    made = submit(client, "sleep 60")
+    cluster.login(f"scancel {slurm_id(client, made)}")
+    ended = until_ended(client, made)
+    assert ended.status is Status.CANCELED
+
+
+# Trying again
+
+
+def test_a_failed_node_is_tried_again_by_a_watcher_as_a_new_slurm_job_and_both_logs_are_kept(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    with Client(settings=Settings(surroundings(cluster, tmp_path)), watch=True, poll_interval=0.3) as client:
+        made = submit(client, "echo attempt $TAO_ATTEMPT; [ $TAO_ATTEMPT = 2 ] || sleep 60", {"requeue": False})
+        until_running(client, made)
+        first = slurm_id(client, made)
+        cluster.fail_node(node_of(cluster, first))
+        ended = until_ended(client, made)
+        assert (ended.status, ended.attempt) == (Status.COMPLETE, 2), ended.message
+        assert slurm_id(client, made) != first
+        assert client.get_job_logs(made.id) == "attempt 1\nattempt 2\n"
+
+
+def node_of(cluster: Cluster, id: str) -> str:
+    return cluster.ask("squeue", "-h", "-j", id, "-o", "%N").stdout.strip()
+
+
+def test_slurms_own_requeue_is_followed(cluster: Cluster, client: Client) -> None:
+    made = submit(client, "echo run; [ $SLURM_RESTART_COUNT ] || sleep 60")
+    until_running(client, made)
+    cluster.fail_node(node_of(cluster, slurm_id(client, made)))
+    until(lambda: client.get_job(made.id).status is Status.PENDING)
+    ended = until_ended(client, made, 90)
+    assert (ended.status, ended.attempt) == (Status.COMPLETE, 1), f"{ended.message} {client.diagnose(made.id)}"
+    assert client.get_job_logs(made.id) == "run\nrun\n"
+
+
+def test_an_attempt_is_not_followed_by_another_while_it_lives(cluster: Cluster, client: Client) -> None:
+    made = submit(client, "sleep 60")
+    row = client.store.attempt(made.id)
+    backend = backend_of(client)
+    plan = Plan.from_json(row.plan, row.attempt)
+    again = backend.plan_again(plan, job("sleep 60"), None, replace(row.attempt, number=2))
+    with pytest.raises(Unreachable, match="is still"):
+        backend.submit(again, {})
+    assert len(cluster.jobs()) == 1
+    client.cancel_job(made.id)
+    assert backend.submit(again, {}).native_id != slurm_id(client, made)
+
+
+def test_a_job_that_asks_for_it_goes_on_in_a_new_slurm_job_at_its_time_limit(cluster: Cluster, tmp_path: Path) -> None:
+    with Client(settings=Settings(surroundings(cluster, tmp_path)), watch=True, poll_interval=0.3) as client:
+        command = "trap 'echo saved; exit 0' TERM; [ $TAO_ATTEMPT = 2 ] && { echo resumed; exit 0; }; sleep 60 & wait"
+        made = submit(client, command, {"resume_on_timeout": True}, time_limit=timedelta(seconds=2))
+        ended = until_ended(client, made)
+        assert (ended.status, ended.attempt) == (Status.COMPLETE, 2), ended.message
+        assert client.get_job_logs(made.id) == "saved\nresumed\n"
+
+
+def test_a_preempted_job_is_canceled_unless_it_asks_to_go_on(cluster: Cluster, tmp_path: Path) -> None:
+    with Client(settings=Settings(surroundings(cluster, tmp_path)), watch=True, poll_interval=0.3) as client:
+        command = "[ $TAO_ATTEMPT = 2 ] || sleep 60"
+        options = {"partition": "scavc", "exclusive": True}
+        ends = submit(client, command, {**options, "nodelist": cluster.place.nodes[0]})
+        goes_on = submit(client, command, {**options, "nodelist": cluster.place.nodes[1], "resume_on_timeout": True})
+        until_running(client, ends)
+        until_running(client, goes_on)
+        for node in cluster.place.nodes[:2]:
+            submit(client, "sleep 3", {"partition": "grizzly", "exclusive": True, "nodelist": node})
+        assert until_ended(client, ends).status is Status.CANCELED
+        ended = until_ended(client, goes_on)
+        assert (ended.status, ended.attempt) == (Status.COMPLETE, 2), ended.message
+
+
+# Explaining
+
+
+def test_a_waiting_job_says_why_in_words(cluster: Cluster, client: Client) -> None:
+    made = submit(client, "true")
+    held = submit(client, "sleep 60", gpu_count=8, num_nodes=4)
+    waits = submit(client, "sleep 60", gpu_count=8, num_nodes=4)
+    until_running(client, held)
+    until(lambda: "Resources" in client.get_job(waits.id).message or "Priority" in client.get_job(waits.id).message)
+    found = client.diagnose(waits.id)
+    assert found is not None
+    assert "in use" in found.cause or "higher priority" in found.cause
+    assert slurm_id(client, held) in found.cause
+    until_ended(client, made)
+
+
+def test_a_failed_job_names_its_node_and_what_slurm_said(cluster: Cluster, client: Client) -> None:
+    made = submit(client, "exit 3")
+    until_ended(client, made)
+    found = client.get_failure_analysis(made.id)
+    assert found is not None
+    events = {each["node_event_name"]: each["message"] for each in found["job_failure_by_node_event"]}
+    assert any(node in events["Node"] for node in cluster.place.nodes)
+    assert "Exited with exit code 3" in " ".join(each["message"] for each in found["job_failure_by_node_event"])
+
+
+# Logs, files, clearing away
+
+
+def test_a_log_is_followed_through_a_lost_connection_without_loss_or_repeat(cluster: Cluster, client: Client) -> None:
+    made = submit(client, "for i in $(seq 1 30); do echo line $i; sleep 0.1; done")
+    until_running(client, made)
+    got, dropped = b"", False
+    for data in client.follow_logs(made.id):
+        got += data
+        if not dropped:
+            cluster.drop_connections()
+            dropped = True
+    assert got == b"".join(b"line %d\n" % n for n in range(1, 31))
+
+
+def test_both_streams_of_every_rank_can_be_read(cluster: Cluster, client: Client) -> None:
+    made = submit(client, "echo out $NODE_RANK; echo err $NODE_RANK >&2", num_nodes=2)
+    until_ended(client, made)
+    read = {
+        (rank, stream): b"".join(client.follow_logs(made.id, rank=rank, stream=stream, follow=False))
+        for rank in (0, 1)
+        for stream in ("stdout", "stderr")
+    }
+    assert read == {
+        (0, "stdout"): b"out 0\n",
+        (0, "stderr"): b"err 0\n",
+        (1, "stdout"): b"out 1\n",
+        (1, "stderr"): b"err 1\n",
+    }
+    assert client.get_job_logs(made.id) == "out 0\nerr 0\n"
+
+
+def test_the_log_of_a_released_attempt_is_gone_and_its_results_stay(cluster: Cluster, client: Client) -> None:
+    made = submit(client, "echo kept > result.txt; echo out")
+    until_ended(client, made)
+    ref = client.engine.ref_of(made)
+    assert ref is not None
+    client.remove(made.id)
+    assert not folder(cluster, made).exists()
+    assert (cluster.path(made.results_dir) / "result.txt").read_text() == "kept\n"
+    with pytest.raises(PathNotFound):
+        list(backend_of(client).logs(ref, LogRequest()))
+    backend_of(client).release(ref)
+
+
+def test_paths_are_looked_at_as_the_cluster_sees_them(cluster: Cluster, client: Client) -> None:
+    base = cluster.surroundings()["SLURM_BASE_RESULTS_DIR"]
+    here = cluster.path(base) / "odd 'name' ü"
+    here.mkdir(exist_ok=True)
+    (here / "file\twith tab").write_bytes(b"\0one\ntwo")
+    there = f"{base}/{here.name}"
+    for scheme in ("", "lustre://", "slurm://"):
+        assert client.check_path(f"{scheme}{there}", "slurm") is True
+    assert client.check_path(f"lustre://{base}/nothing", "slurm") is False
+    assert client.list_path(f"lustre://{there}", "slurm") == ["file\twith tab"]
+    files = client.files("slurm")
+    assert files.read(f"{there}/file\twith tab") == b"\0one\ntwo"
+    assert files.read(f"{there}/file\twith tab", 2, 3) == b"ne\n"
+    assert (files.stat(there).is_dir, files.stat(f"{there}/file\twith tab").size) == (True, 8)
+    with pytest.raises(PathNotFound):
+        files.read(f"{base}/nothing")
+
+
+def test_results_are_found_and_copied_here(cluster: Cluster, client: Client, tmp_path: Path) -> None:
+    made = submit(client, "mkdir train; head -c 3000000 /dev/urandom > train/model.pth; echo done > train/log.txt")
+    until_ended(client, made)
+    assert made.results_dir.endswith(f"/results/{made.id}")
+    copied = client.fetch_results(made.id, tmp_path / "copy")
+    assert sorted(path.name for path in copied) == ["log.txt", "model.pth"]
+    theirs = cluster.path(made.results_dir) / "train" / "model.pth"
+    assert (tmp_path / "copy" / "train" / "model.pth").read_bytes() == theirs.read_bytes()
+
+
+def test_a_login_node_that_is_lost_is_replaced_by_the_next(cluster: Cluster, tmp_path: Path) -> None:
+    with Client(settings=Settings(surroundings(cluster, tmp_path, SLURM_HOSTNAME="deadlogin,login2"))) as client:
+        made = submit(client, "true")
+        assert until_ended(client, made).status is Status.COMPLETE
+
+
+def test_what_is_known_of_a_cluster_is_looked_at_again_when_a_job_would_not_fit_in_it(
+    cluster: Cluster, client: Client
+) -> None:
+    kept = next((client.settings.state_dir / "slurm").glob("*.facts.json"))
+    kept.write_text(kept.read_text().replace("PartitionName=long", "PartitionName=gone"))
+    assert submit(client, "true", {"partition": "long"}).status is Status.PENDING
+    before = time.time()
+    assert kept.stat().st_mtime <= before
+
+
+def test_a_job_that_slurm_does_not_show_for_a_moment_keeps_its_secrets(cluster: Cluster, client: Client) -> None:
+    made = submit(client, "sleep 60", env_vars={"API_KEY": "s3cret-value"})
+    ref = client.engine.ref_of(made)
+    assert ref is not None
+    backend = backend_of(client)
+    assert backend.observe([replace(ref, native_id="99999999")]).popitem()[1].phase is Phase.ABSENT
+    secrets = folder(cluster, made) / "attempts" / "1" / "env.sh"
+    assert secrets.exists()
+    client.cancel_job(made.id)
+    assert not secrets.exists()

@@ -1,0 +1,322 @@
+"""What squeue and sacct print, and what it means. The texts are those of SLURM 22.05.8 in each case."""
+
+from __future__ import annotations
+
+import pytest
+
+from tao_sdk.backends.slurm import handover, look, parse, rules
+from tao_sdk.backends.slurm.parse import PHASES, Record, Seen, observation, with_record
+from tao_sdk.model.diagnosis import Evidence, NodeEvent
+from tao_sdk.model.observation import Observation, Phase
+
+NAME = "digits-0123456789.1"
+START, END = "2026-11-21T08:00:00", "2026-11-21T09:00:00"
+NO_JOB = (1, "", "slurm_load_jobs error: Invalid job id specified")
+HUNG = (1, "", "slurm_load_jobs error: Socket timed out on send/recv operation")
+NO_ACCOUNTS = (1, "", "Slurm accounting storage is disabled")
+DBD_DOWN = (1, "", "sacct: error: Problem talking to the database: Connection refused")
+
+
+def queued(
+    state: str, reason: str = "None", nodes: str = "n1", name: str = NAME, start: str = START
+) -> tuple[int, str, str]:
+    return 0, f"7|{state}|{reason}|{start}|N/A|{nodes}|{name}\n", ""
+
+
+def row(id: str, state: str, exit: str = "0:0", reason: str = "None", nodes: str = "n1", name: str = NAME) -> str:
+    return f"{id}|{id}|{state}|{exit}|{reason}|{START}|{END}|{nodes}|{name}|0:0\n"
+
+
+def accounted(*rows: str) -> tuple[int, str, str]:
+    return 0, "".join(rows), ""
+
+
+def steps(state: str, exit: str = "0:0") -> list[str]:
+    return [row("7.batch", state, exit, name="batch"), row("7.0", state, exit, name="sh")]
+
+
+def seen(squeue: tuple[int, str, str], sacct: tuple[int, str, str]) -> Seen:
+    return parse.seen({"squeue": squeue, "sacct": sacct})
+
+
+EMPTY = (0, "", "")
+CASES = {
+    "finished a moment ago": (EMPTY, accounted(row("7", "COMPLETED")), Phase.SUCCEEDED, 0, ""),
+    "finished and shown with all states": (queued("COMPLETED"), accounted(row("7", "COMPLETED")), Phase.SUCCEEDED, 0, ""),
+    "finished and purged": (NO_JOB, accounted(row("7", "COMPLETED")), Phase.SUCCEEDED, 0, ""),
+    "exit 3": (EMPTY, accounted(row("7", "FAILED", "3:0"), *steps("FAILED", "3:0")), Phase.FAILED, 3, "exit code 3"),
+    "killed by signal 9": (EMPTY, accounted(row("7", "FAILED", "0:9")), Phase.FAILED, 137, "exit code 137"),
+    "a step failed and the script went on": (
+        EMPTY, accounted(row("7", "COMPLETED"), row("7.0", "FAILED", "1:0", name="sh")), Phase.SUCCEEDED, 0, ""),
+    "oom in the batch step": (EMPTY, accounted(row("7", "OUT_OF_MEMORY", "0:125")), Phase.FAILED, 137, "out of memory"),
+    "oom in a step": (
+        EMPTY, accounted(row("7", "FAILED", "1:0"), row("7.0", "OUT_OF_MEMORY", "0:125", name="sh")),
+        Phase.FAILED, 137, "out of memory"),
+    "canceled while pending": (EMPTY, accounted(row("7", "CANCELLED by 1001", nodes="None assigned")), Phase.CANCELED, None, ""),
+    "canceled while running": (
+        EMPTY, accounted(row("7", "CANCELLED by 1001"), *steps("CANCELLED", "0:15")), Phase.CANCELED, None, ""),
+    "being ended": (queued("COMPLETING"), accounted(row("7", "CANCELLED by 1001")), Phase.RUNNING, None, ""),
+    "time limit": (
+        EMPTY, accounted(row("7", "TIMEOUT"), *steps("CANCELLED", "0:15")), Phase.FAILED, None, "time limit reached"),
+    "node failed, not requeued": (
+        EMPTY, accounted(row("7", "NODE_FAIL", "1:0"), *steps("CANCELLED", "")), Phase.FAILED, 1, "node failed"),
+    "node failed, requeued": (
+        queued("PENDING", "BeginTime", ""), accounted(row("7", "NODE_FAIL", "1:0")), Phase.PENDING, None, "BeginTime"),
+    "requeued by hand": (queued("PENDING", "BeginTime", ""), accounted(row("7", "REQUEUED")), Phase.PENDING, None, "BeginTime"),
+    "requeued and held": (
+        queued("PENDING", "job requeued in held state", ""), EMPTY, Phase.PENDING, None, "job requeued in held state"),
+    "preempted, canceled": (EMPTY, accounted(row("7", "PREEMPTED")), Phase.CANCELED, None, "preempted"),
+    "preempted, requeued": (queued("PENDING", "BeginTime", ""), accounted(row("7", "PENDING")), Phase.PENDING, None, "BeginTime"),
+    "held": (queued("PENDING", "JobHeldUser", ""), EMPTY, Phase.PENDING, None, "JobHeldUser"),
+    "waits for what failed": (
+        queued("PENDING", "DependencyNeverSatisfied", ""), EMPTY, Phase.PENDING, None, "DependencyNeverSatisfied"),
+    "suspended": (queued("SUSPENDED"), accounted(row("7", "SUSPENDED")), Phase.PAUSED, None, ""),
+    "no folder for its output": (
+        EMPTY, accounted(row("7", "FAILED", "0:53", "JobLaunchFailure")), Phase.FAILED, 181, "could not launch"),
+    "controller hangs, running": (HUNG, accounted(row("7", "RUNNING")), Phase.UNREACHABLE, None, "Socket timed out"),
+    "controller hangs, completed": (HUNG, accounted(row("7", "COMPLETED")), Phase.SUCCEEDED, 0, ""),
+    "controller hangs, perhaps requeued": (HUNG, accounted(row("7", "NODE_FAIL")), Phase.UNREACHABLE, None, "Socket timed out"),
+    "no accounting, running": (queued("RUNNING"), NO_ACCOUNTS, Phase.RUNNING, None, ""),
+    "no accounting, failed": (queued("FAILED", "NonZeroExitCode"), NO_ACCOUNTS, Phase.FAILED, None, ""),
+    "no accounting, purged": (NO_JOB, NO_ACCOUNTS, Phase.ABSENT, None, ""),
+    "accounting is down, running": (queued("RUNNING"), DBD_DOWN, Phase.RUNNING, None, ""),
+    "accounting is down, purged": (NO_JOB, DBD_DOWN, Phase.UNREACHABLE, None, "Connection refused"),
+    "known to nobody": (NO_JOB, EMPTY, Phase.ABSENT, None, ""),
+    "lost by the controller": (NO_JOB, accounted(row("7", "RUNNING")), Phase.ABSENT, None, ""),
+    "the id of someone else's job": (
+        queued("RUNNING", name="theirs"), accounted(row("7", "RUNNING", name="theirs")), Phase.ABSENT, None, ""),
+    "a state that is new to us": (queued("LEVITATING"), EMPTY, Phase.UNKNOWN, None, ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_slurm_answers_is_understood_when_the_job_is(case: str) -> None:
+    squeue, sacct, phase, code, reason = CASES[case]
+    found = observation("7", NAME, seen(squeue, sacct))
+    assert (found.phase, found.exit_code) == (phase, code), found
+    assert reason in found.reason
+    if not reason:
+        assert found.reason == ""
+
+
+def test_every_state_of_slurm_has_its_phase() -> None:
+    known = """PENDING RUNNING SUSPENDED COMPLETED CANCELLED FAILED TIMEOUT NODE_FAIL PREEMPTED BOOT_FAIL DEADLINE OUT_OF_MEMORY
+               COMPLETING CONFIGURING RESIZING REVOKED SPECIAL_EXIT STOPPED REQUEUED REQUEUE_HOLD REQUEUE_FED SIGNALING STAGE_OUT
+               RESV_DEL_HOLD"""  # fmt: skip
+    assert not set(known.split()) - set(PHASES)
+
+
+def test_a_state_that_is_new_is_shown_as_it_is() -> None:
+    assert observation("7", NAME, seen(queued("LEVITATING"), EMPTY)).raw == "LEVITATING on n1"
+
+
+def test_the_words_of_a_cancel_keep_who_did_it() -> None:
+    assert "CANCELLED by 1001" in observation("7", NAME, seen(EMPTY, accounted(row("7", "CANCELLED by 1001")))).raw
+
+
+def test_times_are_slurms_own() -> None:
+    found = observation("7", NAME, seen(EMPTY, accounted(row("7", "COMPLETED"))))
+    assert (str(found.started_at), str(found.ended_at)) == ("2026-11-21 08:00:00+00:00", "2026-11-21 09:00:00+00:00")
+
+
+def test_an_expected_start_is_told_with_the_reason() -> None:
+    found = observation("7", NAME, seen(queued("PENDING", "Priority", ""), EMPTY))
+    assert found.reason == "Priority; expected to start 2026-11-21 08:00 UTC"
+    assert observation("7", NAME, seen(queued("PENDING", "Priority", "", start="N/A"), EMPTY)).reason == "Priority"
+
+
+def test_preempted_is_a_failure_only_for_a_job_that_goes_on_in_another() -> None:
+    look = seen(EMPTY, accounted(row("7", "PREEMPTED")))
+    assert observation("7", NAME, look, resumes=True).phase is Phase.FAILED
+    assert observation("7", NAME, look).phase is Phase.CANCELED
+
+
+def test_jobs_of_one_look_are_told_apart() -> None:
+    text = "".join(f"{n}|RUNNING|None|{START}|N/A|n1|job.{n}\n" for n in range(1, 1001))
+    one = seen((0, text, ""), EMPTY)
+    assert all(observation(str(n), f"job.{n}", one).phase is Phase.RUNNING for n in range(1, 1001))
+    assert parse.squeue_command(["1", "2"]).endswith("--jobs=1,2")
+
+
+# What the attempt itself has left
+
+
+def ended(phase: Phase, code: int | None = None) -> Observation:
+    return Observation(phase, "raw", code, "exit code 1" if code else "")
+
+
+def test_the_trainings_own_status_has_the_last_word_on_success() -> None:
+    said = '{"status": "RUNNING"}\n{"date": "1", "status": "FAILURE", "message": "no disk"}\n'
+    left = parse.record('{"attempt":1,"exit_code":0,"time_limit":false}', said, "", 1)
+    found = with_record(ended(Phase.SUCCEEDED, 0), left)
+    assert found.phase is Phase.FAILED
+    assert "no disk" in found.reason
+    fine = parse.record("", '{"status": "SUCCESS"}\n', "", 1)
+    assert with_record(ended(Phase.SUCCEEDED, 0), fine).phase is Phase.SUCCEEDED
+    assert with_record(ended(Phase.FAILED, 1), fine).phase is Phase.FAILED
+
+
+def test_our_own_time_limit_is_told_from_an_exit_code_124_of_the_program() -> None:
+    ours = parse.record('{"attempt":1,"exit_code":124,"time_limit":true}', "", "", 1)
+    theirs = parse.record('{"attempt":1,"exit_code":124,"time_limit":false}', "", "", 1)
+    assert "time limit" in with_record(ended(Phase.FAILED, 124), ours).reason
+    assert "time limit" not in with_record(ended(Phase.FAILED, 124), theirs).reason
+
+
+def test_a_job_that_nobody_remembers_is_told_by_its_own_record_of_the_same_attempt() -> None:
+    text = '{"attempt":2,"exit_code":3,"time_limit":false}'
+    assert with_record(ended(Phase.ABSENT), parse.record(text, "", "", 2)).exit_code == 3
+    assert with_record(ended(Phase.ABSENT), parse.record(text, "", "", 1)).phase is Phase.ABSENT
+    whole = '{"attempt": 1, "whole": true, "exit_code": 0}'
+    assert with_record(ended(Phase.ABSENT), parse.record("", "", whole, 1)).phase is Phase.SUCCEEDED
+    assert (
+        with_record(ended(Phase.ABSENT), parse.record("", "", whole.replace("true", "false"), 1)).phase is Phase.ABSENT
+    )
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"attempt":"x"}', '{"attempt":1,"exit_code":"3"}', "\x00"])
+def test_a_record_that_was_cut_short_says_nothing(text: str) -> None:
+    assert parse.record(text, text, text, 1).exit_code is None
+    assert with_record(ended(Phase.ABSENT), Record()).phase is Phase.ABSENT
+
+
+def test_what_the_commands_said_is_taken_apart_whatever_they_said() -> None:
+    text = "=== squeue 0 9\n=== a 0 1" + "\n=== sacct 1 0\nSlurm accounting storage is disabled\n"
+    assert look.sections(text)["squeue"] == (0, "=== a 0 1", "")
+    assert look.sections(text)["sacct"] == (1, "", "Slurm accounting storage is disabled")
+    assert look.sections("")["squeue"][0] == 1
+
+
+# What the handover answers
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "rest"),
+    [("ID 17\n", "ID", "17"), ("noise\nREFUSED error: a\nerror: b\n", "REFUSED", "error: a\nerror: b"),
+     ("NONE\n", "NONE", ""), ("", "", ""), ("tar: broken\n", "", "tar: broken")],
+)  # fmt: skip
+def test_a_reply_is_its_last_word_with_what_follows(text: str, word: str, rest: str) -> None:
+    reply = handover.read_reply(text)
+    assert (reply.word, reply.text) == (word, rest)
+
+
+def test_paths_that_are_missing_are_told_by_their_numbers() -> None:
+    assert handover.read_reply("MISSING 0\nMISSING 3\n").missing == (0, 3)
+
+
+# Reasons and rules
+
+
+@pytest.mark.parametrize("reason", [*rules.REASONS, "QOSMaxGRESPerUser", "AssocGrpCpuLimit", "QOSMaxJobsPerUserLimit"])
+def test_every_reason_for_waiting_is_put_in_words_with_what_would_start_it_sooner(reason: str) -> None:
+    meaning, sooner = rules.explained(reason)
+    assert meaning != reason
+    assert sooner.endswith(".")
+
+
+def test_waiting_says_why_how_long_and_what_would_start_it_sooner() -> None:
+    events = (NodeEvent("Idle", "Idle nodes: 4 in grizzly"),)
+    evidence = Evidence(
+        "pending", "PENDING", None, "Priority; expected to start 2026-11-21 14:20 UTC", events, waited_seconds=720
+    )
+    found = rules.diagnose(evidence)
+    assert found is not None
+    assert found.cause.startswith("Pending for 12 min: Priority: jobs of higher priority wait before it.")
+    assert "Expected to start 2026-11-21 14:20 UTC." in found.cause
+    assert "4 in grizzly" in found.cause
+
+
+@pytest.mark.parametrize("reason", ["PartitionTimeLimit", "DependencyNeverSatisfied", "QOSMaxWallDurationPerJobLimit"])
+def test_what_will_never_start_is_said_to(reason: str) -> None:
+    found = rules.diagnose(Evidence("pending", "PENDING", None, reason))
+    assert found is not None
+    assert found.rule == "slurm.never_starts"
+    assert "ancel" in found.suggestion
+
+
+PROGRAM_FAILURES = [
+    "RuntimeError: CUDA error: out of memory", "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB",
+    "RuntimeError: CUDA error: device-side assert triggered", "n1:12:12 [0] NCCL INFO NET/IB : No device found, error ignored",
+    "GPU temperature 71 C", "ValueError: bad", "RuntimeError: CUDA error: an illegal memory access was encountered",
+]  # fmt: skip
+NODE_FAILURES = [
+    "RuntimeError: No CUDA GPUs are available", "cuInit(0) failed", "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.",
+    "Unable to determine the device handle for GPU 0000:3B:00.0",
+    "n2:77:99 [3] NCCL WARN NET/IB : Got completion error 12, transport retry counter exceeded",
+    "torch.distributed.DistBackendError: NCCL error ... ncclRemoteError: A call failed possibly due to a network error",
+    "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7)",
+]  # fmt: skip
+
+
+def failed(log: str = "", reason: str = "exit code 1", raw: str = "FAILED on n1", *events: NodeEvent) -> Evidence:
+    return Evidence("failed", raw, 1, reason, events, log_tail=log)
+
+
+@pytest.mark.parametrize("line", PROGRAM_FAILURES)
+def test_a_failure_of_the_program_is_not_tried_again(line: str) -> None:
+    found = rules.diagnose(failed(f"epoch 1\n{line}\n"))
+    assert found is None or not found.retryable
+
+
+@pytest.mark.parametrize("line", NODE_FAILURES)
+def test_a_failure_of_a_node_or_link_is_tried_again(line: str) -> None:
+    found = rules.diagnose(failed(f"epoch 1\n{line}\n"))
+    assert found is not None
+    assert found.retryable
+
+
+def test_a_program_that_ran_out_of_gpu_memory_and_then_lost_its_peers_is_not_tried_again() -> None:
+    found = rules.diagnose(failed("CUDA out of memory\nncclRemoteError: remote process exited\n"))
+    assert found is None or not found.retryable
+
+
+def test_a_failure_without_any_log_is_not_tried_again() -> None:
+    found = rules.diagnose(failed())
+    assert found is None or not found.retryable
+
+
+def said(words: str) -> Evidence:
+    return failed("", "exit code 255", "FAILED on n1", NodeEvent("Slurm", words))
+
+
+ENDS = {
+    "slurm.node_failed": failed("", "node failed", "NODE_FAIL on n1"),
+    "slurm.boot_failed": failed("", "the node could not be started", "BOOT_FAIL on n1"),
+    "slurm.oom": failed("", "out of memory (OOM): the command was killed", "OUT_OF_MEMORY on n1"),
+    "slurm.time_limit": failed("", "time limit reached", "TIMEOUT on n1"),
+    "slurm.time_limit_resumes": failed("", "time limit reached", "TIMEOUT on n1", NodeEvent(rules.RESUMES, "")),
+    "slurm.preempted_resumes": failed("", "preempted", "PREEMPTED", NodeEvent(rules.RESUMES, "")),
+    "slurm.preempted": failed("", "preempted by a job of higher priority", "PREEMPTED"),
+    "slurm.no_such_folder": failed("", "SLURM could not launch it (JobLaunchFailure): a folder ...", "FAILED"),
+    "slurm.no_pyxis": said("srun: unrecognized option '--container-image=x'"),
+    "slurm.image_not_found": said("slurmstepd: error: pyxis: failed to import docker image: x"),
+    "slurm.mount_missing": said("error: --container-mounts: source path does not exist: /nope"),
+    "slurm.registry_login": said("[ERROR] Could not process JSON input"),
+    "slurm.no_program": said("slurmstepd: error: execve(): python3: No such file or directory"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", ENDS)
+def test_every_end_has_its_rule_and_only_the_clusters_own_failures_are_tried_again(rule: str) -> None:
+    found = rules.diagnose(ENDS[rule])
+    assert found is not None
+    assert found.rule == rule
+    assert found.retryable is (rule in ("slurm.node_failed", "slurm.boot_failed") or rule.endswith("resumes"))
+
+
+REFUSALS = [
+    "sbatch: error: invalid partition specified: polar4",
+    "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified",
+    "sbatch: error: Batch job submission failed: Invalid qos specification",
+    "sbatch: error: Batch job submission failed: Requested node configuration is not available",
+    "sbatch: error: Batch job submission failed: Requested time limit is invalid (missing or exceeds some limit)",
+    "sbatch: error: Batch job submission failed: Node count specification invalid",
+    "sbatch: error: Batch job submission failed: Invalid node name specified",
+]
+
+
+@pytest.mark.parametrize("words", REFUSALS)
+def test_slurms_refusal_is_shown_in_its_own_words_with_the_remedy(words: str) -> None:
+    refused = rules.refused(words)
+    assert refused.what == words
+    assert refused.next != rules.refused("something else").next

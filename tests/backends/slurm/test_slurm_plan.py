@@ -1,0 +1,398 @@
+"""From a job to what is sent to a cluster: nodes and GPUs, partitions and time, paths, and everything that is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from facts_here import ATTEMPT, BASE, directives, facts, partition, planned, staged
+
+from tao_sdk.backends.slurm import render
+from tao_sdk.backends.slurm.backend import SlurmBackend
+from tao_sdk.backends.slurm.shape import PartitionLimit
+from tao_sdk.backends.slurm.site import Site, site
+from tao_sdk.model.errors import CredentialError, SpecError
+from tao_sdk.model.finding import Severity
+from tao_sdk.model.plan import Plan
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.platforms.slurm import SlurmSDK
+
+GOLDEN = Path(__file__).parent / "golden"
+IMAGE = "nvcr.io/nvidia/tao:7.0"
+
+
+def job(**more: Any) -> JobSpec:
+    return JobSpec(command="python train.py", **more)
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "options"),
+    [
+        ("one-node", job(image=IMAGE, gpu_count=4, env_vars={"A": "it's $(id)\n"}), {"use_sqsh": False}),
+        (
+            "two-nodes",
+            job(image=IMAGE, gpu_count=8, num_nodes=2, memory="64g"),
+            {"partition": "long", "use_sqsh": False},
+        ),
+        ("no-image", job(gpu_count=0, time_limit=timedelta(minutes=30)), {"qos": "normal", "requeue": False}),
+    ],
+)
+def test_the_scripts_are_as_they_were_read_and_approved(name: str, spec: JobSpec, options: dict[str, Any]) -> None:
+    plan = planned(spec, **options)
+    text = f"{plan.request['script']}\n##### task.sh\n{staged(plan, 'task.sh')}"
+    assert text == (GOLDEN / f"{name}.txt").read_text()
+
+
+def test_a_further_attempt_is_planned_as_the_first_was() -> None:
+    first = planned(job(image=IMAGE))
+    again = render.build(first.request["parts"], job(image=IMAGE), replace(ATTEMPT, number=2))
+    script = first.request["script"]
+    for numbered in ("attempts/{}", "attempt-{}", '"attempt":{}'):
+        script = script.replace(numbered.format(1), numbered.format(2))
+    assert again.request["script"] == script
+
+
+def test_a_plan_survives_the_store(tmp_path: Path) -> None:
+    plan = planned(job(image=IMAGE, env_vars={"API_KEY": "value"}))
+    kept = Plan.from_json(json.loads(json.dumps(plan.to_json())), ATTEMPT)
+    assert kept == plan
+    assert plan.secrets == ("API_KEY",)
+    assert "value" not in json.dumps(plan.to_json())
+
+
+# Nodes and GPUs
+
+
+@pytest.mark.parametrize(
+    ("count", "nodes", "shape"),
+    [(1, None, (1, 1)), (8, None, (1, 8)), (12, None, (2, 6)), (16, None, (2, 8)), (18, None, (3, 6)), (0, None, (1, 0)),
+     (-1, None, (1, 8)), (8, 2, (2, 8)), (12, 3, None), (4, 3, (3, 4)), (32, None, (4, 8)), (0, 2, (2, 0)), (-1, 2, (2, 8))],
+)  # fmt: skip
+def test_gpus_are_spread_evenly_over_the_fewest_nodes_and_with_num_nodes_they_are_per_node(
+    count: int, nodes: int | None, shape: tuple[int, int] | None
+) -> None:
+    spec = job(gpu_count=count, num_nodes=nodes)
+    if shape is None:
+        with pytest.raises(SpecError, match="gpu_count is 12, which is per node"):
+            planned(spec)
+        return
+    told = directives(planned(spec))
+    assert (int(told["nodes"]), told.get("gres", "gpu:0")) == (shape[0], f"gpu:{shape[1]}")
+
+
+def test_gpus_that_do_not_divide_are_refused_with_their_neighbours() -> None:
+    with pytest.raises(SpecError, match="17 GPUs do not spread evenly over 3 nodes of 8") as refused:
+        planned(job(gpu_count=17))
+    assert "16 (2 x 8) or 18 (3 x 6)" in refused.value.next
+
+
+def test_whole_nodes_are_asked_for_when_all_their_gpus_are_and_not_otherwise() -> None:
+    assert "exclusive" in directives(planned(job(gpu_count=8)))
+    assert "exclusive" not in directives(planned(job(gpu_count=4)))
+    assert "exclusive" in directives(planned(job(gpu_count=4), exclusive=True))
+
+
+def test_the_meeting_port_is_fixed_on_whole_nodes_and_of_the_job_elsewhere() -> None:
+    assert "port=29500" in planned(job(gpu_count=8, num_nodes=2)).request["script"]
+    assert "port=$((15000 + SLURM_JOB_ID % 17000))" in planned(job(gpu_count=2, num_nodes=2)).request["script"]
+
+
+def test_a_job_without_gpus_asks_for_none_and_sees_none() -> None:
+    plan = planned(job(gpu_count=0))
+    assert "gres" not in directives(plan)
+    assert "export CUDA_VISIBLE_DEVICES= " in staged(plan, "task.sh")
+
+
+def test_cpus_are_16_for_each_gpu_and_never_more_than_a_node_has() -> None:
+    assert directives(planned(job(gpu_count=2)))["cpus-per-task"] == "32"
+    small = facts(partitions={"polar": partition("polar", cpus=20)})
+    assert directives(planned(job(gpu_count=2), small))["cpus-per-task"] == "20"
+    assert directives(planned(job(gpu_count=2, cpus=5.5)))["cpus-per-task"] == "6"
+
+
+# Partitions and time
+
+
+def test_the_documented_partitions_are_used_where_the_cluster_has_them() -> None:
+    assert directives(planned(job()))["partition"] == "polar,polar3,polar4,grizzly"
+    other = facts(partitions={"main": partition("main", default=True)})
+    plan = planned(job(), other)
+    assert "partition" not in directives(plan)
+    assert "none of the documented ones" in plan.notes[0]
+
+
+def test_cluster_default_partition_leaves_the_directive_out() -> None:
+    assert "partition" not in directives(planned(job(), partition="cluster default partition"))
+
+
+def test_one_wrong_name_in_a_list_is_named_with_those_that_there_are() -> None:
+    with pytest.raises(SpecError, match="no partition 'polr'") as refused:
+        planned(job(), partition="polar,polr")
+    assert "grizzly" in refused.value.next
+
+
+def test_partitions_that_can_never_hold_the_job_are_left_out_of_the_list_and_told() -> None:
+    plan = planned(job(gpu_count=8, num_nodes=4))
+    assert directives(plan)["partition"] == "polar4,grizzly"
+    assert "polar, polar3" in plan.notes[0]
+
+
+def test_more_nodes_than_a_partition_allows_are_refused_where_slurm_would_wait_for_ever() -> None:
+    with pytest.raises(PartitionLimit, match=r"3 nodes are more than a job may have in polar \(2\)"):
+        planned(job(gpu_count=1, num_nodes=3), partition="polar")
+    with pytest.raises(PartitionLimit, match=r"in cpu \(1\)"):
+        planned(job(gpu_count=0, num_nodes=2), partition="cpu")
+
+
+def test_more_gpus_than_a_node_has_are_refused() -> None:
+    with pytest.raises(SpecError, match="No node of these partitions has one"):
+        planned(job(gpu_count=1), partition="cpu")
+
+
+def test_a_longer_time_than_the_partition_allows_is_refused_with_one_that_does() -> None:
+    with pytest.raises(PartitionLimit, match=r"12h is longer than polar allows \(4h\)") as refused:
+        planned(job(time_limit=timedelta(hours=12)), partition="polar")
+    assert "--partition long" in refused.value.next
+    assert directives(planned(job(time_limit=timedelta(hours=12)), partition="polar,long"))["partition"] == "long"
+
+
+def test_only_the_default_of_4_hours_is_shortened_and_says_so() -> None:
+    plan = planned(job(gpu_count=0), partition="tiny")
+    assert directives(plan)["time"] == "00:01:00"
+    assert "the default is 4h" in plan.notes[0]
+    with pytest.raises(PartitionLimit):
+        planned(job(gpu_count=0), facts(Site(BASE, time=timedelta(hours=2))), partition="tiny")
+
+
+def test_a_qos_limits_the_time_as_a_partition_does() -> None:
+    assert directives(planned(job(), qos="short"))["time"] == "00:10:00"
+    with pytest.raises(PartitionLimit, match="with qos short"):
+        planned(job(time_limit=timedelta(hours=1)), qos="short")
+
+
+@pytest.mark.parametrize(
+    ("limit", "slurm", "command"),
+    [(timedelta(hours=4), "04:00:00", "13680"), (timedelta(seconds=1), "00:01:00", "1"),
+     (timedelta(minutes=90), "01:30:00", "5130"),
+     (timedelta(seconds=90), "00:02:00", "90")],
+)  # fmt: skip
+def test_the_command_is_asked_to_end_somewhat_before_slurm_ends_it(limit: timedelta, slurm: str, command: str) -> None:
+    plan = planned(job(time_limit=limit))
+    assert directives(plan)["time"] == slurm
+    assert f"sleep {command};" in staged(plan, "task.sh")
+
+
+def test_days_are_written_as_slurm_has_them() -> None:
+    assert directives(planned(job(time_limit=timedelta(days=1, hours=3)), partition="long"))["time"] == "1-03:00:00"
+
+
+def test_a_partition_without_a_limit_takes_any_time() -> None:
+    assert directives(planned(job(time_limit=timedelta(days=30)), partition="endless"))["time"] == "30-00:00:00"
+
+
+# Options
+
+
+def test_every_option_becomes_its_directive() -> None:
+    told = directives(
+        planned(
+            job(memory="64g"), account="other", qos="normal", constraint="a100&nvlink", reservation="r1", nodelist="n[1-2],n4",
+            exclude="n3", requeue=False, mail_user="me@example.org",
+        )
+    )  # fmt: skip
+    wanted = {"account": "other", "qos": "normal", "constraint": "a100&nvlink", "reservation": "r1", "exclude": "n3",
+              "nodelist": "n[1-2],n4", "mail-user": "me@example.org", "mem": "65536M", "no-requeue": ""}  # fmt: skip
+    assert wanted.items() <= told.items()
+    assert "requeue" not in told
+
+
+def test_native_lays_directives_over_ours_and_cannot_touch_what_a_job_is_found_by() -> None:
+    told = directives(
+        planned(replace(job(), native={"mail-type": "END", "--exclusive": True, "account": None, "time": "2:00:00"}))
+    )
+    assert (told["mail-type"], told["exclusive"], told["time"]) == ("END", "", "2:00:00")
+    for name in ("job-name", "comment", "output", "array", "dependency"):
+        with pytest.raises(SpecError, match=name):
+            planned(replace(job(), native={name: "x"}))
+
+
+@pytest.mark.parametrize(
+    "option", ["partition", "account", "qos", "constraint", "reservation", "nodelist", "exclude", "mail_user"]
+)
+@pytest.mark.parametrize("value", ["a b", "a\ntouch /tmp/x", "$(id)", "a;id", "a'b", 'a"b', "a`id`", "-x y"])
+def test_an_option_that_could_hide_a_command_is_refused(option: str, value: str) -> None:
+    with pytest.raises(SpecError, match=option):
+        planned(job(), **{option: value})
+
+
+@pytest.mark.parametrize(
+    "native", [{"mail-type": "a b"}, {"a b": "c"}, {"mail-type": "x\n#SBATCH --uid=0"}, {"x$(id)": "y"}]
+)
+def test_a_native_directive_that_could_hide_a_command_is_refused(native: dict[str, str]) -> None:
+    with pytest.raises(SpecError, match="native"):
+        planned(replace(job(), native=native))
+
+
+@pytest.mark.parametrize("base", ["relative", "/a b", "/a\nb", "/a$(id)", "/a%j", "/a'b", "/a;b"])
+def test_a_base_directory_that_slurm_would_not_take_literally_is_refused(base: str) -> None:
+    with pytest.raises(SpecError, match="SLURM_BASE_RESULTS_DIR"):
+        site(Settings({"SLURM_BASE_RESULTS_DIR": base, "HOME": "/nonexistent"}))
+
+
+def test_the_scripts_are_shell_whatever_the_job_holds(tmp_path: Path) -> None:
+    odd = "a b'c\"d$(touch x)`id`\\;&|\n#SBATCH --uid=0"
+    spec = job(
+        image=IMAGE,
+        labels={odd: odd},
+        env_vars={"ODD": odd},
+        mounts=[{"source": f"/data/{odd}".replace("\n", ""), "target": "/data"}],
+    )
+    plan = planned(replace(spec, command=odd), use_sqsh=False)
+    for name in (".sbatch", "task.sh"):
+        done = subprocess.run(["bash", "-n"], input=staged(plan, name), text=True, capture_output=True)
+        assert done.returncode == 0, done.stderr
+    assert directives(plan) == directives(planned(job(image=IMAGE), use_sqsh=False))
+    text = render.environment_file(plan.request["parts"], ATTEMPT, {})
+    shown = subprocess.run(
+        ["sh", "-c", f'{text} printf %s "$ODD"'], capture_output=True, text=True, cwd=tmp_path
+    ).stdout
+    assert shown == odd
+    assert list(tmp_path.iterdir()) == []
+
+
+# Data
+
+
+@pytest.mark.parametrize("uri", ["file:///data/train", "data/train", "./train"])
+def test_a_path_of_this_machine_is_refused_with_the_reason(uri: str) -> None:
+    with pytest.raises(SpecError, match="path of this machine") as refused:
+        planned(job(inputs={"/data": uri}))
+    assert "nodes of the cluster cannot read" in refused.value.why
+    assert "lustre:///" in refused.value.next
+
+
+def test_paths_of_the_cluster_are_looked_for_before_the_job_is_handed_over() -> None:
+    specs = {"train": {"data": "lustre:///lustre/a/annotations.json", "media": "slurm:///lustre/a/videos", "n": 3},
+             "model": "/lustre/m.pth", "list": ["lustre:///lustre/b"]}  # fmt: skip
+    plan = planned(job(image=IMAGE, specs=specs, inputs={"model": {}}, mounts=["/data/x:/x", "lustre:///data/y:/y:ro"]))
+    checks = dict(plan.request["parts"]["checks"])
+    assert set(checks) == {
+        "/lustre/a/annotations.json",
+        "/lustre/a/videos",
+        "/lustre/m.pth",
+        "/lustre/b",
+        "/data/x",
+        "/data/y",
+    }
+    assert checks["/lustre/m.pth"] == "The input model"
+    assert checks["/data/y"] == "The mount /y"
+
+
+def test_a_root_and_the_files_in_it_may_be_named_as_the_document_does() -> None:
+    root = planned(job(inputs={"/data/train": "lustre:///lustre/me/model/train"}))
+    direct = planned(job(specs={"custom": {"train_dataset": {"annotation_path": "lustre:///lustre/train.json"}}}))
+    assert [path for path, _ in root.request["parts"]["checks"]] == ["/lustre/me/model/train"]
+    assert [path for path, _ in direct.request["parts"]["checks"]] == ["/lustre/train.json"]
+
+
+@pytest.mark.parametrize(
+    "mounts", [["./here:/there"], ["~/here:/there"], ["volume:/there"], [{"source": "here", "target": "/x"}]]
+)
+def test_a_mount_of_this_machine_is_refused(mounts: Any) -> None:
+    with pytest.raises(SpecError, match="path of this machine"):
+        planned(job(image=IMAGE, mounts=mounts))
+
+
+@pytest.mark.parametrize(
+    "mounts", [["/a,b:/c"], [{"source": "/a:b", "target": "/c"}], [{"source": "/a", "target": "/c\nd"}]]
+)
+def test_a_mount_that_the_list_of_mounts_cannot_hold_is_refused(mounts: Any) -> None:
+    with pytest.raises(SpecError):
+        planned(job(image=IMAGE, mounts=mounts))
+
+
+def mounted(plan: Plan) -> str:
+    return plan.request["parts"]["container"]["srun"]
+
+
+def test_the_jobs_own_mounts_come_beside_the_sites_and_not_instead() -> None:
+    assert "/lustre:/lustre" in mounted(planned(job(image=IMAGE)))
+    both = mounted(planned(job(image=IMAGE, mounts=["/data:/data:ro"])))
+    assert "/data:/data:ro" in both
+    assert "/lustre:/lustre" in both
+
+
+def test_what_the_site_names_is_mounted_and_the_base_and_the_inputs_always_are() -> None:
+    seen = facts(Site("/base", mounts="/fast,/slow:/mnt/slow"), base="/base", folders=())
+    text = mounted(planned(job(image=IMAGE, inputs={"/in": "lustre:///data/in"}), seen))
+    for each in ("/fast:/fast", "/slow:/mnt/slow", "/base:/base", "/data/in:/data/in:ro"):
+        assert each in text
+
+
+def test_results_lie_below_the_base_directory_unless_a_root_is_named() -> None:
+    plan = planned(job())
+    assert plan.results_dir == f"{BASE}/results/{ATTEMPT.job_id}"
+    told = plan.request["parts"]["environment"]
+    assert told["TAO_RESULTS_ROOT"] == told["TAO_API_RESULTS_DIR"] == f"{BASE}/results"
+    other = planned(job(env_vars={"TAO_RESULTS_ROOT": "lustre:///lustre/other"}))
+    assert other.results_dir == f"/lustre/other/{ATTEMPT.job_id}"
+    with pytest.raises(SpecError, match="path of this machine"):
+        planned(job(env_vars={"TAO_RESULTS_ROOT": "runs"}))
+
+
+# Findings and settings
+
+
+def findings(plan: Plan, seen: Any = None) -> dict[str, Severity]:
+    return {each.code: each.severity for each in render.check(plan, seen or facts())}
+
+
+def test_a_cluster_without_anything_that_runs_images_is_a_finding_before_submit() -> None:
+    bare = facts(pyxis=False)
+    assert findings(planned(job(image=IMAGE), bare), bare)["slurm.no_pyxis"] is Severity.ERROR
+    assert "slurm.no_pyxis" not in findings(planned(job(image=IMAGE), bare, container_runtime="none"), bare)
+
+
+def test_an_account_or_qos_that_you_do_not_have_is_a_finding_before_submit() -> None:
+    assert findings(planned(job(), account="theirs"))["slurm.account"] is Severity.ERROR
+    assert findings(planned(job(), facts(accounts=()), account="theirs"), facts(accounts=())) == {}
+    assert findings(planned(job(), qos="gold"))["slurm.qos"] is Severity.ERROR
+
+
+def test_a_partition_that_is_down_is_a_warning() -> None:
+    down = facts(partitions={"polar": partition("polar", up=False)})
+    assert findings(planned(job(), down), down)["slurm.partition_down"] is Severity.WARNING
+
+
+def test_a_missing_base_directory_host_or_user_is_one_clear_error(tmp_path: Path) -> None:
+    whole = {"SLURM_USER": "me", "SLURM_HOSTNAME": "login", "SLURM_BASE_RESULTS_DIR": "/b", "HOME": str(tmp_path)}
+    for name in ("SLURM_USER", "SLURM_HOSTNAME", "SLURM_BASE_RESULTS_DIR"):
+        settings = Settings({key: value for key, value in whole.items() if key != name})
+        with pytest.raises(CredentialError, match=name):
+            SlurmBackend(settings, tmp_path).site  # noqa: B018
+
+
+def test_an_sdk_is_made_without_a_look_at_the_cluster(tmp_path: Path) -> None:
+    with SlurmSDK(settings=Settings({"TAO_SDK_STATE_DIR": str(tmp_path), "HOME": str(tmp_path)})) as sdk:
+        with pytest.raises(CredentialError, match="SLURM_HOSTNAME"):
+            sdk.create_job(image=IMAGE, command="true")
+        assert sdk.list_jobs() == []
+
+
+def test_the_endpoint_is_the_first_login_host_or_the_name_that_the_user_gives_the_cluster(tmp_path: Path) -> None:
+    given = {"SLURM_USER": "me", "SLURM_HOSTNAME": "a, b:2222", "SLURM_BASE_RESULTS_DIR": "/b", "HOME": str(tmp_path)}
+    backend = SlurmBackend(Settings(given), tmp_path)
+    assert (backend.endpoint, backend.login.hosts) == ("me@a", ("a", "b:2222"))
+    assert SlurmBackend(Settings({**given, "SLURM_CLUSTER_NAME": "east"}), tmp_path).endpoint == "east"
+
+
+@pytest.mark.parametrize("host", ["-oProxyCommand=id", "a b", "a;id"])
+def test_a_host_that_ssh_would_take_for_an_option_is_refused(host: str, tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="no name of a host"):
+        SlurmBackend(Settings({"SLURM_USER": "me", "SLURM_HOSTNAME": host, "HOME": str(tmp_path)}), tmp_path)

@@ -1,0 +1,132 @@
+"""A real sshd for the tests, on this machine, into which the user of the tests can log in."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tao_sdk.transports.ssh import Login
+
+ME = pwd.getpwuid(os.getuid()).pw_name
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@dataclass
+class Sshd:
+    """`aliases` are names of it in the ssh_config that `login` uses."""
+
+    folder: Path
+    settings: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ("one", "two")
+    port: int = field(default_factory=free_port)
+    process: subprocess.Popen[bytes] | None = None
+
+    def begin(self) -> Sshd:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for key in ("host", "user"):
+            self.make_key(key)
+        shutil.copy(self.folder / "user.pub", self.folder / "authorized")
+        self.write_config()
+        self.trust()
+        self.start()
+        return self
+
+    def make_key(self, name: str) -> None:
+        path = self.folder / name
+        path.unlink(missing_ok=True)
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)
+
+    def write_config(self) -> None:
+        lines = [
+            f"Port {self.port}", "ListenAddress 127.0.0.1", f"HostKey {self.folder}/host", "StrictModes no", "UsePAM no",
+            f"AuthorizedKeysFile {self.folder}/authorized", "PasswordAuthentication no", "UseDNS no", "LogLevel VERBOSE",
+            "KbdInteractiveAuthentication no", "PidFile none", "MaxStartups 100", *self.settings,
+        ]  # fmt: skip
+        (self.folder / "sshd_config").write_text("\n".join(lines) + "\n")
+        known = self.folder / "known_hosts"
+        hosts = [
+            f"Host {alias}\n  HostName 127.0.0.1\n  Port {self.port}\n  HostKeyAlias {alias}" for alias in self.aliases
+        ]
+        every = (
+            f"Host *\n  UserKnownHostsFile {known}\n  GlobalKnownHostsFile /dev/null\n  IdentityFile {self.folder}/user"
+        )
+        (self.folder / "ssh_config").write_text("\n".join([*hosts, every, ""]))
+
+    def trust(self) -> None:
+        key = (self.folder / "host.pub").read_text().rsplit(" ", 1)[0]
+        (self.folder / "known_hosts").write_text("".join(f"{alias} {key}\n" for alias in self.aliases))
+
+    def start(self) -> None:
+        if os.geteuid() == 0:
+            Path("/run/sshd").mkdir(exist_ok=True)
+        program = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
+        assert program is not None
+        with (self.folder / "log").open("ab") as log:
+            argv = [program, "-D", "-e", "-f", str(self.folder / "sshd_config")]
+            self.process = subprocess.Popen(argv, stdout=log, stderr=log, start_new_session=True)
+        for _ in range(500):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            time.sleep(0.02)
+        raise AssertionError(self.log)
+
+    def stop(self) -> None:
+        assert self.process is not None
+        for pid in self.connections():
+            os.kill(pid, signal.SIGKILL)
+        self.process.kill()
+        self.process.wait()
+
+    def connections(self) -> list[int]:
+        """The processes that hold a connection each."""
+        assert self.process is not None
+        return [
+            int(pid) for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        ]
+
+    def drop(self) -> None:
+        """Every connection breaks; new ones can be made."""
+        for pid in self.connections():
+            os.kill(pid, signal.SIGKILL)
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "log").read_text(errors="replace")
+
+    def logins(self) -> int:
+        return self.log.count("Accepted publickey")
+
+    def login(self, *hosts: str, **more: object) -> Login:
+        environ = {**os.environ, "XDG_RUNTIME_DIR": str(self.folder / "run")}
+        environ.pop("SSH_AUTH_SOCK", None)
+        (self.folder / "run").mkdir(mode=0o700, exist_ok=True)
+        given = {
+            "user": ME,
+            "config": str(self.folder / "ssh_config"),
+            "connect_seconds": 5,
+            "environ": environ,
+            **more,
+        }
+        return Login(hosts or ("one",), **given)  # pyright: ignore[reportArgumentType]
+
+
+def need() -> None:
+    if shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin") is None:
+        if os.environ.get("CI"):
+            pytest.fail("sshd is not installed: apt-get install openssh-server")
+        pytest.skip("sshd is not installed: apt-get install openssh-server")

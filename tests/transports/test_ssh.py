@@ -1,0 +1,363 @@
+"""Scripts on a login node: one connection for all, healed when it is lost, and every way in which a log-in can fail."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+import sshd_here
+from sshd_here import ME, Sshd
+
+from tao_sdk.model.errors import CredentialError, Unreachable
+from tao_sdk.transports import ssh
+from tao_sdk.transports.ssh import HostKeyChanged, NotOpen, Ssh
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Sshd]]:
+    """Starts an sshd with further settings. Its folder has a short path: pytest's own is long."""
+    sshd_here.need()
+    folder = Path(tempfile.mkdtemp(prefix="tao-sshd-"))
+    begun: list[Sshd] = []
+
+    def begin(*settings: str) -> Sshd:
+        begun.append(Sshd(folder / str(len(begun)), settings).begin())
+        return begun[-1]
+
+    yield begin
+    for each in begun:
+        each.stop()
+    wait_until_closed(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def wait_until_closed(folder: Path) -> None:
+    """The connections' own ends notice that the other side is gone."""
+    for _ in range(200):
+        if not any(ssh.listens(str(path)) for path in folder.rglob("*") if path.is_socket()):
+            return
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def sshd(start: Callable[..., Sshd]) -> Sshd:
+    return start()
+
+
+def test_a_script_reads_its_input_and_answers_with_its_output_words_and_code(sshd: Sshd) -> None:
+    answer = Ssh(sshd.login()).run("cat; echo words >&2; exit 7", b"\0given\xff")
+    assert (answer.rc, answer.out, answer.words, answer.host) == (7, b"\0given\xff", "words", "one")
+
+
+def test_a_script_that_ends_with_255_is_not_taken_for_a_failure_of_ssh(sshd: Sshd) -> None:
+    assert Ssh(sshd.login()).run("echo out; exit 255").rc == 255
+
+
+def test_all_scripts_of_all_clients_share_one_connection(sshd: Sshd) -> None:
+    for _ in range(3):
+        client = Ssh(sshd.login())
+        assert [client.run("echo $PPID").rc for _ in range(3)] == [0] * 3
+    assert sshd.logins() == 1
+
+
+def test_what_a_profile_prints_is_no_part_of_the_answer(start: Callable[..., Sshd]) -> None:
+    noisy = start('ForceCommand echo Welcome; printf "no newline"; sh -c "$SSH_ORIGINAL_COMMAND"; echo goodbye')
+    assert Ssh(noisy.login()).run("printf mine").out == b"mine"
+
+
+def test_neither_the_script_nor_its_input_shows_in_a_command_line(sshd: Sshd) -> None:
+    client = Ssh(sshd.login())
+    thread = threading.Thread(
+        target=client.run, args=("echo private-name >/dev/null; cat >/dev/null; sleep 1", b"private-value")
+    )
+    thread.start()
+    time.sleep(0.5)
+    shown = b"".join(map(command_line, Path("/proc").iterdir()))
+    thread.join()
+    assert b"private-" not in shown
+
+
+def command_line(process: Path) -> bytes:
+    try:
+        return (process / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_a_connection_that_was_killed_is_replaced_once_by_many_who_need_it(sshd: Sshd) -> None:
+    client = Ssh(sshd.login())
+    client.run("true")
+    sshd.drop()
+    with ThreadPoolExecutor(20) as threads:
+        answers = list(threads.map(lambda _: Ssh(sshd.login()).run("echo here").out, range(20)))
+    assert answers == [b"here\n"] * 20
+    assert sshd.logins() == 2
+
+
+def test_a_socket_that_nobody_answers_at_is_healed(sshd: Sshd) -> None:
+    client = Ssh(sshd.login())
+    path = client.socket("one")
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(path)
+    assert Path(path).is_socket()
+    assert client.run("echo here").out == b"here\n"
+
+
+def test_a_host_that_allows_few_sessions_serves_many_over_one_connection(start: Callable[..., Sshd]) -> None:
+    small = start("MaxSessions 2")
+    Ssh(small.login()).run("true")
+    with ThreadPoolExecutor(12) as threads:
+        answers = list(threads.map(lambda n: Ssh(small.login()).run(f"sleep 0.05; echo {n}").out, range(12)))
+    assert answers == [b"%d\n" % n for n in range(12)]
+    assert small.logins() == 1
+
+
+def test_many_scripts_wait_for_each_other_and_are_never_more_than_the_sessions(sshd: Sshd) -> None:
+    count = f"n=$(ls {sshd.folder}/busy | wc -l); echo $n"
+    (sshd.folder / "busy").mkdir()
+    script = f"touch {sshd.folder}/busy/$$; sleep 0.1; {count}; rm {sshd.folder}/busy/$$"
+    with ThreadPoolExecutor(24) as threads:
+        seen = [int(answer.out) for answer in threads.map(lambda _: Ssh(sshd.login()).run(script), range(24))]
+    assert 2 <= max(seen) <= ssh.SESSIONS
+    assert sshd.logins() == 1
+
+
+def test_a_script_whose_answer_is_lost_is_told_as_that(sshd: Sshd) -> None:
+    with pytest.raises(Unreachable, match="one: "):
+        Ssh(sshd.login()).run("echo half; kill -9 $(ps -o ppid= -p $PPID) $PPID $$; sleep 5", seconds=10)
+
+
+def test_a_script_that_takes_too_long_is_given_up_and_the_connection_stays(sshd: Sshd) -> None:
+    client = Ssh(sshd.login())
+    with pytest.raises(Unreachable, match="no answer within"):
+        client.run("sleep 60", seconds=0.5)
+    assert client.run("echo here").out == b"here\n"
+    assert sshd.logins() == 1
+
+
+def test_a_connection_that_hangs_is_closed_and_another_opened(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssh, "PROBE_SECONDS", 0.5)
+    client = Ssh(sshd.login())
+    client.run("true")
+    hung = sshd.connections()
+    for pid in hung:
+        os.kill(pid, 19)
+    try:
+        with pytest.raises(Unreachable):
+            client.run("true", seconds=0.5)
+        assert client.run("echo here", seconds=10).out == b"here\n"
+    finally:
+        for pid in hung:
+            os.kill(pid, 9)
+
+
+def test_the_next_login_host_answers_when_the_first_refuses_and_at_every_call_anew(start: Callable[..., Sshd]) -> None:
+    first, second = start(), start()
+    config = first.folder / "ssh_config"
+    text = second.folder.joinpath("ssh_config").read_text().replace("Host one", "Host other")
+    trusted = second.folder.joinpath("known_hosts").read_text().replace("one ", "other ")
+    config.write_text(text.split("Host two")[0].replace("HostKeyAlias one", "HostKeyAlias other") + config.read_text())
+    with first.folder.joinpath("known_hosts").open("a") as known:
+        known.write(trusted)
+    shutil.copy(first.folder / "user.pub", second.folder / "authorized")
+    client = Ssh(first.login("one", "other"))
+    assert client.run("true").host == "one"
+    first.stop()
+    assert client.run("true").host == "other"
+    first.start()
+    second.stop()
+    assert client.run("true").host == "one"
+    second.start()
+
+
+def test_a_host_that_takes_connections_and_says_nothing_is_passed_over(sshd: Sshd) -> None:
+    with socket.socket() as mute:
+        mute.bind(("127.0.0.1", 0))
+        mute.listen()
+        client = Ssh(sshd.login(f"127.0.0.1:{mute.getsockname()[1]}", "one", connect_seconds=1))
+        assert client.run("true").host == "one"
+
+
+def test_when_no_host_answers_every_one_is_named_with_ssh_s_words(sshd: Sshd) -> None:
+    with pytest.raises(Unreachable, match=r"127\.0\.0\.1:9.*[Cc]onnection refused.*no\.such\.host.*resolve") as told:
+        Ssh(sshd.login("127.0.0.1:9", "no.such.host.invalid")).run("true")
+    assert "SLURM_HOSTNAME" in told.value.next
+
+
+def test_a_changed_host_key_stops_everything_and_names_the_two_commands_that_settle_it(sshd: Sshd) -> None:
+    Ssh(sshd.login()).run("true")
+    sshd.stop()
+    sshd.make_key("host")
+    sshd.start()
+    with pytest.raises(HostKeyChanged) as told:
+        Ssh(sshd.login("one", "two")).run("true")
+    forget, connect = told.value.next.removeprefix("If the new key is right, run: ").split(" and then: ")
+    assert sshd.logins() == 1
+    subprocess.run(forget, shell=True, check=True, capture_output=True)
+    asks = connect.replace("ssh ", f"ssh -F {sshd.folder}/ssh_config -o BatchMode=yes ", 1)
+    subprocess.run(asks, shell=True, check=True, capture_output=True)
+    assert Ssh(sshd.login()).run("echo trusted").out == b"trusted\n"
+
+
+def test_a_host_whose_key_is_not_known_is_refused_with_the_command_that_adds_it(sshd: Sshd) -> None:
+    (sshd.folder / "known_hosts").write_text("")
+    with pytest.raises(Unreachable, match="not known here") as told:
+        Ssh(sshd.login()).run("true")
+    assert "ssh-keyscan" in told.value.next
+    assert sshd.logins() == 0
+
+
+def test_a_log_in_that_is_denied_says_how_to_get_in(sshd: Sshd) -> None:
+    (sshd.folder / "authorized").write_text("")
+    with pytest.raises(Unreachable, match="Permission denied") as told:
+        Ssh(sshd.login()).run("true")
+    assert "ssh-copy-id" in told.value.next
+    assert "SSH_KEY_PATH" in told.value.next
+
+
+def test_many_who_wait_for_a_log_in_that_fails_have_its_answer(sshd: Sshd) -> None:
+    (sshd.folder / "authorized").write_text("")
+
+    def refused(_: int) -> bool:
+        with pytest.raises(Unreachable, match="Permission denied"):
+            Ssh(sshd.login()).run("true")
+        return True
+
+    with ThreadPoolExecutor(12) as threads:
+        assert all(threads.map(refused, range(12)))
+    assert sshd.log.count("Connection from") - 1 < 12 / 2  # one is the test's own look whether it listens
+
+
+def test_a_key_that_others_can_read_is_refused_and_left_as_it_is(sshd: Sshd) -> None:
+    key = sshd.folder / "user"
+    key.chmod(0o644)
+    with pytest.raises(CredentialError, match="mode 0644") as told:
+        Ssh(sshd.login(key=str(key))).run("true")
+    assert told.value.next == f"Run: chmod 600 {key}"
+    assert key.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_key_that_is_not_there_is_named(sshd: Sshd) -> None:
+    with pytest.raises(CredentialError, match="/no/such/key"):
+        Ssh(sshd.login(key="/no/such/key")).run("true")
+
+
+def test_the_key_that_is_named_is_used_and_no_other(sshd: Sshd) -> None:
+    sshd.make_key("mine")
+    key = sshd.folder / "mine"
+    config = sshd.folder / "ssh_config"
+    config.write_text("\n".join(line for line in config.read_text().splitlines() if "IdentityFile" not in line))
+    with pytest.raises(Unreachable, match="Permission denied"):
+        Ssh(sshd.login(key=str(key))).run("true")
+    shutil.copy(f"{key}.pub", sshd.folder / "authorized")
+    assert Ssh(sshd.login(key=str(key))).run("true").rc == 0
+
+
+def test_a_key_in_the_agent_is_used(sshd: Sshd) -> None:
+    agent = sshd.folder / "agent"
+    process = subprocess.Popen(["ssh-agent", "-D", "-a", str(agent)], stdout=subprocess.DEVNULL)
+    try:
+        while not agent.exists():
+            time.sleep(0.02)
+        environ = {**sshd.login().environ, "SSH_AUTH_SOCK": str(agent)}
+        subprocess.run(["ssh-add", "-q", str(sshd.folder / "user")], env=environ, check=True)
+        config = sshd.folder / "ssh_config"
+        config.write_text("\n".join(line for line in config.read_text().splitlines() if "IdentityFile" not in line))
+        assert Ssh(sshd.login(environ=environ)).run("true").rc == 0
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def test_a_jump_host_of_the_users_configuration_is_used(sshd: Sshd) -> None:
+    with (sshd.folder / "ssh_config").open("r+") as config:
+        text = config.read()
+        config.seek(0)
+        config.write(
+            f"Host behind\n  HostName 127.0.0.1\n  Port {sshd.port}\n  HostKeyAlias two\n  ProxyJump one\n" + text
+        )
+    client = Ssh(sshd.login("behind"))
+    assert [client.run("true").rc for _ in range(2)] == [0, 0]
+    assert sshd.logins() == 2
+
+
+def test_host_and_port_may_stand_in_the_list(sshd: Sshd) -> None:
+    key = (sshd.folder / "host.pub").read_text().rsplit(" ", 1)[0]
+    with (sshd.folder / "known_hosts").open("a") as known:
+        known.write(f"[127.0.0.1]:{sshd.port} {key}\n")
+    assert Ssh(sshd.login(f"127.0.0.1:{sshd.port}")).run("true").rc == 0
+
+
+@pytest.mark.parametrize(
+    ("host", "parts"),
+    [("login", ("login", "")), ("login:2222", ("login", "2222")), ("[::1]:22", ("::1", "22")), ("::1", ("::1", ""))],
+)
+def test_an_address_is_a_name_and_perhaps_a_port(host: str, parts: tuple[str, str]) -> None:
+    assert ssh.address(host) == parts
+
+
+def test_long_paths_of_home_and_state_do_not_lengthen_the_sockets(sshd: Sshd) -> None:
+    long = sshd.folder / ("x" * 100) / ("y" * 100)
+    long.mkdir(parents=True)
+    environ = {**sshd.login().environ, "HOME": str(long), "XDG_RUNTIME_DIR": str(long)}
+    client = Ssh(sshd.login(environ=environ))
+    try:
+        assert client.run("echo here").out == b"here\n"
+        assert len(client.socket("one")) <= ssh.LONGEST_SOCKET
+    finally:
+        sshd.drop()
+
+
+def test_the_sockets_lie_in_a_folder_that_nobody_else_can_enter(sshd: Sshd) -> None:
+    client = Ssh(sshd.login())
+    client.run("true")
+    assert client.folder.stat().st_mode & 0o777 == 0o700
+    assert client.folder.is_relative_to(sshd.folder)
+
+
+def test_a_folder_that_someone_else_has_opened_to_all_is_not_used(sshd: Sshd) -> None:
+    runtime = sshd.folder / "run"
+    runtime.mkdir(mode=0o700)
+    (runtime / f"tao-ssh-{os.geteuid()}").mkdir()
+    (runtime / f"tao-ssh-{os.geteuid()}").chmod(0o777)
+    client = Ssh(sshd.login())
+    try:
+        assert client.run("true").rc == 0
+        assert not client.folder.is_relative_to(runtime)
+    finally:
+        sshd.drop()
+
+
+def test_where_connections_are_opened_by_hand_none_is_opened_by_us(sshd: Sshd) -> None:
+    login = sshd.login(reuse_only=True)
+    with pytest.raises(NotOpen) as told:
+        Ssh(login).run("true")
+    assert sshd.logins() == 0
+    by_hand = told.value.next.removeprefix("Open one: ").replace("ssh ", f"ssh -F {sshd.folder}/ssh_config ", 1)
+    subprocess.run(by_hand, shell=True, check=True, stdin=subprocess.DEVNULL, capture_output=True)
+    assert Ssh(login).run("echo here").out == b"here\n"
+    assert sshd.logins() == 1
+
+
+def test_a_connection_that_the_users_configuration_names_is_used_by_those_who_open_none(sshd: Sshd) -> None:
+    with (sshd.folder / "ssh_config").open("a") as config:
+        config.write(f"  ControlPath {sshd.folder}/cm-%C\n")
+    subprocess.run(
+        ["ssh", "-F", str(sshd.folder / "ssh_config"), "-fNM", "-l", ME, "one"], check=True, stderr=subprocess.DEVNULL
+    )
+    assert Ssh(sshd.login(reuse_only=True)).run("echo here").out == b"here\n"
+    assert sshd.logins() == 1
+
+
+def test_ten_megabytes_pass_both_ways_unchanged(sshd: Sshd) -> None:
+    data = os.urandom(10_000_000)
+    assert Ssh(sshd.login()).run("cat", data).out == data
