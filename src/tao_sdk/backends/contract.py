@@ -34,6 +34,7 @@ class Capabilities:
     max_payload: int = 64 * MiB  # a longer one is refused, with its size
     retries: int = 0  # infrastructure failures tried again unless the caller says otherwise
     poll_seconds: float = 5.0  # how often looking is polite while nothing changes
+    files_seconds: float = 0.0  # how often looking into files is polite; 0 where it costs next to nothing
     lag_seconds: float = 0.0  # how long a job that is there may be missing from what `observe` asks
 
 

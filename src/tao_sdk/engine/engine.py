@@ -25,7 +25,7 @@ class Engine:
     keyring: Keyring
     log_copies: LogCopies
     process: str = field(default_factory=lease.this_process)
-    bucket_looks: dict[str, float] = field(default_factory=dict[str, float])  # job -> when its bucket was looked into
+    file_looks: dict[str, float] = field(default_factory=dict[str, float])  # job -> when its results were looked into
     _backends: dict[tuple[str, str], Backend] = field(default_factory=dict[tuple[str, str], Backend])
 
     @property

@@ -56,13 +56,12 @@ def scan(engine: Engine, job: Job, most: float = MOST_AT_ONCE) -> Job:
 
 
 def is_time(engine: Engine, job: Job) -> bool:
-    """A folder is looked into at every scan; a bucket, where each look is paid for and little is new, now and then."""
-    if job.status.terminal or not in_bucket(job.results_dir):
-        return True
+    """A folder of this machine is looked into at every scan; a bucket or a folder elsewhere, which costs, now and then."""
+    pause = BUCKET_SECONDS if in_bucket(job.results_dir) else engine.backend_of(job).capabilities.files_seconds
     now = time.monotonic()
-    if now - engine.bucket_looks.get(job.id, -BUCKET_SECONDS) < BUCKET_SECONDS:
+    if not job.status.terminal and now - engine.file_looks.get(job.id, -pause) < pause:
         return False
-    engine.bucket_looks[job.id] = now
+    engine.file_looks[job.id] = now
     return True
 
 

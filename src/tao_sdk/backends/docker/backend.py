@@ -40,6 +40,7 @@ from tao_sdk.transports.dockerd import FRESH, Daemon, DaemonError
 OURS = "tao-toolkit"  # the label of what we make
 ASKED_FOR = 0.3  # seconds in which a daemon has taken what a client that died had sent
 FULL = 1 << 20  # bytes; a disk with less than this left is full
+FAR_FILES_SECONDS = 20.0  # between looks into files elsewhere: each takes a container
 MARGIN = 30.0  # seconds beyond the grace for a stop to be answered
 
 
@@ -70,6 +71,9 @@ class DockerBackend:
     def __init__(self, settings: Settings, state_dir: Path) -> None:
         self.settings = settings
         self.address = find_address(settings)
+        self.capabilities = replace(
+            type(self).capabilities, files_seconds=0 if is_local(self.address) else FAR_FILES_SECONDS
+        )
         self.endpoint = f"{self.address.url} on {this_machine()}" if is_local(self.address) else self.address.url
         self.daemon = Daemon(self.address)
         self.home = state_dir / "docker"

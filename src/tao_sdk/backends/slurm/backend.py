@@ -42,7 +42,7 @@ class SlurmBackend:
     platform = "slurm"
     capabilities = Capabilities(
         multi_node=True, streams_apart=True, needs_image=False, max_command=PAYLOAD, max_payload=PAYLOAD,
-        retries=10, poll_seconds=15.0,
+        retries=10, poll_seconds=15.0, lag_seconds=5.0, files_seconds=15.0,
     )  # fmt: skip
     Options = SlurmOptions
 
