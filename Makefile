@@ -6,7 +6,7 @@ run: setup
 
 # Everything that CI runs.
 test: check
-	.venv/bin/python -m pytest
+	tools/test
 	@if [ -f container-runtime/Makefile ]; then $(MAKE) -C container-runtime test; fi
 
 # A thousand short jobs on a SLURM cluster that breaks meanwhile; `make test` does a few.

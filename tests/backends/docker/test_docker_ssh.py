@@ -10,8 +10,8 @@ from pathlib import Path
 
 import dockerd_here
 import pytest
+from dockerd_by_ssh import Sshd
 from dockerd_here import BUSYBOX, Daemon
-from sshd_here import Sshd
 
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Unreachable, UsageError
