@@ -56,8 +56,8 @@ def syntax(text: str) -> Iterator[Cut]:
             and ast.get_docstring(node, clean=False) is not None
         ):
             yield cut(node.body[0], instead=b"" if len(node.body) > 1 else b"0")
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            yield cut(node, instead=b"0")
+        if isinstance(node, ast.stmt) and is_for_checkers(node):
+            yield cut(node, instead=b"")
         elif isinstance(node, ast.arg) and node.annotation:
             start = (node.lineno, node.col_offset + len(node.arg.encode()))
             yield start, end(node.annotation), b""
@@ -65,6 +65,14 @@ def syntax(text: str) -> Iterator[Cut]:
             yield end(node.target), end(node.annotation), b""
         elif isinstance(node, ast.FunctionDef) and node.returns:
             yield arrow(text, node.returns), end(node.returns), b""
+
+
+def is_for_checkers(node: ast.stmt) -> bool:
+    """What no longer says anything once the annotations are gone."""
+    if isinstance(node, ast.ImportFrom):
+        return node.module == "__future__"
+    name = node.test if isinstance(node, ast.If) else node.targets[0] if isinstance(node, ast.Assign) else None
+    return isinstance(name, ast.Name) and name.id == "TYPE_CHECKING"
 
 
 def cut(node: ast.stmt, instead: bytes) -> Cut:

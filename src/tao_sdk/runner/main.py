@@ -147,26 +147,14 @@ class Job:
         for each in self.document["copies"]:
             outputs_folder(each["path"])
         if self.document["resume"] and self.place.resume:
-            self.resume()
+            from . import resume
+
+            self.values.update(resume.resumed(self.document, self.place, self.buckets, self.report))
         if self.document["spec"]:
             from . import spec
 
             path = spec.write(self.document["spec"], self.values, self.place.folder, self.document["format"])
             self.values["{config_path}"] = path
-
-    def resume(self) -> None:
-        from . import resume
-
-        path = resume.checkpoint(self.place, self.document["files"], self.buckets)
-        if path:
-            self.values[self.document["resume"]] = path
-            self.report.event("resumed", path=path)
-        elif os.path.exists(self.place.manifest) or any(each.entries for each in self.buckets):
-            self.report.warn(
-                "resume.nothing",
-                "The command starts anew: no checkpoint of an earlier attempt is certainly complete.",
-                "The manifest of that attempt lists none that is still there as it was.",
-            )
 
     def warn_ephemeral(self) -> None:
         self.report.warn(

@@ -15,11 +15,28 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Dict, List, Sequence, Tuple
 
     from .bucket import Bucket
+    from .document import Document
     from .place import Place
+    from .report import Report
 
     Fetch = Callable[[Dict[str, Any]], str]  # brings what a manifest lists here; its path, "" when it is not as listed
 
 SUFFIXES = (".pth", ".pth.tar", ".pt", ".ckpt", ".tlt", ".hdf5", ".npz", ".safetensors")
+
+
+def resumed(document: Document, place: Place, buckets: Sequence[Bucket], report: Report) -> Dict[str, str]:
+    """The key that the checkpoint fills -> its path; nothing when there is none to trust, which is told."""
+    path = checkpoint(place, document["files"], buckets)
+    if path:
+        report.event("resumed", path=path)
+        return {document["resume"]: path}
+    if os.path.exists(place.manifest) or any(each.entries for each in buckets):
+        report.warn(
+            "resume.nothing",
+            "The command starts anew: no checkpoint of an earlier attempt is certainly complete.",
+            "The manifest of that attempt lists none that is still there as it was.",
+        )
+    return {}
 
 
 def checkpoint(place: Place, carried: List[str], buckets: Sequence[Bucket]) -> str:

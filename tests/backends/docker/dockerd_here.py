@@ -29,11 +29,13 @@ import pytest
 ROOT = Path(__file__).parents[3]
 CACHE = ROOT / ".cache" / "docker"
 LOCK = Path(tempfile.gettempdir()) / "tao-tests-dockerd.lock"
+BRIDGE, ADDRESS = "tao-tests", "10.213.7.1"
 VARIABLE = "TAO_TEST_DOCKER_HOST"
 PYTHON, BUSYBOX, EMPTY = "tao-test-python", "tao-test-busybox", "tao-test-empty"
 DOCUMENTED = "nvcr.io/nvidia/tao/tao-toolkit:6.26.3-pyt"  # a small image stands for it
 NEEDS = {
-    "dockerd": "docker.io", "debootstrap": "debootstrap", "busybox": "busybox-static", "htpasswd": "apache2-utils",
+    "dockerd": "docker.io", "debootstrap": "debootstrap", "busybox": "busybox-static",
+    "ip": "iproute2", "htpasswd": "apache2-utils",
     "sshd": "openssh-server",
 }  # fmt: skip
 PACKAGES = "python3-minimal,python3-numpy"
@@ -149,17 +151,30 @@ def daemon() -> Daemon:
         missing("dockerd needs root")
     if sys.platform != "linux":
         missing("dockerd needs Linux")
-    need("dockerd", "debootstrap", "busybox")
+    need("dockerd", "debootstrap", "busybox", "ip")
     CACHE.mkdir(parents=True, exist_ok=True)
     lock = LOCK.open("w")
-    fcntl.flock(lock, fcntl.LOCK_EX)  # one test session at a time, of whichever clone, has the bridge docker0
-    here = Daemon(CACHE / "data", Path(tempfile.mkdtemp(prefix="taod-")), "--bip=10.213.7.1/24")
+    fcntl.flock(lock, fcntl.LOCK_EX)  # one test session at a time, of whichever clone, has the bridge
+    make_bridge()
+    here = Daemon(CACHE / "data", Path(tempfile.mkdtemp(prefix="taod-")), f"--bridge={BRIDGE}")
     atexit.register(end, here, lock)
     here.start()
     clear(here)
     make_images(here)
     os.environ[VARIABLE] = here.host
     return here
+
+
+def make_bridge() -> None:
+    """One of our own: docker0 is removed by every daemon that starts without a bridge, as those `apart` do."""
+    remove_bridge()
+    for words in (["link", "add", BRIDGE, "type", "bridge"], ["addr", "add", f"{ADDRESS}/24", "dev", BRIDGE],
+                  ["link", "set", BRIDGE, "up"]):  # fmt: skip
+        subprocess.run(["ip", *words], check=True)
+
+
+def remove_bridge() -> None:
+    subprocess.run(["ip", "link", "delete", BRIDGE], capture_output=True)  # it may not be there
 
 
 def host() -> str:
@@ -173,6 +188,7 @@ def end(here: Daemon, lock: object) -> None:
     clear(here)
     here.stop()
     here.leave_no_mounts()
+    remove_bridge()
     shutil.rmtree(here.folder, ignore_errors=True)
     del lock
 

@@ -10,7 +10,9 @@ from pathlib import Path
 import dockerd_here
 from dockerd_here import Daemon
 
-ADDRESS = "10.213.7.1"  # of the test daemon's bridge; on loopback a daemon falls back to plain HTTP, whose error hides the first
+ADDRESS = (
+    dockerd_here.ADDRESS
+)  # of the test daemon's bridge; on loopback a daemon falls back to plain HTTP, whose error hides the first
 USER, PASSWORD = "somebody", "registry-Passwort-1"
 
 

@@ -156,6 +156,7 @@ def container(daemon: dockerd.Daemon, name: str = "", **more: Any) -> Callable[[
 def test_what_a_daemon_refuses_has_its_rule(here: Daemon, surroundings: dict[str, str]) -> None:
     daemon = dockerd.Daemon(Address(here.host))
     here.docker("run", "-d", "--name", "tao-taken", BUSYBOX, "sleep", "60")
+    before = here.docker("ps", "-aq").stdout
     for _ in range(2):
         daemon.ask("POST", "/networks/create", {"Name": "tao-twice", "CheckDuplicate": False})
     gpu = {"DeviceRequests": [{"Count": 1, "Capabilities": [["gpu"]]}]}
@@ -171,7 +172,7 @@ def test_what_a_daemon_refuses_has_its_rule(here: Daemon, surroundings: dict[str
     try:
         for name, ask, rule in asked:
             keep(here, name, refusal(ask), rule)
-        assert here.docker("ps", "-aq").stdout.count("\n") == 1
+        assert here.docker("ps", "-aq").stdout == before
     finally:
         dockerd_here.clear(here)
 
