@@ -17,6 +17,9 @@ from web_server import Reply, Request, WebServer
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
+# on a cluster results lie in its shared file system, and data is staged there first
+pytestmark = pytest.mark.parametrize("place", ["local", "docker"], indirect=True)
+
 TOKEN, KEY = "hf_nobody_may_see_this", "nvapi-nobody-may-see-this"
 
 

@@ -12,6 +12,9 @@ from places import Place
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
+# on a cluster results lie in its shared file system, and data is staged there first
+pytestmark = pytest.mark.parametrize("place", ["local", "docker"], indirect=True)
+
 
 @pytest.mark.parametrize("secure", [False, True], ids=["http", "https"])
 def test_a_job_reads_a_folder_and_an_object_that_its_spec_names(place: Place, tmp_path: Path, secure: bool) -> None:

@@ -202,9 +202,13 @@ def test_two_conversions_of_one_image_come_one_after_the_other_and_the_second_ha
     cluster.login(f"mkdir -p {folder} {SHARED}/images")
     (cluster.path(folder) / "image.sbatch").write_text(script)
     both = cluster.login(f"cd {folder}; sbatch --parsable image.sbatch; sbatch --parsable image.sbatch").stdout.split()
-    until(lambda: not cluster.jobs(), 60)
-    ended = cluster.ask("sacct", "-XnPj", ",".join(both), "-o", "State").stdout.split()
-    assert (ended, public.pulls(HUB_NAME)) == (["COMPLETED"] * 2, before + 1)
+
+    def ended() -> bool:
+        states = cluster.ask("sacct", "-XnPj", ",".join(both), "-o", "State").stdout.split()
+        return states == ["COMPLETED"] * 2
+
+    until(ended, 60)
+    assert public.pulls(HUB_NAME) == before + 1
 
 
 def test_a_job_whose_image_cannot_be_converted_ends_instead_of_waiting_and_the_reason_is_kept(

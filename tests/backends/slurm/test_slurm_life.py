@@ -79,7 +79,7 @@ def folder(cluster: Cluster, made: Job) -> Path:
 # Handing over
 
 
-def test_a_submit_is_one_round_trip_when_the_cluster_is_known_and_three_when_nothing_is(
+def test_a_submit_is_one_round_trip_when_the_cluster_is_known_and_at_most_three_when_nothing_is(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     before = (cluster.connections(), cluster.round_trips())
@@ -92,7 +92,8 @@ def test_a_submit_is_one_round_trip_when_the_cluster_is_known_and_three_when_not
     with Client(settings=Settings(surround)) as again:
         submit(again, "true")
     later = cluster.connections() - before[0] + cluster.round_trips() - before[1] - cold - warm
-    assert (cold, warm, later) == (3, 1, 1)
+    assert cold <= 3
+    assert (warm, later) == (1, 1)
 
 
 def test_what_is_staged_lies_where_the_document_says_and_its_owner_alone_can_read_it(
@@ -273,7 +274,7 @@ def test_a_controller_that_hangs_changes_no_status(cluster: Cluster, client: Cli
     made = submit(client, "sleep 60")
     until_running(client, made)
     with cluster.hung():
-        seen = client.get_job(made.id)
+        [seen] = client.list_jobs()
     assert seen.status is Status.RUNNING
     assert "timed out" in seen.message
 
