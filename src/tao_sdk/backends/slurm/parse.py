@@ -343,8 +343,10 @@ def with_record(seen: Observation, left: Record) -> Observation:
             f": {left.tao_message}" if left.tao_message else ""
         )
         return replace(seen, phase=Phase.FAILED, reason=words)
-    if seen.phase is Phase.FAILED and seen.exit_code is None and left.exit_code:
-        return replace(seen, exit_code=left.exit_code, reason=seen.reason or f"exit code {left.exit_code}")
+    if seen.phase is Phase.FAILED and left.exit_code:  # of a code above 128, SLURM keeps what is above
+        told = f"exit code {seen.exit_code}" if seen.exit_code is not None else ""
+        reason = f"exit code {left.exit_code}" if seen.reason in ("", told) else seen.reason
+        return replace(seen, exit_code=left.exit_code, reason=reason)
     if seen.phase is Phase.ABSENT and left.whole and left.exit_code is not None:
         return from_record(left)
     return seen
