@@ -24,10 +24,11 @@ START_SECONDS = 30.0
 @contextmanager
 def store() -> Generator[dict[str, str]]:
     """A store with one empty bucket, and what has to be exported to use it."""
-    folder, port = Path(tempfile.mkdtemp(prefix="tao-example-s3-")), free_port()
+    program, port = versitygw(), free_port()
+    folder = Path(tempfile.mkdtemp(prefix="tao-example-s3-"))
     (folder / BUCKET).mkdir()  # a bucket is a folder to this store
     keys = {"ACCESS_KEY": secrets.token_hex(10), "SECRET_KEY": secrets.token_hex(16)}
-    argv = [versitygw(), "--port", f"127.0.0.1:{port}", "--quiet", "--health", "/healthz", "posix", str(folder)]
+    argv = [program, "--port", f"127.0.0.1:{port}", "--quiet", "--health", "/healthz", "posix", str(folder)]
     named = {"ROOT_ACCESS_KEY": keys["ACCESS_KEY"], "ROOT_SECRET_KEY": keys["SECRET_KEY"]}
     server = subprocess.Popen(argv, env={**os.environ, **named}, stdout=subprocess.DEVNULL)
     try:
@@ -43,6 +44,9 @@ def versitygw() -> str:
     """The server: an installed one, else the one that the tests build."""
     installed = shutil.which("versitygw")
     if installed is None:
+        if shutil.which("go") is None:
+            sys.exit("This starts the store versitygw, which is built with Go: put versitygw or go on PATH, "
+                     "or use a store of your own, as the README beside this says.")  # fmt: skip
         sys.path.append(str(ROOT / "tests" / "servers"))
         from go_programs import program
 

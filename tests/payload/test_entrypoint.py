@@ -201,7 +201,15 @@ def test_a_folder_of_a_web_server_is_refused_with_the_reason():
 
 
 @pytest.mark.parametrize(
-    ("wrong", "right"), [("aws://b/k", "s3://bucket"), ("hf://org/name", "hf_model://"), ("slurm://x", "slurm:///")]
+    ("wrong", "right"),
+    [
+        ("aws://b/k", "s3://bucket"),
+        ("lustr:///a", "lustre://"),
+        ("lustre:/a/b", "lustre://"),
+        ("s3//b/k", "s3://"),
+        ("hf://org/name", "hf_model://"),
+        ("slurm://x", "slurm:///"),
+    ],
 )
 def test_a_mistaken_scheme_is_answered_with_what_to_write(wrong, right):
     assert right in refused(specs={"a": wrong}, inputs=["a"], config_format="yaml")

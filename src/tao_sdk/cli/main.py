@@ -73,7 +73,7 @@ def print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 @click.pass_context
 def tao(ctx: click.Context, state_file: str | None) -> None:
     """Run training jobs, and lose no job, log or result. In this version jobs run as processes of this
-    machine (local) or as containers (docker).
+    machine (local), as containers (docker) or on a cluster (slurm).
 
     \b
       tao run job.yaml                       run it and watch

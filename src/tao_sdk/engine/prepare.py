@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from tao_sdk.backends.contract import Backend
-from tao_sdk.engine.bucket_findings import bucket_findings
 from tao_sdk.engine.engine import Engine
+from tao_sdk.engine.input_findings import input_findings
 from tao_sdk.model.credentials import NEVER_IN_THE_JOB, job_credentials
 from tao_sdk.model.errors import CredentialError, SpecError, TaoError
 from tao_sdk.model.fields import read_settings, settings_of
@@ -67,7 +67,8 @@ def plan_with(engine: Engine, backend: Backend, request: Request, secrets: Mappi
     facts = backend.survey(spec, options)
     refuse_too_large(packed, backend)
     plan = backend.plan(packed, options, facts, attempt)
-    findings = [*backend.check(plan, facts), *general_findings(spec, backend), *bucket_findings(engine, spec, secrets)]
+    seen = input_findings(engine, spec, secrets, backend.capabilities.shared_filesystem)
+    findings = [*backend.check(plan, facts), *general_findings(spec, backend), *seen]
     return Planned(plan, tuple(findings), spec, packed.command, options, secrets)
 
 

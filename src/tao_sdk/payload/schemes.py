@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from difflib import get_close_matches
+
 from tao_sdk.model.errors import SpecError
 from tao_sdk.runner.local import path_of
 from tao_sdk.runner.scheme import MODULES, scheme
@@ -13,6 +16,7 @@ MISTAKEN = {
     "gs": "Use a bucket with an S3 endpoint, or a mounted path.",
     "azure": "Mount the container into the job and name the path.",
 }
+MISWRITTEN = re.compile(r"(\w+)(?::/(?!/)|//)")  # one slash or the colon is missing
 STAGED_ANYWHERE = frozenset({"hf_model", "hf_dataset", "ngc"})  # no program reads these by itself
 WRITTEN = frozenset({"", "file", "lustre", "s3"})
 
@@ -33,9 +37,11 @@ def check(uri: str, place: str) -> None:
     if name in MISTAKEN:
         raise SpecError(f"{place} is {shown(uri)}: {name}:// is not a scheme of a job.", next=MISTAKEN[name])
     if name not in MODULES:
-        raise SpecError(
-            f"{place} is {shown(uri)}: {name}:// is unknown.", next="Write an absolute path, or file:///path."
-        )
+        near = get_close_matches(name, MODULES, n=1)
+        advice = f"Did you mean {near[0]}://?" if near else "Write an absolute path, or file:///path."
+        raise SpecError(f"{place} is {shown(uri)}: {name}:// is unknown.", next=advice)
+    if not name and (mark := MISWRITTEN.match(uri)) and mark[1] in MODULES:
+        raise SpecError(f"{place} is {shown(uri)}, which is no address.", next=f"Did you mean {mark[1]}://?")
     if name in SHAPES:
         check_shape(uri, name, place)
     elif name and not path_of(uri).startswith("/"):

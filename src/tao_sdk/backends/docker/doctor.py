@@ -30,7 +30,7 @@ def examine(daemon: Daemon, settings: Settings) -> list[Finding]:
     except TaoError as error:
         what = "MISSING: docker daemon not reachable. Start Docker."
         fix = "sudo systemctl start docker" if is_local(daemon.address) else error.next
-        return [finding(Severity.ERROR, error.code, what, str(error), fix)]
+        return [finding(Severity.ERROR, error.code, what, f"{error.what} {error.why}".strip(), fix)]
     return [
         *daemon_findings(daemon, info),
         *gpu_findings(daemon, info),

@@ -1,4 +1,4 @@
-"""Bucket findings: whether the inputs that a job names in S3, on a hub, in NGC or on the web are there.
+"""Input findings: whether the inputs that a job names in S3, on a hub, in NGC or on the web are there.
 
 They are looked at from here before it is submitted.
 
@@ -38,10 +38,11 @@ ONLY_FROM_HERE = (
     "s3.busy",
     "s3.clock",
 )
+KEYS = ("s3.no_credentials", "s3.credentials")
 
 
-def bucket_findings(engine: Engine, spec: JobSpec, secrets: Mapping[str, str]) -> Iterator[Finding]:
-    """Nothing is opened for a job without such inputs."""
+def input_findings(engine: Engine, spec: JobSpec, secrets: Mapping[str, str], runs_here: bool) -> Iterator[Finding]:
+    """Nothing is opened for a job without such inputs. A job that runs here has the keys that we have, and no others."""
     inputs = [each for each in declared_inputs(spec) if not is_here(each["uri"])]
     if not inputs:
         return
@@ -50,19 +51,19 @@ def bucket_findings(engine: Engine, spec: JobSpec, secrets: Mapping[str, str]) -
     given = {name: value for name, value in spec.env_vars.items() if isinstance(value, str)}
     web = Web({**environment(engine.settings, {**given, **secrets}), "TAO_RETRY_SECONDS": PATIENCE})
     with ThreadPoolExecutor(8) as pool:
-        for finding in pool.map(looked_at, inputs, repeat(web)):
+        for finding in pool.map(looked_at, inputs, repeat(web), repeat(runs_here)):
             if finding:
                 yield finding
     web.close()
 
 
-def looked_at(wanted: Input, web: Web) -> Finding | None:
+def looked_at(wanted: Input, web: Web, runs_here: bool) -> Finding | None:
     module = import_module("tao_sdk.runner." + MODULES[scheme(wanted["uri"])])
     try:
         module.is_there(wanted["uri"], web)
     except Failure as failure:
         what = f"The input {wanted['key']}: {failure.what}"
-        if failure.code.startswith(ONLY_FROM_HERE):
+        if failure.code.startswith(ONLY_FROM_HERE) and not (runs_here and failure.code in KEYS):
             return Finding(Severity.WARNING, failure.code, f"{what} The job may see it.", failure.why, failure.next)
         return Finding(Severity.ERROR, failure.code, what, failure.why, failure.next)
     return None

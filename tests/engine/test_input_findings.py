@@ -66,3 +66,11 @@ def test_a_store_that_only_the_job_may_reach_is_a_warning(client, bucket):
     assert [(each.severity, each.code) for each in found if each.code == "web.refused"] == [
         (Severity.WARNING, "web.refused")
     ]
+
+
+def test_without_keys_a_job_that_runs_here_is_refused(client, bucket, tmp_path):
+    here = {"S3_ENDPOINT_URL": s3_here.minio().url, "AWS_EC2_METADATA_DISABLED": "true"}
+    environ = {**here, "TAO_SDK_STATE_DIR": str(tmp_path / "other"), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    with Client(settings=Settings(environ)) as without, pytest.raises(Refused) as error:
+        without.submit(reading(f"s3://{bucket}/data"), "local")
+    assert error.value.code == "s3.no_credentials"
