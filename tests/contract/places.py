@@ -99,7 +99,7 @@ def docker(folder: Path) -> Place:
         "keep_results": True,
     }
     fails = f'python3 -c "{kill}"; sleep 5'
-    return Place("docker", folder / "state", processes_of, fails, False, spec, {"DOCKER_HOST": host})
+    return Place("docker", folder / "state", processes_of, fails, spec=spec, surroundings={"DOCKER_HOST": host})
 
 
 def slurm(folder: Path) -> Place:
