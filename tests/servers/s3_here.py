@@ -99,11 +99,11 @@ class Server:
     def s3(self, url: str = "", **more: str) -> S3:
         return S3(Web(self.env(url, **more)))
 
-    def bucket(self) -> str:
-        """A new one."""
-        name = f"b-{uuid.uuid4().hex[:12]}"
+    def bucket(self, name: str = "") -> str:
+        """A new one, or the one of that name, which may be there already."""
+        name = name or f"b-{uuid.uuid4().hex[:12]}"
         answer = self.s3().ask("PUT", name, "")
-        assert answer.status == 200, answer.text
+        assert answer.status in (200, 409), answer.text
         return name
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import s3_here
 from dockerd_here import DOCUMENTED, PYTHON, ROOT, Daemon
 
 from tao_sdk.client import Client
@@ -20,37 +21,27 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
-# As written, but for the gpu_count and the S3 input: this machine has neither a GPU nor that bucket.
-SDK = f"""
-from tao_sdk.platforms.docker import DockerSDK
 
-sdk = DockerSDK()  # reads DOCKER_HOST, NGC_KEY, S3 creds from env
-job = sdk.create_job(
-    image='{DOCUMENTED}',
-    command='echo dino train -e /tmp/spec.yaml',
-    gpu_count=0,
-    inputs={{'/data/train.json': 'file:///data/in/train.json'}},
-    outputs=['/results/'],
-    mounts=['./data:/data/in:ro'],
-)
-
-status = sdk.get_job_status(job.id)
-logs = sdk.get_job_logs(job.id, tail=200)
-print(sdk.wait(job.id).status, sdk.get_job_logs(job.id, tail=200))
-print(job.backend_details)
-sdk.remove(job.id)
-sdk.close()
-"""
+@pytest.fixture
+def with_bucket(surroundings: dict[str, str]) -> dict[str, str]:
+    """The caller's keys, and the bucket that the snippet names, which a container on the host's network reaches."""
+    store = s3_here.versitygw()
+    store.bucket("bucket")
+    store.s3().put("bucket", "coco/train.json", b'{"images": 3}')
+    keys = {"ACCESS_KEY": s3_here.ACCESS, "SECRET_KEY": s3_here.SECRET, "S3_ENDPOINT_URL": store.url}
+    return {**surroundings, **keys, "DOCKER_NETWORK": "host"}
 
 
-def test_the_sdk_snippet_runs(surroundings: dict[str, str], tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "train.json").write_text("{}")
-    done = subprocess.run([sys.executable, "-c", SDK], env=surroundings, cwd=tmp_path, capture_output=True, text=True)
+def test_the_sdk_snippet_runs(with_bucket: dict[str, str], tmp_path: Path) -> None:
+    """As written, but for the GPU, which this machine lacks, and the program, which the small image lacks."""
+    text = (SNIPPETS / "sdk.py").read_text()
+    text = text.replace("gpu_count=1", "gpu_count=0").replace("dino train", "cat /data/train.json; echo dino train")
+    told = "print(sdk.wait(job.id).status, sdk.get_job_logs(job.id), job.backend_details); sdk.remove(job.id)"
+    argv = [sys.executable, "-c", f"{text}\n{told}\n"]
+    done = subprocess.run(argv, env=with_bucket, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "Complete" in done.stdout
-    assert "dino train -e /tmp/spec.yaml" in done.stdout
-    assert "'backend_type': 'local-docker'" in done.stdout
+    for words in ("Complete", "dino train -e /tmp/spec.yaml", '{"images": 3}', "'backend_type': 'local-docker'"):
+        assert words in done.stdout
 
 
 def test_the_snippet_with_a_gpu_asks_the_daemon_for_one_and_its_refusal_is_explained(client: Client) -> None:
@@ -128,13 +119,12 @@ class Recorder:
 
 @pytest.mark.parametrize(("gpu_count", "asked"), [(1, {"Count": 1}), (4, {"Count": 4}), (-1, {"Count": -1})])
 def test_the_daemon_is_asked_for_the_gpus_of_the_snippet(
-    surroundings: dict[str, str], here: Daemon, tmp_path: Path, gpu_count: int, asked: dict[str, Any]
+    with_bucket: dict[str, str], here: Daemon, tmp_path: Path, gpu_count: int, asked: dict[str, Any]
 ) -> None:
     recorder = Recorder(tmp_path / "socket", here.socket)
     text = (SNIPPETS / "sdk.py").read_text().replace("gpu_count=1", f"gpu_count={gpu_count}")
-    lines = [line for line in text.splitlines() if "inputs=" not in line]  # s3:// is not part of this version
-    where = {**surroundings, "DOCKER_HOST": f"unix://{tmp_path}/socket"}
-    argv = [sys.executable, "-c", "\n".join(lines)]
+    where = {**with_bucket, "DOCKER_HOST": f"unix://{tmp_path}/socket"}
+    argv = [sys.executable, "-c", text]
     done = subprocess.run(argv, env=where, cwd=tmp_path, capture_output=True, text=True)
     recorder.listening.close()
     sent = recorder.created()
