@@ -27,7 +27,7 @@ PATIENCE_SECONDS = 60
 
 def daemon_here() -> Daemon:
     """Raises Missing where there is none and none can be started."""
-    sys.path.append(str(ROOT / "tests" / "backends" / "docker"))
+    sys.path += [str(ROOT / "tests" / name) for name in ("servers", "backends/docker")]
     import dockerd_here
     import pytest
 

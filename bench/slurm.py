@@ -21,7 +21,7 @@ from bench.machine import this_machine
 from bench.rivals import Rivals
 
 ROOT = Path(__file__).parents[1]
-sys.path += [str(ROOT / "tests" / "backends" / name) for name in ("slurm", "docker")]
+sys.path += [str(ROOT / "tests" / name) for name in ("servers", "backends/slurm", "backends/docker")]
 CLIENT = Path(__file__).with_name("slurm_client.py")
 MILLISECONDS = {"login1": 0, "farlogin": 50}  # there and back
 TITLES = {

@@ -17,7 +17,7 @@ from tao_sdk.engine.submit import Planned, Submission
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 
-sys.path += [str(Path(__file__).parents[1] / "backends" / name) for name in ("docker", "slurm")]
+sys.path += [str(Path(__file__).parents[1] / name) for name in ("servers", "backends/docker", "backends/slurm")]
 import cluster_here
 import cluster_images
 import dockerd_here

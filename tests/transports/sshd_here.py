@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
+import debian
 
 from tao_sdk.transports.ssh import Login
 
@@ -126,7 +126,4 @@ class Sshd:
 
 
 def need() -> None:
-    if shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin") is None:
-        if os.environ.get("CI"):
-            pytest.fail("sshd is not installed: apt-get install openssh-server")
-        pytest.skip("sshd is not installed: apt-get install openssh-server")
+    debian.need("ssh", {"/usr/sbin/sshd": "openssh-server"})

@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
+import debian
 
 ROOT = Path(__file__).parents[3]
 CACHE = ROOT / ".cache" / "docker"
@@ -42,23 +42,8 @@ PACKAGES = "python3-minimal,python3-numpy"
 START_SECONDS = 30.0
 
 
-def missing(words: str) -> Any:
-    """Fail where everything must be tested, else skip and say why."""
-    (pytest.fail if os.environ.get("CI") else pytest.skip)(f"docker is not tested: {words}")
-
-
 def need(*programs: str) -> None:
-    """Install what is missing, where we may."""
-    wanted = [NEEDS.get(program, program) for program in programs if shutil.which(program) is None]
-    if not wanted:
-        return
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        missing(f"{', '.join(wanted)} must be installed by root")
-    environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-    for words in (["update", "-q"], ["install", "-qy", "--no-install-recommends", *wanted]):
-        done = subprocess.run(["apt-get", *words], env=environ, capture_output=True, text=True)
-    if done.returncode:
-        missing(f"apt-get install {' '.join(wanted)}: {done.stderr[-500:]}")
+    debian.need("docker", {program: NEEDS.get(program, program) for program in programs})
 
 
 class Daemon:
@@ -83,7 +68,7 @@ class Daemon:
 
     def answers(self) -> bool:
         if self.process is not None and self.process.poll() is not None:
-            missing(f"dockerd ended: {(self.folder / 'dockerd.log').read_text()[-2000:]}")
+            debian.missing("docker", f"dockerd ended: {(self.folder / 'dockerd.log').read_text()[-2000:]}")
         return self.socket.exists() and self.docker("version", check=False).returncode == 0
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> None:
@@ -148,9 +133,9 @@ def until(true: Callable[[], bool], seconds: float, words: Callable[[], str] = s
 def daemon() -> Daemon:
     """The test session's dockerd, with the images; started at the first call."""
     if os.geteuid() != 0:
-        missing("dockerd needs root")
+        debian.missing("docker", "dockerd needs root")
     if sys.platform != "linux":
-        missing("dockerd needs Linux")
+        debian.missing("docker", "dockerd needs Linux")
     need("dockerd", "debootstrap", "busybox", "ip")
     CACHE.mkdir(parents=True, exist_ok=True)
     lock = LOCK.open("w")

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import cluster_files as files
-import pytest
+import debian
 from cluster_files import CTLD, DBD, LOGIN_HOSTS, SQL, SSH, UIDS, USER, Place, Site
 
 HERE = Path(__file__).parent
@@ -43,25 +43,8 @@ LOGIN_NODES = ("login1", "login2")  # each with an sshd of its own
 START_SECONDS = 60.0
 
 
-def missing(words: str) -> Any:
-    """Fail where everything must be tested, else skip and say why."""
-    (pytest.fail if os.environ.get("CI") else pytest.skip)(f"slurm is not tested: {words}")
-
-
 def need(packages: Mapping[str, str] = PACKAGES) -> None:
-    """Install what is missing, where we may. RUNLEVEL=1 keeps packages from starting daemons of their own."""
-    wanted = sorted({package for path, package in packages.items() if not Path(path).exists()})
-    if not wanted:
-        return
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        missing(f"{', '.join(wanted)} must be installed by root")
-    environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-    apt = ["apt-get", "-qy", "-o", "DPkg::Lock::Timeout=300"]
-    subprocess.run([*apt, "update"], env=environ, capture_output=True)
-    install = [*apt, "install", "--no-install-recommends", *wanted]
-    done = subprocess.run(install, env=environ, capture_output=True, text=True)
-    if done.returncode:
-        missing(f"{' '.join(install)}: {done.stderr[-500:]}")
+    debian.need("slurm", packages)
 
 
 def until(true: Callable[[], Any], seconds: float = 30.0, words: Callable[[], str] = str) -> None:
@@ -75,7 +58,7 @@ def until(true: Callable[[], Any], seconds: float = 30.0, words: Callable[[], st
 def cluster() -> Cluster:
     """The test session's cluster; started at the first call."""
     if sys.platform != "linux" or os.geteuid() != 0:
-        missing("the cluster needs root on Linux")
+        debian.missing("slurm", "the cluster needs root on Linux")
     need()
     number, lock = taken()
     here = Cluster(Place(HOME / str(number), number))
