@@ -31,6 +31,15 @@ def test_an_empty_store_says_how_to_start(tao: Tao) -> None:
     assert "tao run" in ran.err
 
 
+def test_a_list_that_is_empty_because_of_what_was_asked_for_says_so(ended: Ended) -> None:
+    for asked in (["--platform", "docker"], ["--status", "Running"], ["--label", "team=audio", "--platform", "local"]):
+        ran = ended.tao("ls", *asked)
+        assert (ran.code, ran.out) == (0, "")
+        assert "There are jobs, but none for " in ran.err
+        assert all(word in ran.err for word in asked)
+        assert "tao ls" in ran.err
+
+
 def test_status_tells_everything_about_a_job_by_the_start_of_its_id(ended: Ended) -> None:
     ran = ended.tao("status", ended.complete[:8])
     assert ran.code == 0

@@ -106,6 +106,50 @@ def test_canceling_a_job_that_is_over_is_true_and_changes_nothing(client: Client
     assert client.get_job(job.id).status is Status.COMPLETE
 
 
+def until_ended_unseen(client: Client, job: Job) -> None:
+    """The backend knows the end, and our records do not yet."""
+    ref = client.engine.ref_of(job)
+    assert ref is not None
+    for _ in range(1200):
+        if client.engine.backend_of(job).observe([ref])[ref].phase.ended:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{job.id} does not end")
+
+
+@pytest.mark.parametrize(("command", "status"), [("true", "Complete"), ("exit 3", "Error")])
+def test_a_job_that_ended_by_itself_before_the_cancel_came_is_not_canceled(
+    client: Client, place: Place, command: str, status: str
+) -> None:
+    job = submit(client, place, command)
+    until_ended_unseen(client, job)
+    assert client.cancel_job(job.id) is True
+    assert client.get_job(job.id, look=False).status == status
+
+
+def test_a_failure_that_would_be_tried_again_is_ended_by_a_cancel(client: Client, place: Place) -> None:
+    job = submit(client, place, place.fails_by_infrastructure, retries=2)
+    until_ended_unseen(client, job)
+    assert client.cancel_job(job.id) is True
+    assert client.get_job(job.id, look=False).status is Status.CANCELED
+
+
+def test_a_cancel_asks_the_backend_once_and_its_answer_is_what_a_look_sees(client: Client, place: Place) -> None:
+    job = submit(client, place, "sleep 300")
+    until_it_runs(client, job)
+    ref = client.engine.ref_of(job)
+    assert ref is not None
+    backend = client.engine.backend_of(job)
+    counting = Counting(backend)
+    client.engine._backends[place.platform, ref.endpoint] = counting  # pyright: ignore
+    assert client.cancel_job(job.id, grace=5) is True
+    assert (counting.canceled, counting.observed) == (1, 0)
+    seen, now = client.get_job(job.id, look=False), backend.observe([ref])[ref]
+    assert (seen.status, seen.exit_code) == (Status.CANCELED, now.exit_code)
+    again = backend.cancel(ref, timedelta(0))
+    assert (again.phase, again.exit_code) == (now.phase, now.exit_code)
+
+
 def test_a_job_that_was_removed_behind_our_back_is_told_so(client: Client, place: Place) -> None:
     job = submit(client, place, "sleep 300")
     until_it_runs(client, job)
@@ -225,7 +269,7 @@ class Counting:
     """The backend under test, with a count of how often it is asked."""
 
     def __init__(self, backend: Backend) -> None:
-        self._backend, self.observed = backend, 0
+        self._backend, self.observed, self.canceled = backend, 0, 0
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._backend, name)
@@ -233,6 +277,10 @@ class Counting:
     def observe(self, refs: list[Ref]) -> object:
         self.observed += 1
         return self._backend.observe(refs)
+
+    def cancel(self, ref: Ref, grace: timedelta) -> object:
+        self.canceled += 1
+        return self._backend.cancel(ref, grace)
 
 
 def test_a_thousand_jobs_are_watched_with_one_observe(client: Client, place: Place) -> None:

@@ -133,8 +133,12 @@ class Backend(Protocol):
 
     def files(self, endpoint: str = "") -> Files: ...
 
-    def cancel(self, ref: Ref, grace: timedelta) -> bool:
-        """End the attempt: True once it is seen to be over (gone is done), False when that was not seen in time."""
+    def cancel(self, ref: Ref, grace: timedelta) -> Observation:
+        """End the attempt, and say what was seen of it at the end, as `observe` would: nobody looks again for it.
+
+        CANCELED is what ended because it was asked to, now or before; what ended by itself stays what it was. ABSENT is
+        done. Any other phase says that the end was not seen in time. Idempotent; takes a Ref that is not ready, too.
+        """
         ...
 
     def evidence(self, ref: Ref) -> Evidence:

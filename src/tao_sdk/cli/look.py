@@ -63,9 +63,21 @@ def ls(
     if shown:
         out.table(show.HEAD, [show.row(job, now) for job in shown])
     else:
-        out.note("No jobs. Start one: tao run job.yaml")
+        out.note(none_of(client, chosen(statuses, platform, labels, parent)))
     if len(jobs) > len(shown):
         out.note(f"These are the newest {most}; all of them: tao ls --limit 0")
+
+
+def chosen(statuses: tuple[str, ...], platform: str | None, labels: tuple[str, ...], parent: str | None) -> str:
+    """What the list was narrowed by, as it was asked for."""
+    asked = {"--status": statuses, "--platform": (platform,), "--label": labels, "--parent": (parent,)}
+    return " ".join(f"{flag} {value}" for flag, values in asked.items() for value in values if value)
+
+
+def none_of(client: Client, narrowed: str) -> str:
+    if narrowed and client.list_jobs(limit=1, look=False):
+        return f"There are jobs, but none for {narrowed}. All of them: tao ls"
+    return "No jobs. Start one: tao run job.yaml"
 
 
 @command("status")

@@ -258,7 +258,8 @@ class Client:
         """True when the job is over, by this or before it; False when that could not be seen in time."""
         over = cancel.cancel(self.engine, (found := self.store.resolve(job_id)), timedelta(seconds=grace))
         if found in self._callbacks.of_job:
-            self._callbacks.fire(self.engine, self.store.get(found))
+            job = self.store.get(found)
+            self._fired([self.refresh_progress(job) if self._callbacks.want_epochs(found) else job])
         return over
 
     def remove(self, job_id: str) -> None:

@@ -6,15 +6,16 @@ import time
 from dataclasses import replace
 from datetime import timedelta
 
+from tao_sdk.engine import diagnose
 from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
-from tao_sdk.engine.look import look
+from tao_sdk.engine.look import judge, look
 from tao_sdk.engine.submit import change, settle
 from tao_sdk.model.job import Job
 from tao_sdk.model.plan import Ref
 from tao_sdk.store import NewEvent
 
-SETTLE_SECONDS = 5.0  # for a backend to say what it has just done
+SETTLE_SECONDS = 5.0  # for a submit that goes on, and for what is gone to be known as gone
 
 
 def cancel(engine: Engine, job_id: str, grace: timedelta) -> bool:
@@ -22,18 +23,20 @@ def cancel(engine: Engine, job_id: str, grace: timedelta) -> bool:
 
     Raises JobNotFound, Unreachable, and Refused in the backend's words. Idempotent.
     """
-    job = look(engine, [engine.store.get(job_id)])[0].job
-    if job.status.terminal:
+    before = engine.store.get(job_id)
+    if before.status.terminal:
         return True
-    job = ask(engine, job)
+    job = ask(engine, before)
     ref = _place(engine, job)
     if ref is None:
         return engine.store.get(job_id).status.terminal
     backend = engine.backend_of(job)
     if not backend.capabilities.keeps_logs:
         drain(engine, job, engine.store.attempt(job.id))
-    over = backend.cancel(ref, grace)
-    return seen_over(engine, job_id) if over else False
+    seen = backend.cancel(ref, grace)
+    own_end = not diagnose.waits_for_watcher(before)
+    after = judge(engine, backend, engine.store.get(job_id), ref, seen, own_end=own_end).job
+    return after.status.terminal or (seen.phase.over and seen_over(engine, job_id))
 
 
 def ask(engine: Engine, job: Job) -> Job:
@@ -54,7 +57,9 @@ def _place(engine: Engine, job: Job) -> Ref | None:
 
 
 def seen_over(engine: Engine, job_id: str) -> bool:
-    """True once a look shows the end. The backend has said that it is over; its listing may lag a little."""
+    """True once a look shows the end: of what is gone, others must say what became of it, and one that was changed
+    meanwhile is judged anew.
+    """
     wait_until = time.monotonic() + SETTLE_SECONDS
     while True:
         if look(engine, [engine.store.get(job_id)])[0].job.status.terminal:

@@ -105,15 +105,18 @@ def refused(engine: Engine, job: Job, error: TaoError) -> Job:
     return _write(engine, job, seen, advance(job.standing, seen))
 
 
-def judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observation) -> Looked:
-    """What follows from one observation of a job's newest attempt, written down."""
+def judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observation, *, own_end: bool = False) -> Looked:
+    """What follows from one observation of a job's newest attempt, written down.
+
+    `own_end`: a failure that is seen was not asked for, although an end was.
+    """
     try:
-        return _judge(engine, backend, job, ref, seen)
+        return _judge(engine, backend, job, ref, seen, own_end)
     except Unreachable as error:  # the record of its end, or the evidence, could not be read
         return Looked(_unseen(engine, job, error))
 
 
-def _judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observation) -> Looked:
+def _judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observation, own_end: bool) -> Looked:
     outcome = None
     if seen.phase.ended and diagnose.waits_for_watcher(job):
         return Looked(job, _retry_at(job, seen))
@@ -121,13 +124,15 @@ def _judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observati
         return Looked(job)
     if seen.phase is Phase.ABSENT and job.absent_looks + 1 >= LOOKS_BEFORE_GONE:
         outcome = backend.outcome(ref) or outcome_in_bucket(engine, job)
-    standing = advance(job.standing, seen, outcome)
+    standing = advance(replace(job.standing, cancel_asked=job.cancel_asked and not own_end), seen, outcome)
     why = _why(engine, backend, job, standing) if standing.status is Status.ERROR else None
+    if own_end and policy_of(backend, job).again(job.attempt, why):  # it was not over yet
+        standing, why = advance(job.standing, seen, outcome), None
     if policy_of(backend, job).again(job.attempt, why, job.cancel_asked):
         waits = f"attempt {job.attempt + 1} {diagnose.WAITS_FOR_WATCHER}: tao watch"
         written = _write(engine, job, seen, replace(standing, status=Status.PENDING, message=waits))
         return Looked(written, _retry_at(written, seen))
-    if standing.status.terminal:
+    if standing.status.terminal and _is_worth_reading(backend, job, standing):
         most = math.inf if hooks.wants_epochs(job) else progress.MOST_AT_ONCE
         scanned = progress.scan(engine, job, most)  # before the end is told, so that its epochs are told first
         if (scanned.standing, scanned.attempt) != (job.standing, job.attempt):
@@ -137,6 +142,12 @@ def _judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observati
     if after.status.terminal and engine.store.attempt(after.id).plan.get("release_when_over"):
         _let_go(engine, backend, after)
     return Looked(after)
+
+
+def _is_worth_reading(backend: Backend, job: Job, standing: Standing) -> bool:
+    """How far it came: of a canceled job that is read now where it costs next to nothing, else when somebody asks."""
+    cheap = not backend.capabilities.files_seconds
+    return cheap or standing.status is not Status.CANCELED or hooks.wants_epochs(job)
 
 
 def _may_lag(backend: Backend, job: Job, seen: Observation) -> bool:

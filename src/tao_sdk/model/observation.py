@@ -30,6 +30,11 @@ class Phase(str, Enum):
     def ended(self) -> bool:
         return self in (Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELED)
 
+    @property
+    def over(self) -> bool:
+        """Nothing of it runs any more: it has ended, or is gone."""
+        return self.ended or self is Phase.ABSENT
+
 
 @dataclass(frozen=True)
 class Observation:

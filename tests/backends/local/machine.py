@@ -7,6 +7,7 @@ import secrets
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,12 @@ class Machine:
 
     def identity(self, ref: Ref, name: Any) -> process.Identity:
         return until(lambda: self.folder(ref).identity(name))
+
+    def cancels(self, ref: Ref, grace: timedelta) -> bool:
+        """Whether a cancel saw the end, which a look then sees alike."""
+        said = self.backend.cancel(ref, grace)
+        assert not said.phase.over or replace(self.see(ref), seen_at=said.seen_at) == said
+        return said.phase.over
 
     def kill_supervisor(self, ref: Ref) -> None:
         supervisor = self.identity(ref, "supervisor")

@@ -19,7 +19,7 @@ GRACE = timedelta(seconds=10)
 def test_a_running_job_is_asked_to_end_and_keeps_its_exit_code(machine: Machine) -> None:
     ref = machine.submit("trap 'echo saved; exit 7' TERM; echo up; sleep 300 & wait")
     machine.says(ref, b"up")
-    assert machine.backend.cancel(ref, GRACE)
+    assert machine.cancels(ref, GRACE)
     seen = machine.see(ref)
     assert (seen.phase, seen.exit_code, seen.reason) == (Phase.CANCELED, 7, "canceled")
     assert machine.log(ref) == b"up\nsaved\n"
@@ -30,7 +30,7 @@ def test_a_job_that_ignores_the_signal_is_killed_after_the_grace_and_not_before(
     ref = machine.submit("trap '' TERM; echo deaf; while :; do sleep 0.02; done")
     machine.says(ref, b"deaf")
     begun = time.monotonic()
-    assert machine.backend.cancel(ref, timedelta(seconds=0.5))
+    assert machine.cancels(ref, timedelta(seconds=0.5))
     assert time.monotonic() - begun >= 0.5
     seen = machine.see(ref)
     assert (seen.phase, seen.exit_code) == (Phase.CANCELED, 137)
@@ -40,7 +40,7 @@ def test_a_job_that_ignores_the_signal_is_killed_after_the_grace_and_not_before(
 def test_children_in_groups_of_their_own_end_too(machine: Machine) -> None:
     ref = machine.submit("set -m; (trap '' TERM; sleep 300; sleep 300) & sleep 300 & echo up; wait")
     machine.says(ref, b"up")
-    assert machine.backend.cancel(ref, timedelta(seconds=0.2))
+    assert machine.cancels(ref, timedelta(seconds=0.2))
     assert machine.processes(ref) == []
 
 
@@ -51,7 +51,7 @@ def test_a_second_cancel_can_only_shorten_the_grace(machine: Machine) -> None:
     os.kill(machine.identity(ref, "supervisor").pid, signal.SIGTERM)
     time.sleep(0.2)
     assert machine.see(ref).phase is Phase.RUNNING
-    assert machine.backend.cancel(ref, timedelta(0))
+    assert machine.cancels(ref, timedelta(0))
     assert machine.see(ref).phase is Phase.CANCELED
 
 
@@ -59,7 +59,7 @@ def test_a_job_is_canceled_from_another_process(machine: Machine) -> None:
     ref = machine.submit("sleep 300")
     pid = os.fork()
     if pid == 0:
-        os._exit(0 if machine.client().cancel(ref, GRACE) else 1)
+        os._exit(0 if machine.client().cancel(ref, GRACE).phase.over else 1)
     assert os.waitpid(pid, 0)[1] == 0
     assert machine.see(ref).phase is Phase.CANCELED
 
@@ -69,7 +69,7 @@ def test_a_job_can_be_canceled_at_any_instant_after_submit(machine: Machine) -> 
     for _ in range(25):
         ref = machine.submit("sleep 300")
         time.sleep(chance.uniform(0, 0.02))
-        assert machine.backend.cancel(ref, GRACE)
+        assert machine.cancels(ref, GRACE)
         assert machine.see(ref).phase is Phase.CANCELED
         assert machine.processes(ref) == []
 
@@ -79,7 +79,7 @@ def test_a_job_that_waits_for_a_gpu_is_canceled_and_never_starts(machine: Machin
     machine.submit("sleep 300", gpu_count=1)
     waiting = machine.submit("echo started", gpu_count=1)
     until(lambda: machine.see(waiting).reason)
-    assert machine.backend.cancel(waiting, GRACE)
+    assert machine.cancels(waiting, GRACE)
     seen = machine.see(waiting)
     assert (seen.phase, seen.raw, seen.exit_code, seen.started_at) == (Phase.CANCELED, "not started", None, None)
     assert machine.log(waiting) == b""
@@ -91,7 +91,7 @@ def test_a_job_whose_submit_was_cut_short_is_canceled_and_cannot_be_started_any_
     ref = machine.backend.find(plan.attempt)
     assert ref is not None
     assert machine.see(ref).phase is Phase.PENDING
-    assert machine.backend.cancel(ref, GRACE)
+    assert machine.cancels(ref, GRACE)
     assert machine.see(ref).phase is Phase.CANCELED
     machine.start(plan)
     assert machine.see(ref).phase is Phase.CANCELED
@@ -106,7 +106,7 @@ def test_a_job_that_lost_its_supervisor_is_canceled_all_the_same(machine: Machin
     machine.says(ref, b"up")
     machine.kill_supervisor(ref)
     assert machine.see(ref).phase is Phase.RUNNING
-    assert machine.backend.cancel(ref, timedelta(seconds=0.5 if deaf else 10))
+    assert machine.cancels(ref, timedelta(seconds=0.5 if deaf else 10))
     assert machine.see(ref).phase is Phase.CANCELED
     assert machine.processes(ref) == []
     assert (b"saved" in machine.log(ref)) is not deaf
@@ -115,11 +115,11 @@ def test_a_job_that_lost_its_supervisor_is_canceled_all_the_same(machine: Machin
 def test_canceling_what_is_over_is_true_and_changes_nothing(machine: Machine) -> None:
     ref = machine.submit("exit 3")
     before = machine.end(ref)
-    assert machine.backend.cancel(ref, GRACE)
+    assert machine.cancels(ref, GRACE)
     after = machine.see(ref)
     assert (after.phase, after.exit_code, after.ended_at) == (before.phase, before.exit_code, before.ended_at)
     machine.backend.release(ref)
-    assert machine.backend.cancel(ref, GRACE)
+    assert machine.cancels(ref, GRACE)
 
 
 def test_a_job_that_was_lost_is_not_canceled_afterwards(machine: Machine) -> None:
@@ -128,7 +128,7 @@ def test_a_job_that_was_lost_is_not_canceled_afterwards(machine: Machine) -> Non
     machine.kill_supervisor(ref)
     os.killpg(leader.pid, signal.SIGKILL)
     until(lambda: machine.see(ref).phase is Phase.FAILED)
-    assert machine.backend.cancel(ref, GRACE)
+    assert machine.cancels(ref, GRACE)
     assert machine.see(ref).reason == "its supervisor was killed; the exit code is not known"
 
 
@@ -137,7 +137,7 @@ def test_a_job_that_ended_by_itself_before_the_signal_is_not_canceled(machine: M
     ref = machine.submit("(trap '' TERM; echo deaf; while :; do sleep 0.02; done) & sleep 0.3; exit 5")
     leader = machine.identity(ref, "process")
     until(lambda: not leader.alive)
-    assert machine.backend.cancel(ref, timedelta(0))
+    assert machine.cancels(ref, timedelta(0))
     seen = machine.see(ref)
     assert (seen.phase, seen.exit_code) == (Phase.FAILED, 5)
     assert machine.processes(ref) == []
@@ -155,14 +155,14 @@ def test_cancel_says_false_when_the_end_was_not_seen_in_time(machine: Machine, m
     monkeypatch.setattr("tao_sdk.backends.local.backend.MARGIN", timedelta(seconds=-9.8))
     ref = machine.submit("trap 'sleep 1; exit 7' TERM; echo slow; sleep 300 & wait")
     machine.says(ref, b"slow")
-    assert machine.backend.cancel(ref, GRACE) is False
+    assert machine.cancels(ref, GRACE) is False
     assert machine.end(ref).phase is Phase.CANCELED
 
 
 def test_a_job_whose_supervisor_was_stopped_is_canceled_all_the_same(machine: Machine) -> None:
     ref = machine.submit("sleep 300")
     os.kill(machine.identity(ref, "supervisor").pid, signal.SIGSTOP)
-    assert machine.backend.cancel(ref, GRACE)
+    assert machine.cancels(ref, GRACE)
     assert machine.see(ref).phase is Phase.CANCELED
 
 
@@ -177,7 +177,7 @@ def test_a_client_that_is_process_1_of_a_container_can_cancel(machine: Machine) 
         "assert os.getpid() == 1\n"
         "m = Machine(Path(sys.argv[1]) / 'inside')\n"
         "r = m.submit('sleep 300 & sleep 300')\n"
-        "assert m.backend.cancel(r, timedelta(seconds=10)), 'not canceled'\n"
+        "assert m.cancels(r, timedelta(seconds=10)), 'not canceled'\n"
         "print(m.see(r).phase.value, m.see(m.submit('true')).phase.value in ('running', 'succeeded', 'pending'))\n"
     )
     argv = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", script, str(machine.root), *sys.path]

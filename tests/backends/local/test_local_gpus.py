@@ -55,11 +55,11 @@ def test_a_job_waits_until_it_can_have_all_its_gpus_and_says_who_holds_them(mach
     assert seen.phase is Phase.PENDING
     assert seen.reason.startswith("waits for 2 free GPUs (held by ")
     assert set(seen.reason.partition("held by ")[2].rstrip(")").split(", ")) == holders
-    machine.backend.cancel(first, timedelta(0))
+    machine.cancels(first, timedelta(0))
     until(lambda: machine.see(both).reason == f"waits for 2 free GPUs (held by {second.attempt.job_id})")
     time.sleep(0.3)
     assert machine.see(both).phase is Phase.PENDING
-    machine.backend.cancel(second, timedelta(0))
+    machine.cancels(second, timedelta(0))
     assert shown(machine, both) == "0,1"
     assert machine.see(both).reason == ""
 
@@ -84,7 +84,7 @@ def test_the_gpus_of_a_job_stay_its_own_when_its_supervisor_is_killed(machine: M
     shown(machine, ref)
     machine.kill_supervisor(ref)
     assert machine.holder(0) == ref.attempt.job_id
-    machine.backend.cancel(ref, timedelta(0))
+    machine.cancels(ref, timedelta(0))
     until(lambda: machine.holder(0) == "")
 
 

@@ -59,7 +59,7 @@ def test_a_stopped_job_is_paused_and_can_be_canceled(machine: Machine) -> None:
     until(lambda: machine.see(ref).phase is Phase.RUNNING)
     os.kill(pid, signal.SIGSTOP)
     until(lambda: machine.see(ref).phase is Phase.PAUSED)
-    assert machine.backend.cancel(ref, timedelta(seconds=10))
+    assert machine.cancels(ref, timedelta(seconds=10))
     assert machine.see(ref).exit_code == 143
 
 
@@ -84,7 +84,7 @@ def test_a_program_that_outlives_its_shell_is_asked_once_and_given_the_grace(mac
     program.write_text(SAVES)
     ref = machine.submit(f"{sys.executable} {program} & wait")
     machine.says(ref, b"up")
-    assert machine.backend.cancel(ref, timedelta(seconds=10))
+    assert machine.cancels(ref, timedelta(seconds=10))
     assert machine.log(ref) == b"up\nasked\nsaved\n"
 
 

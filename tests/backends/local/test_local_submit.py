@@ -103,7 +103,7 @@ def test_a_supervisor_that_was_killed_before_the_start_is_replaced(machine: Mach
     again = machine.start(plan)
     assert again.ready
     assert again.unique_id == found.unique_id
-    machine.backend.cancel(holder, timedelta(0))
+    machine.cancels(holder, timedelta(0))
     assert machine.log(again) == b"once\n"
 
 

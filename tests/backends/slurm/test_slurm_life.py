@@ -322,14 +322,47 @@ def test_canceling_a_job_is_one_round_trip_whatever_its_state_is(cluster: Cluste
         ref = client.engine.ref_of(made)
         assert ref is not None
         before = cluster.round_trips()
-        assert backend.cancel(ref, timedelta(seconds=5)) is True
+        said = backend.cancel(ref, timedelta(seconds=5))
         assert cluster.round_trips() - before == 1
+        assert replace(backend.observe([ref])[ref], raw="", seen_at=said.seen_at) == replace(said, raw="")
     unknown = client.engine.ref_of(running)
     assert unknown is not None
-    assert backend.cancel(replace(unknown, native_id="99999999"), timedelta(0)) is True
+    assert backend.cancel(replace(unknown, native_id="99999999"), timedelta(0)).phase is Phase.ABSENT
     assert until_ended(client, running).status is Status.CANCELED
     assert until_ended(client, held).status is Status.CANCELED
     assert until_ended(client, queued).status is Status.COMPLETE
+
+
+def test_a_client_cancels_in_one_round_trip_and_knows_the_end_and_the_secrets_are_gone(
+    cluster: Cluster, client: Client
+) -> None:
+    running = submit(client, "sleep 60", env_vars={"API_KEY": "s3cret-value"})
+    until_running(client, running)
+    failed = submit(client, "exit 3")
+    until(lambda: slurm_id(client, failed) not in cluster.jobs())
+    queued = submit(client, "sleep 60", env_vars={"API_KEY": "s3cret-value"}, gpu_count=8, num_nodes=4)
+    for made, status in ((running, Status.CANCELED), (queued, Status.CANCELED)):
+        before = cluster.round_trips()
+        assert client.cancel_job(made.id, grace=5) is True
+        assert client.get_job(made.id).status is status
+        assert cluster.round_trips() - before == 1
+        assert not (folder(cluster, made) / "attempts" / "1" / "env.sh").exists()
+    assert client.cancel_job(failed.id) is True
+    ended = client.get_job(failed.id)
+    assert (ended.status, ended.exit_code) == (Status.ERROR, 3)
+
+
+def test_a_job_whose_submit_lost_its_reply_is_found_by_name_and_canceled_in_the_same_round_trip(
+    cluster: Cluster, client: Client
+) -> None:
+    made = submit(client, "sleep 60")
+    ref = client.engine.ref_of(made)
+    assert ref is not None
+    (folder(cluster, made) / "attempts" / "1" / "slurm_id").unlink()
+    before = cluster.round_trips()
+    said = backend_of(client).cancel(replace(ref, native_id="", unique_id="", ready=False), timedelta(0))
+    assert said.phase is Phase.CANCELED
+    assert cluster.round_trips() - before == 1
 
 
 def test_canceling_somebody_elses_job_raises_slurms_words(cluster: Cluster, client: Client) -> None:

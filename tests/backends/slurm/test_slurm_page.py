@@ -14,6 +14,7 @@ from cluster_images import PYTHON, dockerd_here
 
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.client import Client
+from tao_sdk.model.credentials import KNOWN_NAMES
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.fields import settings_of
 from tao_sdk.model.job import Job
@@ -31,6 +32,11 @@ def rows(heading: str) -> list[list[str]]:
 
 def test_every_option_has_its_row() -> None:
     assert [row[0].strip("`") for row in rows("Options")] == list(settings_of(SlurmOptions))
+
+
+def test_every_setting_has_its_row() -> None:
+    told = {name for row in rows("Settings") for name in re.findall(r"`([A-Z_]+)`", row[0])}
+    assert told == {name for name in KNOWN_NAMES if name.startswith(("SLURM_", "SSH_"))} | {"TAO_SSH_CONFIG"}
 
 
 def submitted(client: Client, command: str = "sleep 300") -> Job:
@@ -69,13 +75,13 @@ def answer(client: Client, cluster: Cluster, situation: str, job: Job) -> tuple[
     assert ref is not None
     try:
         if situation == "is unknown to SLURM":
-            return str(backend.cancel(replace(ref, native_id="99999999"), timedelta(0))), ""
+            return str(backend.cancel(replace(ref, native_id="99999999"), timedelta(0)).phase.over), ""
         if situation == "is somebody else's":
             theirs = cluster.login("sbatch --parsable -A otheracct -o /dev/null --wrap 'sleep 300'", user=OTHER_USER)
-            return str(backend.cancel(replace(ref, native_id=theirs.stdout.strip()), timedelta(0))), ""
+            return str(backend.cancel(replace(ref, native_id=theirs.stdout.strip()), timedelta(0)).phase.over), ""
         if situation == "cannot be asked about":
             with cluster.hung():
-                return str(backend.cancel(ref, timedelta(0))), ""
+                return str(backend.cancel(ref, timedelta(0)).phase.over), ""
         return str(client.cancel_job(job.id, grace=1)), client.get_job(job.id).message
     except TaoError as error:
         return type(error).__name__, str(error)

@@ -316,7 +316,9 @@ class DockerBackend:
         return self.inspected(ref)
 
     def inspected(self, ref: Ref) -> Observation:
-        container = self.inspect(ref.unique_id)
+        return self.judged(ref, self.inspect(ref.unique_id))
+
+    def judged(self, ref: Ref, container: Container | None) -> Observation:
         if container is None:
             return Observation(Phase.ABSENT, "no such container")
         return parse.observation(container.seen, self.mark(ref).exists())
@@ -336,8 +338,7 @@ class DockerBackend:
         self.must_be_here(ref)
 
         def has_ended() -> bool:
-            phase = self.inspected(ref).phase
-            return phase.ended or phase is Phase.ABSENT
+            return self.inspected(ref).phase.over
 
         return logs.read(self.daemon, ref.unique_id, request, has_ended)
 
@@ -348,7 +349,7 @@ class DockerBackend:
 
     # Ending
 
-    def cancel(self, ref: Ref, grace: timedelta) -> bool:
+    def cancel(self, ref: Ref, grace: timedelta) -> Observation:
         """One stop: the daemon sends SIGTERM to the whole group and, when the grace is over, SIGKILL."""
         self.must_be_here(ref)
         self.images.forgo(ref.attempt.job_id)
@@ -356,27 +357,25 @@ class DockerBackend:
         if container is None:
             self.must_be_the_daemon(ref.details.get("daemon", ""))
         if container is None or not self.is_of(container, ref.attempt):
-            return True
+            return self.judged(ref, None)
         if not container.begun:
             self.remove(container.id)
-            return True
-        if self.inspected(ref).phase.ended:
-            return True
+            return self.judged(ref, None)
+        if (seen := self.judged(ref, container)).phase.ended:
+            return seen
         self.home.mkdir(0o700, parents=True, exist_ok=True)
         self.mark(ref).touch()
-        return self.stop(container, grace.total_seconds())
+        with suppress(DaemonError):  # what it could not do is seen
+            self.stop(container, grace.total_seconds())
+        return self.judged(ref, self.inspect(container.id))
 
-    def stop(self, container: Container, seconds: float) -> bool:
-        try:
-            if container.seen["State"].get("Paused"):
-                self.daemon.ask("POST", f"/containers/{container.id}/unpause")
-            if seconds % 1:
-                self.end_within(container, seconds)
-            left = 0 if seconds % 1 else int(seconds)
-            self.daemon.ask("POST", f"/containers/{container.id}/stop", timeout=left + MARGIN, t=left)
-        except DaemonError as error:
-            return error.status == 404
-        return not self.lives(container)
+    def stop(self, container: Container, seconds: float) -> None:
+        if container.seen["State"].get("Paused"):
+            self.daemon.ask("POST", f"/containers/{container.id}/unpause")
+        if seconds % 1:
+            self.end_within(container, seconds)
+        left = 0 if seconds % 1 else int(seconds)
+        self.daemon.ask("POST", f"/containers/{container.id}/stop", timeout=left + MARGIN, t=left)
 
     def end_within(self, container: Container, seconds: float) -> None:
         """SIGTERM, and the time to end. The daemon's own stop counts in whole seconds."""
@@ -399,7 +398,7 @@ class DockerBackend:
         self.images.forgo(ref.attempt.job_id)
         container = self.inspect(ref.unique_id or ref.native_id)
         if container is not None and self.is_of(container, ref.attempt):
-            if container.begun and not self.cancel(ref, timedelta(seconds=render.GRACE)):
+            if container.begun and not self.cancel(ref, timedelta(seconds=render.GRACE)).phase.over:
                 raise Unreachable(f"{ref.native_id} still runs.", "It could not be ended in time.", "Try again.")
             self.remove(container.id)
             self.release_network()

@@ -176,8 +176,7 @@ class LocalBackend:
         path = Path(self.folder(ref.attempt).file("log"))
 
         def has_ended() -> bool:
-            phase = self.observed(ref, sight.Sight()).phase
-            return phase.ended or phase is Phase.ABSENT
+            return self.observed(ref, sight.Sight()).phase.over
 
         return logs.read(path, request, has_ended)
 
@@ -186,13 +185,13 @@ class LocalBackend:
             raise Unreachable(f"The files are on {endpoint}, this is {self.endpoint}.", "", "Look from there.")
         return LocalFiles()
 
-    def cancel(self, ref: Ref, grace: timedelta) -> bool:
+    def cancel(self, ref: Ref, grace: timedelta) -> Observation:
         self.must_be_here(ref)
         folder = self.folder(ref.attempt)
-        if not folder.has("attempt") or folder.has("exit"):
-            return True
-        folder.put("cancel", str(grace.total_seconds()))
-        return Ending(folder, grace.total_seconds()).wait()
+        if folder.has("attempt") and not folder.has("exit"):
+            folder.put("cancel", str(grace.total_seconds()))
+            Ending(folder, grace.total_seconds()).wait()
+        return self.observed(ref, sight.Sight())
 
     def evidence(self, ref: Ref) -> Evidence:
         self.must_be_here(ref)
@@ -217,7 +216,7 @@ class LocalBackend:
         folder = Path(self.folder(ref.attempt).path)
         if not folder.is_dir():
             return
-        if not self.cancel(ref, timedelta(seconds=render.GRACE)):
+        if not self.cancel(ref, timedelta(seconds=render.GRACE)).phase.over:
             raise Unreachable(f"{ref.native_id} still runs.", "It could not be ended in time.", "Try again.")
         self.remove(folder)
 
@@ -259,13 +258,11 @@ class Ending:
         self.told = False
         self.asked_at = 0.0  # when we asked the job ourselves
 
-    def wait(self) -> bool:
+    def wait(self) -> None:
+        """Until it is over, or the time for that is."""
         latest = time.monotonic() + self.grace + MARGIN.total_seconds()
-        while not self.over():
-            if time.monotonic() > latest:
-                return False
+        while not self.over() and time.monotonic() <= latest:
             time.sleep(LOOK)
-        return True
 
     def over(self) -> bool:
         """One step towards the end; True once it is written down."""

@@ -33,6 +33,7 @@ from tao_sdk.transports.ssh import Ssh
 
 SUBMIT_SECONDS = 180.0
 PAYLOAD = 96 * MiB
+KILL_WAIT = 30  # seconds; SLURM's default
 MARGIN = 20.0  # seconds beyond the grace and the site's own, for SLURM to clear up
 
 
@@ -169,8 +170,7 @@ class SlurmBackend:
         at = paths(ref)
 
         def has_ended() -> bool:
-            phase = self.observe([ref])[ref].phase
-            return phase.ended or phase is Phase.ABSENT
+            return self.observe([ref])[ref].phase.over
 
         return logs.Reader(self.ssh, at.logs, at.attempt, has_ended).read(request)
 
@@ -181,28 +181,21 @@ class SlurmBackend:
 
     # Ending
 
-    def cancel(self, ref: Ref, grace: timedelta) -> bool:
-        """One scancel: SLURM sends SIGTERM and, when the site's KillWait is over, SIGKILL."""
+    def cancel(self, ref: Ref, grace: timedelta) -> Observation:
+        """One scancel: SLURM sends SIGTERM and, when the site's KillWait is over, SIGKILL. One exec does all of it."""
         self.must_be_here(ref)
-        if not ref.native_id:
-            raise Unreachable("The job is being handed over.", "", "Try again.")
-        patience = grace.total_seconds() + self.kill_wait() + MARGIN
-        reply = handover.read_reply(self.ssh.run(handover.cancel(ref.native_id, patience), seconds=patience + 120).text)
-        if reply.word == "DENIED":
-            raise Refused(reply.text, "SLURM does not let you cancel it.", "Cancel it as the user who submitted it.")
-        if reply.word == "DOUBT":
-            raise Unreachable(f"SLURM did not answer: {reply.text}", "", "Try again.")
-        return reply.word == "OVER"
+        return look.cancel(self.ssh, ref, grace.total_seconds() + self.kill_wait() + MARGIN)
 
     def kill_wait(self) -> int:
         try:
-            return self.surveys.facts(self.site, self.endpoint).kill_wait
+            known = self.surveys.last(self.site, self.endpoint)
         except TaoError:
-            return 30
+            return KILL_WAIT
+        return known.kill_wait if known else KILL_WAIT
 
     def release(self, ref: Ref) -> None:
         self.must_be_here(ref)
-        if ref.native_id and not self.cancel(ref, timedelta(0)):
+        if not self.cancel(ref, timedelta(0)).phase.over:
             raise Unreachable(f"SLURM job {ref.native_id} still runs.", "It could not be ended in time.", "Try again.")
         of = {"base": ref.namespace, "accounting": False}
         answer = self.ssh.run(handover.release(of, ref.attempt), seconds=120)

@@ -13,10 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tao_sdk.backends.slurm import parse
 from tao_sdk.backends.slurm.render import Paths, job_name, sbatch_words
 from tao_sdk.model.plan import Attempt
 
 STALE_LOCK = 90  # seconds: a submit takes a few; one whose script has died leaves its lock
+HANDING_OVER = 10  # seconds that a cancel waits for a submit under way
 LOOK_BACK = "now-60days"  # how far sacct looks for a name: a job waits and runs no longer between two looks
 
 # What SLURM's programs say when the controller did not answer: whether it took the job is then not known.
@@ -62,7 +64,7 @@ def read_reply(text: str) -> Reply:
 
 
 ENDED = "CANCELLED*|COMPLETED|FAILED|TIMEOUT|NODE_FAIL|PREEMPTED|BOOT_FAIL|DEADLINE|OUT_OF_MEMORY|REVOKED"
-WORDS = ("ID", "NONE", "BEGUN", "STRANGER", "REFUSED", "DOUBT", "ALIVE", "NOROOM", "OVER", "LIVES", "DENIED")
+WORDS = ("ID", "NONE", "BEGUN", "STRANGER", "REFUSED", "DOUBT", "ALIVE", "NOROOM", "DENIED")
 
 
 def names(of: Mapping[str, Any], attempt: Attempt) -> str:
@@ -159,16 +161,28 @@ if [ -d "$k" ]; then echo BEGUN; else echo NONE; fi
 """
 
 
-def cancel(job_id: str, seconds: float) -> str:
-    """End a SLURM job and wait for its end: OVER, or LIVES with its state. What SLURM refuses is DENIED, in its words."""
-    return f"""{PREAMBLE}
+def cancel(of: Mapping[str, Any], attempt: Attempt, job_id: str, seconds: float) -> str:
+    """End an attempt's SLURM job and wait for that; then `$id`, squeue's row `$row` and its state `$s` are what was seen.
+
+    $s is empty for what squeue does not know. What SLURM refuses is DENIED, in its words. Without its id the job is
+    looked up, as `find` does.
+    """
+    return f"""{names(of, attempt)}
 id={shlex.quote(job_id)}
+if [ -z "$id" ]; then
+  tries=0
+  while [ -d "$k" ] && [ $tries -lt {HANDING_OVER * 10} ]; do tries=$((tries + 1)); sleep 0.1; done
+  [ -d "$k" ] && {{ echo "DOUBT The job is being handed over."; exit 0; }}
+  id=$(cat "$a/slurm_id" 2>/dev/null) || id=$(lookup) || {{ echo "DOUBT $id"; exit 0; }}
+  id=${{id:-0}}
+fi
 state() {{
-  s=$(timeout 25 squeue --noheader --states=all --jobs=$id --format=%T 2>&1) || case $s in
-    *"Invalid job id"*) s= ;; *) echo "DOUBT $s"; exit 0 ;; esac
+  row=$({parse.squeue_command(["$id"])} 2>&1) || case $row in
+    *"Invalid job id"*) row= ;; *) echo "DOUBT $row"; exit 0 ;; esac
+  s=${{row#*|}}; s=${{s%%|*}}
 }}
 over() {{ case $s in ''|{ENDED}) return 0 ;; esac; return 1; }}
-said=$(timeout 60 scancel $id 2>&1) || {{
+[ $id = 0 ] || said=$(timeout 60 scancel $id 2>&1) || {{
   case $said in
     *"Invalid job id"*|*"already completing or completed"*) ;;
     *denied*) echo "DENIED $said"; exit 0 ;;
@@ -177,10 +191,9 @@ said=$(timeout 60 scancel $id 2>&1) || {{
 }}
 until=$(( $(date +%s) + {max(1, round(seconds))} )) pause=0.1
 while state; ! over; do
-  [ $(date +%s) -gt $until ] && {{ echo "LIVES $s"; exit 0; }}
+  [ $(date +%s) -gt $until ] && break
   sleep $pause; pause=0.5
 done
-echo OVER
 """
 
 

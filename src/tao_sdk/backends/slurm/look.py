@@ -10,11 +10,11 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tao_sdk.backends.slurm import parse, rules
+from tao_sdk.backends.slurm import handover, parse, rules
 from tao_sdk.backends.slurm.handover import PREAMBLE
 from tao_sdk.backends.slurm.render import Paths, job_name
 from tao_sdk.model.diagnosis import Evidence, NodeEvent
-from tao_sdk.model.errors import Unreachable
+from tao_sdk.model.errors import Refused, TaoError, Unreachable
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Ref
 from tao_sdk.transports.ssh import Ssh
@@ -36,7 +36,7 @@ def look(ssh: Ssh, refs: Sequence[Ref]) -> dict[Ref, Observation]:
     """How each is. What has newly ended, or is gone, is asked for its own record."""
     seen = ask(ssh, [ref.native_id for ref in refs])
     found = {ref: parse.observation(ref.native_id, job_name(ref.attempt), seen) for ref in refs}
-    ended = [ref for ref, each in found.items() if each.phase.ended or each.phase is Phase.ABSENT]
+    ended = [ref for ref, each in found.items() if each.phase.over]
     if not ended:
         return found
     left = records(ssh, ended, [ref for ref in ended if found[ref].phase.ended])
@@ -120,6 +120,36 @@ def results_dir(ref: Ref) -> str:
 def left(text: str, number: int) -> Left:
     exit_text, status, manifest, resumes = [*text.split(FIELD), "", "", ""][:4]
     return Left(parse.record(exit_text, status, manifest, number), "yes" in resumes)
+
+
+# Canceling
+
+# What was seen of a job at the end of handover.cancel, as a look has it; the accounting is asked what the queue cannot tell.
+SEEN_LAST = f"""printf 'SEEN %s\\n=== squeue 0 %d\\n%s\\n' "$id" ${{#row}} "$row"
+case $s in CANCELLED*) echo '=== sacct 0 0' ;; *) capture sacct "{parse.sacct_command(["$id"])}" ;; esac
+case $s in {handover.ENDED}) over=over ;; *) over= ;; esac"""
+
+
+def cancel(ssh: Ssh, ref: Ref, seconds: float) -> Observation:
+    """End an attempt's job and see how it is then, in one exec. Raises Refused, Unreachable."""
+    of = {"base": ref.namespace, "accounting": False}
+    end = handover.cancel(of, ref.attempt, ref.native_id, seconds)
+    answer = ssh.run("\n".join([end, CAPTURE, READ, SEEN_LAST, f"{read_command(ref)} $over"]), seconds=seconds + 120)
+    head, _, shown = answer.text.partition("\n")
+    if not head.startswith("SEEN "):
+        raise not_canceled(handover.read_reply(answer.text))
+    shown, _, record = shown.partition(RECORD)
+    look = parse.seen(sections(shown))
+    seen = parse.observation(head.removeprefix("SEEN "), job_name(ref.attempt), look)
+    if seen.phase.ended and not look.queue:
+        records(ssh, [ref], over=[ref])  # by its accounts it is over: then its secrets go, too
+    return parse.with_record(seen, left(record, ref.attempt.number).record)
+
+
+def not_canceled(reply: handover.Reply) -> TaoError:
+    if reply.word == "DENIED":
+        return Refused(reply.text, "SLURM does not let you cancel it.", "Cancel it as the user who submitted it.")
+    return Unreachable(f"SLURM did not answer: {reply.text}", "", "Try again.")
 
 
 # Evidence

@@ -267,7 +267,7 @@ def ended_in_queue(row: Queued, resumes: bool) -> Observation:
         raw=f"{row.state} on {row.nodes}" if row.nodes else row.state,
         exit_code=0 if row.state == "COMPLETED" else KILLED if row.state == "OUT_OF_MEMORY" else None,
         reason=why(row.state, None, row.reason, ""),
-        started_at=moment(row.start),
+        started_at=moment(row.start) if row.nodes else None,  # squeue gives one that never began its end's time
         ended_at=moment(row.end),
     )
 

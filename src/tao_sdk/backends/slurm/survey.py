@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shlex
@@ -170,8 +171,16 @@ class Surveys:
     def __init__(self, folder: Path, ask: Callable[[str], str]) -> None:
         self.folder, self.ask = folder, ask
 
+    def path(self, name: str) -> Path:
+        return self.folder / f"{re.sub(r'[^A-Za-z0-9_.@-]', '_', name)}.facts.json"
+
+    def last(self, site: Site, name: str) -> SlurmFacts | None:
+        """The last answer, however old: for what a site hardly ever changes, and is not worth asking for."""
+        kept = self.kept(self.path(name), site, math.inf)
+        return kept.facts(site) if kept else None
+
     def facts(self, site: Site, name: str, fresh: bool = False) -> SlurmFacts:
-        path = self.folder / f"{re.sub(r'[^A-Za-z0-9_.@-]', '_', name)}.facts.json"
+        path = self.path(name)
         kept = None if fresh else self.kept(path, site)
         if kept is not None:
             return kept.facts(site)
@@ -180,10 +189,10 @@ class Surveys:
         self.keep(path, json.dumps(asdict(seen)))
         return facts
 
-    def kept(self, path: Path, site: Site) -> Kept | None:
+    def kept(self, path: Path, site: Site, seconds: float = FRESH_SECONDS) -> Kept | None:
         try:
             record = Kept(**json.loads(path.read_text()))
-            young = 0 <= time.time() - record.time < FRESH_SECONDS
+            young = 0 <= time.time() - record.time < seconds
         except (OSError, ValueError, TypeError):
             return None
         return record if young and record.base == site.base else None
