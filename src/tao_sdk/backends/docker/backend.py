@@ -23,6 +23,7 @@ from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.files import FarFiles, HereFiles
 from tao_sdk.backends.docker.images import Images
 from tao_sdk.backends.docker.options import DockerOptions
+from tao_sdk.backends.docker.recent import Recent
 from tao_sdk.backends.docker.turns import Turns
 from tao_sdk.backends.outcome import read_outcome
 from tao_sdk.backends.this_machine import this_machine
@@ -80,11 +81,10 @@ class DockerBackend:
         self.images = Images(self.daemon, settings, self.home / "pulls")
         self.turns = Turns(self.home)
         self.network_turns = Turns(self.home / "networks")
+        self.networks: Recent[str] = Recent()  # name -> id
 
     def survey(self, spec: JobSpec, options: DockerOptions) -> DockerFacts:
-        facts = look.survey(self.daemon, self.settings, spec, options)
-        if facts.image is not None:
-            self.images.seen[spec.image] = time.monotonic()
+        facts = look.survey(self.daemon, self.settings, spec, options, self.images.seen(spec.image))
         if spec.image and facts.image is None and (options.pull or facts.pull) != "never":
             self.images.login(spec.image)  # raises now, before anything is stored, when a key is needed and missing
         return facts
@@ -94,7 +94,8 @@ class DockerBackend:
 
     def plan_again(self, last: Plan, spec: JobSpec, options: DockerOptions, attempt: Attempt) -> Plan:
         """In the surroundings of the first attempt, on the daemon as it now is."""
-        facts = replace(look.survey(self.daemon, self.settings, spec, options), **last.request["surroundings"])
+        seen = look.survey(self.daemon, self.settings, spec, options, self.images.seen(spec.image))
+        facts = replace(seen, **last.request["surroundings"])
         return render.plan(spec, options, replace(facts, auto_remove=last.release_when_over), attempt)
 
     def check(self, plan: Plan, facts: DockerFacts) -> list[Finding]:
@@ -154,6 +155,7 @@ class DockerBackend:
                 network = container.seen["HostConfig"]["NetworkMode"]
                 if not plan.request["make_network"] or f"network {network} not found" not in error.what:
                     raise
+                self.networks.forget(network_name(plan))
 
     def begun_after_all(self, container: Container) -> Container | None:
         """A container that a client left unstarted goes: half of something may wait at its standard input.
@@ -187,7 +189,7 @@ class DockerBackend:
             Path(folder).mkdir(parents=True, exist_ok=True)
         body = dict(plan.request["container"])
         if plan.request["make_network"]:
-            body["HostConfig"] = {**body["HostConfig"], "NetworkMode": self.network(body["HostConfig"]["NetworkMode"])}
+            body["HostConfig"] = {**body["HostConfig"], "NetworkMode": self.network(network_name(plan))}
         made = self.daemon.ask("POST", "/containers/create", body, name=plan.request["name"])
         return Container(
             {"Id": made["Id"], "State": {"Status": "created"}, "Config": body, "HostConfig": body["HostConfig"]}
@@ -199,8 +201,10 @@ class DockerBackend:
         Clients that make it at once get several of that name, and a daemon starts nothing in such a one: all but the
         oldest are removed again, by whoever sees them.
         """
+        if seen := self.networks.get(name):
+            return seen
         with self.network_turns.taken(name):
-            return self.only_network(name)
+            return self.networks.keep(name, self.only_network(name))
 
     def only_network(self, name: str) -> str:
         for _ in range(50):
@@ -221,6 +225,7 @@ class DockerBackend:
     def release_network(self) -> None:
         """The network that we make is removed when no container has it any more, not even one that has ended."""
         name = render.DEFAULT_NETWORK
+        self.networks.forget(name)
         with self.network_turns.taken(name):
             for each in self.daemon.ask("GET", "/networks", filters={"name": [name], "label": [OURS]}):
                 if not self.daemon.ask("GET", "/containers/json", all=1, filters={"network": [each["Id"]]}):
@@ -490,6 +495,10 @@ def ignored(*statuses: int) -> Generator[None]:
     except DaemonError as error:
         if error.status not in statuses:
             raise
+
+
+def network_name(plan: Plan) -> str:
+    return plan.request["container"]["HostConfig"]["NetworkMode"]
 
 
 def network_request(name: str) -> dict[str, Any]:

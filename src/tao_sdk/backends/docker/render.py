@@ -77,7 +77,7 @@ def plan(spec: JobSpec, options: DockerOptions, facts: DockerFacts, attempt: Att
         "daemon": parse.identity(facts.info) if facts.info else "",
         "pull": options.pull or facts.pull,
         "folders": kept_folders(facts, mounts),
-        "make_network": network_name(options, facts) == DEFAULT_NETWORK,
+        "make_network": network_name(spec, options, facts) == DEFAULT_NETWORK,
         "surroundings": {name: getattr(facts, name) for name in SURROUNDINGS},
     }
     return Plan(
@@ -177,7 +177,7 @@ def host_config(
     size = f",size={parse_size(spec.shm_size)}" if spec.shm_size else ""
     config: dict[str, Any] = {
         "Init": True,
-        "NetworkMode": network_name(options, facts),
+        "NetworkMode": network_name(spec, options, facts),
         "Mounts": [each.request() for each in mounts],
         "Tmpfs": {"/dev/shm": f"rw,nosuid,nodev,exec,mode=1777{size}"},
         "LogConfig": LOG,
@@ -198,8 +198,9 @@ def device_request(count: int, ids: list[int]) -> dict[str, Any]:
     return {"Driver": "", **which, "Capabilities": [["gpu"]], "Options": {}}
 
 
-def network_name(options: DockerOptions, facts: DockerFacts) -> str:
-    return options.network or facts.network or DEFAULT_NETWORK
+def network_name(spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> str:
+    patch: Mapping[str, Any] = spec.native.get("HostConfig") or {}
+    return patch.get("NetworkMode") or options.network or facts.network or DEFAULT_NETWORK
 
 
 def all_mounts(spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> list[Mount]:
