@@ -59,6 +59,10 @@ class Container:
     def begun(self) -> bool:
         return self.seen["State"]["Status"] != "created"
 
+    @property
+    def running(self) -> bool:
+        return self.seen["State"]["Status"] == "running"
+
 
 class DockerBackend:
     """Jobs as containers of the daemon that DOCKER_HOST or the docker context names."""
@@ -127,6 +131,8 @@ class DockerBackend:
         container = found if found and self.is_of(found, plan.attempt) else None
         if container is not None and not container.begun:
             container = self.begun_after_all(container)
+        if container is not None and not self.took_in(container):
+            container = None
         if container is None:
             self.must_be_the_daemon(plan.request.get("daemon", ""))
             pulling = self.images.ready(plan)
@@ -171,6 +177,15 @@ class DockerBackend:
             with ignored(404, 409):
                 self.daemon.ask("DELETE", f"/containers/{container.id}", v=1)
         raise Unreachable(f"{container.id} neither starts nor can be removed.", "", "Try again.")
+
+    def took_in(self, container: Container) -> bool:
+        """Whether it was told its environment whole. If not it has run nothing, and ends as soon as nobody types."""
+        if container.running and container.seen["Config"].get("OpenStdin"):
+            time.sleep(ASKED_FOR)
+            container = self.inspect(container.id) or container
+        if container.running or container.seen["State"]["ExitCode"] != render.NOT_BEGUN:
+            return True
+        return render.NOT_WHOLE.encode() not in logs.tail(self.daemon, container.id, "stderr", 1)[1]
 
     def make_way(self, found: Container | None, attempt: Attempt) -> None:
         """An earlier attempt of the same job gives its name to this one; a stranger's container does not."""
@@ -261,7 +276,7 @@ class DockerBackend:
         found = self.inspect(render.container_name(attempt))
         if found is None or not self.is_of(found, attempt):
             return None
-        return self.ref(found, attempt, found.begun)
+        return self.ref(found, attempt, found.begun and self.took_in(found))
 
     def ref(self, container: Container, attempt: Attempt, ready: bool) -> Ref:
         return Ref(
@@ -362,7 +377,7 @@ class DockerBackend:
             self.must_be_the_daemon(ref.details.get("daemon", ""))
         if container is None or not self.is_of(container, ref.attempt):
             return True
-        if not container.begun:
+        if not container.begun or not (ref.ready or self.took_in(container)):
             self.remove(container.id)
             return True
         if self.inspected(ref).phase.ended:

@@ -38,11 +38,13 @@ FOLDER = ".tao-job"  # in the container: what is delivered before it starts
 MAX_ARGUMENT = 96 * 1024  # bytes; Linux takes 128 KiB
 # Keeps the log's bytes as they are, which json-file does not; never rotated, as json-file is not unless told to.
 LOG = {"Type": "local", "Config": {"max-size": "1000g", "max-file": "1", "compress": "false"}}
+NOT_BEGUN = 125  # the exit code of what could not begin
+NOT_WHOLE = "tao: the environment did not arrive whole"
 # The environment comes through standard input: so it is on no disk, neither before the start nor after a crash.
-TAKE_IN = """_tao_newline='
+TAKE_IN = f"""_tao_newline='
 '
 while IFS= read -r _tao_line && [ "$_tao_line" != whole ]; do eval "$_tao_line"; done
-[ "$_tao_line" = whole ] || { echo "tao: the environment did not arrive whole" >&2; exit 125; }
+[ "$_tao_line" = whole ] || {{ echo "{NOT_WHOLE}" >&2; exit {NOT_BEGUN}; }}
 unset _tao_line _tao_newline"""
 
 Variables = dict[str, "str | SecretRef"]
