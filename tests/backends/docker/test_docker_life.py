@@ -333,6 +333,7 @@ def test_looking_at_many_jobs_is_one_question_and_one_more_for_each_that_newly_e
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = [submit(client, "sleep 300", BUSYBOX) for _ in range(5)]
+    client.list_jobs()  # which now and then asks a daemon to count, however many jobs there are
     short = submit(client, "true", BUSYBOX)
     backend: Any = client.engine.backend_of(short)
     dockerd_here.until(lambda: not backend.inspect(container(short)).seen["State"]["Running"], 30)

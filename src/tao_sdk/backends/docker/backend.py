@@ -6,6 +6,7 @@ What is decided is decided in render.py and parse.py; here they are joined to th
 from __future__ import annotations
 
 import math
+import random
 import shutil
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -42,6 +43,7 @@ OURS = "tao-toolkit"  # the label of what we make
 ASKED_FOR = 0.3  # seconds in which a daemon has taken what a client that died had sent
 FULL = 1 << 20  # bytes; a disk with less than this left is full
 FAR_FILES_SECONDS = 20.0  # between looks into files elsewhere: each takes a container
+DOUBTED = 50  # containers that are looked at one by one in one look, because the list may be wrong
 MARGIN = 30.0  # seconds beyond the grace for a stop to be answered
 
 
@@ -86,6 +88,7 @@ class DockerBackend:
         self.turns = Turns(self.home)
         self.network_turns = Turns(self.home / "networks")
         self.networks: Recent[str] = Recent()  # name -> id
+        self.counted = -math.inf  # when the daemon was asked how many containers run
 
     def survey(self, spec: JobSpec, options: DockerOptions) -> DockerFacts:
         facts = look.survey(self.daemon, self.settings, spec, options, self.images.seen(spec.image))
@@ -305,7 +308,7 @@ class DockerBackend:
     # Looking
 
     def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
-        """One list for all, and one look more at each that has newly ended."""
+        """One list for all, and one look more at each that has newly ended, or may have without being listed so."""
         here = [ref for ref in refs if ref.endpoint == self.endpoint]
         reason = f"it runs on another daemon, this is {self.endpoint}"
         seen = {ref: Observation(Phase.UNREACHABLE, "", reason=reason) for ref in refs if ref.endpoint != self.endpoint}
@@ -313,7 +316,8 @@ class DockerBackend:
             states = self.states({ref.attempt.store_id for ref in here}) if here else {}
             if any(ref.unique_id not in states for ref in here):
                 self.identity(at_most=0)  # a container that is missing is judged by who says so now
-            return seen | {ref: self.observed(ref, states.get(ref.unique_id)) for ref in here}
+            doubted = self.doubted(states)
+            return seen | {ref: self.observed(ref, states.get(ref.unique_id), ref.unique_id in doubted) for ref in here}
         except (Unreachable, DaemonError) as error:
             doubt = Observation(Phase.UNREACHABLE, "", reason=error.what)
             return seen | dict.fromkeys(here, doubt)
@@ -326,12 +330,27 @@ class DockerBackend:
         listed = self.daemon.ask("GET", "/containers/json", all=1, filters=wanted)
         return {each["Id"]: each["State"] for each in listed}
 
-    def observed(self, ref: Ref, state: str | None) -> Observation:
+    def doubted(self, states: Mapping[str, str]) -> set[str]:
+        """Those that the list may call running although they have ended: it has more such containers than the daemon counts.
+
+        A daemon without room on its disk keeps an end to itself, also when it has room again. That is asked now and then,
+        however many jobs there are, and so many are doubted at once.
+        """
+        running = [container for container, state in states.items() if state == "running"]
+        if not running or time.monotonic() - self.counted < FRESH:
+            return set()
+        listed = len(self.daemon.ask("GET", "/containers/json"))
+        said = self.daemon.info(at_most=0)
+        self.counted = time.monotonic()
+        counted = said.get("ContainersRunning", listed) + said.get("ContainersPaused", 0)
+        return set(random.sample(running, min(DOUBTED, len(running)))) if listed > counted else set()
+
+    def observed(self, ref: Ref, state: str | None, doubted: bool) -> Observation:
         if state is None and not self.is_the_daemon(ref.details.get("daemon", "")):
             return Observation(Phase.UNREACHABLE, "", reason=self.another_daemon())
         if state is None:
             return Observation(Phase.ABSENT, "no such container")
-        if state in parse.PHASES and state != "created" and not self.room_left(ref) < FULL:
+        if state in parse.PHASES and state != "created" and not doubted and not self.room_left(ref) < FULL:
             return parse.living(state)
         return self.inspected(ref)
 
