@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import threading
@@ -171,3 +172,26 @@ def test_a_job_that_fills_the_daemons_disk_is_told_so_although_its_own_words_fou
         found = client.diagnose(job.id)
         assert found is not None
         assert found.rule in ("docker.no_space", "disk_full")
+
+
+def test_an_end_that_the_daemon_had_no_room_to_note_is_found_when_it_has_some_again(
+    surroundings: dict[str, str], small: Path
+) -> None:
+    with dockerd_here.apart(small) as there:
+        with opened(surroundings, there) as client:
+            jobs = [submit(client, "trap 'exit 3' TERM; echo begun; while :; do sleep 0.1; done") for _ in range(3)]
+            for job in jobs:
+                begun(client, job)
+        lost = f"tao-job-{jobs[0].id}"
+        filler = fill(there.data)
+        os.kill(there.inspect(lost)["State"]["Pid"], signal.SIGTERM)
+        dockerd_here.until(lambda: there.inspect(lost)["State"]["Status"] == "exited", 30)
+        filler.unlink()
+        listed = there.docker("ps", "--format", "{{.Names}} {{.State}}").stdout.split("\n")
+        assert f"{lost} running" in listed
+        with opened(surroundings, there) as client:
+            until(client, jobs[0], Status.ERROR)
+            assert client.get_job(jobs[0].id).exit_code == 3
+            assert [client.get_job(job.id).status for job in jobs[1:]] == [Status.RUNNING] * 2
+            for job in jobs[1:]:
+                client.cancel_job(job.id, grace=0)

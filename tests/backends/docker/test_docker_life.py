@@ -208,6 +208,14 @@ def test_a_network_that_was_named_and_is_not_there_is_refused_with_the_command(c
     assert here.docker("ps", "-aq").stdout == ""
 
 
+def test_a_network_that_native_names_is_not_made(client: Client, here: Daemon) -> None:
+    with pytest.raises(Refused, match="docker network create nowhere"):
+        submit(client, "true", native={"HostConfig": {"NetworkMode": "nowhere"}})
+    assert "nowhere" not in here.docker("network", "ls", "--format", "{{.Name}}").stdout.split()
+    job = submit(client, "true", native={"HostConfig": {"NetworkMode": "none"}})
+    assert here.inspect(container(job))["HostConfig"]["NetworkMode"] == "none"
+
+
 def test_auto_remove_keeps_the_log_and_the_exit_code(surroundings: dict[str, str], here: Daemon) -> None:
     with Client(settings=Settings({**surroundings, "DOCKER_AUTO_REMOVE": "true"})) as client:
         job = submit(client, "echo kept; exit 3")
@@ -292,16 +300,44 @@ def test_a_grace_of_less_than_a_second_is_not_made_one(client: Client) -> None:
     assert ticks < 7, "the daemon's own stop would have waited for ten"
 
 
+def questions(backend: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths of what the daemon is asked from now on."""
+    asked: list[str] = []
+    ask = backend.daemon.request
+    monkeypatch.setattr(backend.daemon, "request", lambda *given, **more: asked.append(given[1]) or ask(*given, **more))
+    return asked
+
+
+def test_a_submit_after_another_asks_the_daemon_for_nothing_but_the_container(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = submit(client, "true", BUSYBOX)
+    asked = questions(client.engine.backend_of(first), monkeypatch)
+    submit(client, "true", BUSYBOX)
+    assert [path.rpartition("/")[2] for path in asked] == ["create", "attach", "start"]
+
+
+def test_what_was_there_a_moment_ago_and_is_gone_is_noticed(client: Client, here: Daemon) -> None:
+    here.docker("tag", BUSYBOX, "tao-fleeting")
+    first = submit(client, "true", "tao-fleeting", {"pull": "never"})
+    ended(client, first)
+    here.docker("rm", container(first))
+    here.docker("rmi", "tao-fleeting")
+    here.docker("network", "rm", "tao_default")
+    with pytest.raises(Refused, match="The daemon has no image tao-fleeting"):
+        submit(client, "true", "tao-fleeting", {"pull": "never"})
+    assert ended(client, submit(client, "true", BUSYBOX)).status is Status.COMPLETE
+
+
 def test_looking_at_many_jobs_is_one_question_and_one_more_for_each_that_newly_ended(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs = [submit(client, "sleep 300", BUSYBOX) for _ in range(5)]
+    client.list_jobs()  # which now and then asks a daemon to count, however many jobs there are
     short = submit(client, "true", BUSYBOX)
     backend: Any = client.engine.backend_of(short)
     dockerd_here.until(lambda: not backend.inspect(container(short)).seen["State"]["Running"], 30)
-    asked: list[str] = []
-    ask = backend.daemon.request
-    monkeypatch.setattr(backend.daemon, "request", lambda *given, **more: asked.append(given[1]) or ask(*given, **more))
+    asked = questions(backend, monkeypatch)
     seen = {job.id: job.status for job in client.list_jobs()}
     assert [seen[job.id] for job in jobs] == [Status.RUNNING] * 5
     assert seen[short.id] is Status.COMPLETE

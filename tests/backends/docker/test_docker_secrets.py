@@ -13,9 +13,11 @@ import pytest
 from dockerd_here import BUSYBOX, PYTHON, Daemon
 
 from tao_sdk.client import Client
+from tao_sdk.engine import cancel
 from tao_sdk.model.secrets import Secret
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.status import Status
 
 CANARY = "k4n4ry-'\"$(id)`\\ ü\nsecond line"
 CREDENTIALS = ("ACCESS_KEY", "SECRET_KEY", "NGC_KEY", "HF_TOKEN", "S3_ENDPOINT_URL", "S3_BUCKET_NAME", "CLOUD_REGION")
@@ -130,12 +132,49 @@ def test_a_client_killed_before_or_after_the_start_leaves_no_secret_behind(
         container = here.inspect(f"tao-job-{job.id}")
         assert when == "after" or container["State"]["Status"] == "created"
         assert not left_behind(here, container)
-        client.wait(job.id, timeout=60)
-        if size < 30_000:
-            assert client.get_job_logs(job.id).split()[0] == hashlib.sha256(f"{value}\n".encode()).hexdigest()
-        else:  # half of it may have been on its way when there was nobody left to send the rest
-            assert client.get_job(job.id).exit_code in (0, 125)
+        assert client.wait(job.id, timeout=60).status is Status.COMPLETE
+        assert client.get_job_logs(job.id).split()[0] == hashlib.sha256(f"{value}\n".encode()).hexdigest()
         assert not left_behind(here, here.inspect(f"tao-job-{job.id}"))
+        client.remove(job.id)
+
+
+HALF = """
+import time
+from tao_sdk.transports import dockerd
+dockerd.send = lambda line, data: line.sendall(data[: len(data) // 2]) or time.sleep(60)
+"""
+
+
+@pytest.fixture
+def half_told(surroundings: dict[str, str]) -> dict[str, str]:
+    """The surroundings of a client that was killed when the container had begun and had half of its environment."""
+    told = {**surroundings, "NGC_KEY": "k4n4ry" + "x" * 100_000}
+    argv = [sys.executable, "-c", HALF + KILLED, BUSYBOX, "after"]
+    assert subprocess.run(argv, env=told, capture_output=True).returncode == -9
+    return told
+
+
+def test_a_container_that_got_half_of_its_environment_runs_nothing_and_is_started_anew(
+    half_told: dict[str, str], here: Daemon
+) -> None:
+    with Client(settings=Settings(half_told)) as client:
+        job = client.list_jobs(look=False)[0]
+        half = here.inspect(f"tao-job-{job.id}")["Id"]
+        assert client.wait(job.id, timeout=60).status is Status.COMPLETE
+        digest = hashlib.sha256(f"{half_told['NGC_KEY']}\n".encode()).hexdigest()
+        assert client.get_job_logs(job.id).split()[0] == digest
+        assert (client.get_job(job.id).attempt, here.inspect(f"tao-job-{job.id}")["Id"] == half) == (1, False)
+        client.remove(job.id)
+
+
+def test_a_container_that_got_half_of_its_environment_can_be_canceled(half_told: dict[str, str], here: Daemon) -> None:
+    with Client(settings=Settings(half_told)) as client:
+        job = client.list_jobs(look=False)[0]
+        dockerd_here.until(lambda: here.inspect(f"tao-job-{job.id}")["State"]["ExitCode"] == 125, 30)
+        cancel.ask(client.engine, job)
+        assert client.cancel_job(job.id) is True
+        assert client.get_job(job.id).status is Status.CANCELED
+        assert here.docker("ps", "-aq", "--filter", f"name={job.id}").stdout == ""
         client.remove(job.id)
 
 

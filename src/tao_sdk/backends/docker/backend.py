@@ -6,6 +6,7 @@ What is decided is decided in render.py and parse.py; here they are joined to th
 from __future__ import annotations
 
 import math
+import random
 import shutil
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -23,6 +24,7 @@ from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.files import FarFiles, HereFiles
 from tao_sdk.backends.docker.images import Images
 from tao_sdk.backends.docker.options import DockerOptions
+from tao_sdk.backends.docker.recent import Recent
 from tao_sdk.backends.docker.turns import Turns
 from tao_sdk.backends.outcome import read_outcome
 from tao_sdk.backends.this_machine import this_machine
@@ -41,6 +43,7 @@ OURS = "tao-toolkit"  # the label of what we make
 ASKED_FOR = 0.3  # seconds in which a daemon has taken what a client that died had sent
 FULL = 1 << 20  # bytes; a disk with less than this left is full
 FAR_FILES_SECONDS = 20.0  # between looks into files elsewhere: each takes a container
+DOUBTED = 50  # containers that are looked at one by one in one look, because the list may be wrong
 MARGIN = 30.0  # seconds beyond the grace for a stop to be answered
 
 
@@ -57,6 +60,10 @@ class Container:
     @property
     def begun(self) -> bool:
         return self.seen["State"]["Status"] != "created"
+
+    @property
+    def running(self) -> bool:
+        return self.seen["State"]["Status"] == "running"
 
 
 class DockerBackend:
@@ -80,11 +87,11 @@ class DockerBackend:
         self.images = Images(self.daemon, settings, self.home / "pulls")
         self.turns = Turns(self.home)
         self.network_turns = Turns(self.home / "networks")
+        self.networks: Recent[str] = Recent()  # name -> id
+        self.counted = -math.inf  # when the daemon was asked how many containers run
 
     def survey(self, spec: JobSpec, options: DockerOptions) -> DockerFacts:
-        facts = look.survey(self.daemon, self.settings, spec, options)
-        if facts.image is not None:
-            self.images.seen[spec.image] = time.monotonic()
+        facts = look.survey(self.daemon, self.settings, spec, options, self.images.seen(spec.image))
         if spec.image and facts.image is None and (options.pull or facts.pull) != "never":
             self.images.login(spec.image)  # raises now, before anything is stored, when a key is needed and missing
         return facts
@@ -94,7 +101,8 @@ class DockerBackend:
 
     def plan_again(self, last: Plan, spec: JobSpec, options: DockerOptions, attempt: Attempt) -> Plan:
         """In the surroundings of the first attempt, on the daemon as it now is."""
-        facts = replace(look.survey(self.daemon, self.settings, spec, options), **last.request["surroundings"])
+        seen = look.survey(self.daemon, self.settings, spec, options, self.images.seen(spec.image))
+        facts = replace(seen, **last.request["surroundings"])
         return render.plan(spec, options, replace(facts, auto_remove=last.release_when_over), attempt)
 
     def check(self, plan: Plan, facts: DockerFacts) -> list[Finding]:
@@ -126,6 +134,8 @@ class DockerBackend:
         container = found if found and self.is_of(found, plan.attempt) else None
         if container is not None and not container.begun:
             container = self.begun_after_all(container)
+        if container is not None and not self.took_in(container):
+            container = None
         if container is None:
             self.must_be_the_daemon(plan.request.get("daemon", ""))
             pulling = self.images.ready(plan)
@@ -154,6 +164,7 @@ class DockerBackend:
                 network = container.seen["HostConfig"]["NetworkMode"]
                 if not plan.request["make_network"] or f"network {network} not found" not in error.what:
                     raise
+                self.networks.forget(network_name(plan))
 
     def begun_after_all(self, container: Container) -> Container | None:
         """A container that a client left unstarted goes: half of something may wait at its standard input.
@@ -169,6 +180,15 @@ class DockerBackend:
             with ignored(404, 409):
                 self.daemon.ask("DELETE", f"/containers/{container.id}", v=1)
         raise Unreachable(f"{container.id} neither starts nor can be removed.", "", "Try again.")
+
+    def took_in(self, container: Container) -> bool:
+        """Whether it was told its environment whole. If not it has run nothing, and ends as soon as nobody types."""
+        if container.running and container.seen["Config"].get("OpenStdin"):
+            time.sleep(ASKED_FOR)
+            container = self.inspect(container.id) or container
+        if container.running or container.seen["State"]["ExitCode"] != render.NOT_BEGUN:
+            return True
+        return render.NOT_WHOLE.encode() not in logs.tail(self.daemon, container.id, "stderr", 1)[1]
 
     def make_way(self, found: Container | None, attempt: Attempt) -> None:
         """An earlier attempt of the same job gives its name to this one; a stranger's container does not."""
@@ -187,7 +207,7 @@ class DockerBackend:
             Path(folder).mkdir(parents=True, exist_ok=True)
         body = dict(plan.request["container"])
         if plan.request["make_network"]:
-            body["HostConfig"] = {**body["HostConfig"], "NetworkMode": self.network(body["HostConfig"]["NetworkMode"])}
+            body["HostConfig"] = {**body["HostConfig"], "NetworkMode": self.network(network_name(plan))}
         made = self.daemon.ask("POST", "/containers/create", body, name=plan.request["name"])
         return Container(
             {"Id": made["Id"], "State": {"Status": "created"}, "Config": body, "HostConfig": body["HostConfig"]}
@@ -199,8 +219,10 @@ class DockerBackend:
         Clients that make it at once get several of that name, and a daemon starts nothing in such a one: all but the
         oldest are removed again, by whoever sees them.
         """
+        if seen := self.networks.get(name):
+            return seen
         with self.network_turns.taken(name):
-            return self.only_network(name)
+            return self.networks.keep(name, self.only_network(name))
 
     def only_network(self, name: str) -> str:
         for _ in range(50):
@@ -221,6 +243,7 @@ class DockerBackend:
     def release_network(self) -> None:
         """The network that we make is removed when no container has it any more, not even one that has ended."""
         name = render.DEFAULT_NETWORK
+        self.networks.forget(name)
         with self.network_turns.taken(name):
             for each in self.daemon.ask("GET", "/networks", filters={"name": [name], "label": [OURS]}):
                 if not self.daemon.ask("GET", "/containers/json", all=1, filters={"network": [each["Id"]]}):
@@ -256,7 +279,7 @@ class DockerBackend:
         found = self.inspect(render.container_name(attempt))
         if found is None or not self.is_of(found, attempt):
             return None
-        return self.ref(found, attempt, found.begun)
+        return self.ref(found, attempt, found.begun and self.took_in(found))
 
     def ref(self, container: Container, attempt: Attempt, ready: bool) -> Ref:
         return Ref(
@@ -285,7 +308,7 @@ class DockerBackend:
     # Looking
 
     def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
-        """One list for all, and one look more at each that has newly ended."""
+        """One list for all, and one look more at each that has newly ended, or may have without being listed so."""
         here = [ref for ref in refs if ref.endpoint == self.endpoint]
         reason = f"it runs on another daemon, this is {self.endpoint}"
         seen = {ref: Observation(Phase.UNREACHABLE, "", reason=reason) for ref in refs if ref.endpoint != self.endpoint}
@@ -293,7 +316,8 @@ class DockerBackend:
             states = self.states({ref.attempt.store_id for ref in here}) if here else {}
             if any(ref.unique_id not in states for ref in here):
                 self.identity(at_most=0)  # a container that is missing is judged by who says so now
-            return seen | {ref: self.observed(ref, states.get(ref.unique_id)) for ref in here}
+            doubted = self.doubted(states)
+            return seen | {ref: self.observed(ref, states.get(ref.unique_id), ref.unique_id in doubted) for ref in here}
         except (Unreachable, DaemonError) as error:
             doubt = Observation(Phase.UNREACHABLE, "", reason=error.what)
             return seen | dict.fromkeys(here, doubt)
@@ -306,12 +330,27 @@ class DockerBackend:
         listed = self.daemon.ask("GET", "/containers/json", all=1, filters=wanted)
         return {each["Id"]: each["State"] for each in listed}
 
-    def observed(self, ref: Ref, state: str | None) -> Observation:
+    def doubted(self, states: Mapping[str, str]) -> set[str]:
+        """Those that the list may call running although they have ended: it has more such containers than the daemon counts.
+
+        A daemon without room on its disk keeps an end to itself, also when it has room again. That is asked now and then,
+        however many jobs there are, and so many are doubted at once.
+        """
+        running = [container for container, state in states.items() if state == "running"]
+        if not running or time.monotonic() - self.counted < FRESH:
+            return set()
+        listed = len(self.daemon.ask("GET", "/containers/json"))
+        said = self.daemon.info(at_most=0)
+        self.counted = time.monotonic()
+        counted = said.get("ContainersRunning", listed) + said.get("ContainersPaused", 0)
+        return set(random.sample(running, min(DOUBTED, len(running)))) if listed > counted else set()
+
+    def observed(self, ref: Ref, state: str | None, doubted: bool) -> Observation:
         if state is None and not self.is_the_daemon(ref.details.get("daemon", "")):
             return Observation(Phase.UNREACHABLE, "", reason=self.another_daemon())
         if state is None:
             return Observation(Phase.ABSENT, "no such container")
-        if state in parse.PHASES and state != "created" and not self.room_left(ref) < FULL:
+        if state in parse.PHASES and state != "created" and not doubted and not self.room_left(ref) < FULL:
             return parse.living(state)
         return self.inspected(ref)
 
@@ -358,7 +397,7 @@ class DockerBackend:
             self.must_be_the_daemon(ref.details.get("daemon", ""))
         if container is None or not self.is_of(container, ref.attempt):
             return self.judged(ref, None)
-        if not container.begun:
+        if not container.begun or not (ref.ready or self.took_in(container)):
             self.remove(container.id)
             return self.judged(ref, None)
         if (seen := self.judged(ref, container)).phase.ended:
@@ -489,6 +528,10 @@ def ignored(*statuses: int) -> Generator[None]:
     except DaemonError as error:
         if error.status not in statuses:
             raise
+
+
+def network_name(plan: Plan) -> str:
+    return plan.request["container"]["HostConfig"]["NetworkMode"]
 
 
 def network_request(name: str) -> dict[str, Any]:

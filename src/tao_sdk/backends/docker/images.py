@@ -8,7 +8,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import math
 import shutil
 import sys
 import time
@@ -18,12 +17,13 @@ from typing import Any
 
 from tao_sdk.backends.docker import address, rules, survey
 from tao_sdk.backends.docker.pull import WANTED, Pulled
+from tao_sdk.backends.docker.recent import Recent
 from tao_sdk.model.errors import CredentialError, Refused
 from tao_sdk.model.plan import Plan
 from tao_sdk.model.secrets import is_secret_name
 from tao_sdk.model.settings import Settings
 from tao_sdk.transports import process
-from tao_sdk.transports.dockerd import FRESH, Daemon, registry_of, stored_login
+from tao_sdk.transports.dockerd import Daemon, registry_of, stored_login
 
 NGC = "nvcr.io"
 AT_ONCE = 5.0  # seconds a submit waits: a small image is there by then, and a wrong name is known
@@ -36,17 +36,22 @@ class Images:
 
     def __init__(self, daemon: Daemon, settings: Settings, folder: Path) -> None:
         self.daemon, self.settings, self.folder = daemon, settings, folder
-        self.seen: dict[str, float] = {}  # image -> when the daemon was seen to have it
+        self.recent: Recent[Mapping[str, Any]] = Recent()
+
+    def seen(self, name: str) -> Mapping[str, Any] | None:
+        """The image as the daemon has it, now or a moment ago; None where it does not."""
+        found = self.recent.get(name) or survey.image(self.daemon, name)
+        return found and self.recent.keep(name, found)
 
     def was_here(self, plan: Plan) -> bool:
         """Whether the image was seen a moment ago, and that is enough."""
-        seen = self.seen.get(plan.request["container"]["Image"], -math.inf)
-        return plan.request["pull"] != "always" and time.monotonic() - seen < FRESH
+        return plan.request["pull"] != "always" and self.recent.get(plan.request["container"]["Image"]) is not None
 
     def ready(self, plan: Plan) -> str | None:
         """None once the image is there; else how far the pull is. Raises Refused when it cannot be had."""
         name, policy = plan.request["container"]["Image"], plan.request["pull"]
-        there = survey.image(self.daemon, name) is not None
+        self.recent.forget(name)
+        there = self.seen(name) is not None
         if policy == "never" and not there:
             raise Refused(f"The daemon has no image {name}.", "pull is never.", f"docker pull {name}")
         if policy == "never" or (policy == "missing" and there):

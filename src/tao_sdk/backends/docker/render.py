@@ -38,11 +38,13 @@ FOLDER = ".tao-job"  # in the container: what is delivered before it starts
 MAX_ARGUMENT = 96 * 1024  # bytes; Linux takes 128 KiB
 # Keeps the log's bytes as they are, which json-file does not; never rotated, as json-file is not unless told to.
 LOG = {"Type": "local", "Config": {"max-size": "1000g", "max-file": "1", "compress": "false"}}
+NOT_BEGUN = 125  # the exit code of what could not begin
+NOT_WHOLE = "tao: the environment did not arrive whole"
 # The environment comes through standard input: so it is on no disk, neither before the start nor after a crash.
-TAKE_IN = """_tao_newline='
+TAKE_IN = f"""_tao_newline='
 '
 while IFS= read -r _tao_line && [ "$_tao_line" != whole ]; do eval "$_tao_line"; done
-[ "$_tao_line" = whole ] || { echo "tao: the environment did not arrive whole" >&2; exit 125; }
+[ "$_tao_line" = whole ] || {{ echo "{NOT_WHOLE}" >&2; exit {NOT_BEGUN}; }}
 unset _tao_line _tao_newline"""
 
 Variables = dict[str, "str | SecretRef"]
@@ -77,7 +79,7 @@ def plan(spec: JobSpec, options: DockerOptions, facts: DockerFacts, attempt: Att
         "daemon": parse.identity(facts.info) if facts.info else "",
         "pull": options.pull or facts.pull,
         "folders": kept_folders(facts, mounts),
-        "make_network": network_name(options, facts) == DEFAULT_NETWORK,
+        "make_network": network_name(spec, options, facts) == DEFAULT_NETWORK,
         "surroundings": {name: getattr(facts, name) for name in SURROUNDINGS},
     }
     return Plan(
@@ -177,7 +179,7 @@ def host_config(
     size = f",size={parse_size(spec.shm_size)}" if spec.shm_size else ""
     config: dict[str, Any] = {
         "Init": True,
-        "NetworkMode": network_name(options, facts),
+        "NetworkMode": network_name(spec, options, facts),
         "Mounts": [each.request() for each in mounts],
         "Tmpfs": {"/dev/shm": f"rw,nosuid,nodev,exec,mode=1777{size}"},
         "LogConfig": LOG,
@@ -198,8 +200,9 @@ def device_request(count: int, ids: list[int]) -> dict[str, Any]:
     return {"Driver": "", **which, "Capabilities": [["gpu"]], "Options": {}}
 
 
-def network_name(options: DockerOptions, facts: DockerFacts) -> str:
-    return options.network or facts.network or DEFAULT_NETWORK
+def network_name(spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> str:
+    patch: Mapping[str, Any] = spec.native.get("HostConfig") or {}
+    return patch.get("NetworkMode") or options.network or facts.network or DEFAULT_NETWORK
 
 
 def all_mounts(spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> list[Mount]:

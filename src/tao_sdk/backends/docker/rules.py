@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tao_sdk.backends.docker.render import NOT_BEGUN, NOT_WHOLE
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
 from tao_sdk.model.errors import Refused
 from tao_sdk.model.rule import Rule, all_of, any_of, backend_says, exit_code, first_match, in_log, runner_failed
@@ -34,7 +35,7 @@ def path_missing(evidence: Evidence) -> str | None:
 
 def could_not_begin(evidence: Evidence) -> str | None:
     """The daemon's 125; the runner's own, when it could not do its part, is told by an event."""
-    return None if runner_failed("")(evidence) else exit_code(125)(evidence)
+    return None if runner_failed("")(evidence) else exit_code(NOT_BEGUN)(evidence)
 
 
 RULES: Sequence[Rule] = (
@@ -75,9 +76,9 @@ RULES: Sequence[Rule] = (
     Rule("docker.stopped_outside", any_of(all_of(exit_code(137), backend_says(r"killed through the daemon")), exit_code(143)),
          "The container was stopped from outside, by docker stop or kill, or with the daemon ({seen}).", INFRA,
          "Submit it again; it resumes from its newest complete checkpoint.", retryable=True),
-    Rule("docker.not_delivered", all_of(exit_code(125), in_log(r"tao: the environment did not arrive whole")),
-         "The client died while it handed the environment over, and nothing was run.", INFRA, "Submit it again.",
-         retryable=True),
+    Rule("docker.not_delivered", all_of(exit_code(NOT_BEGUN), in_log(NOT_WHOLE)),
+         "The connection to the daemon ended while the environment was handed over, and nothing was run.", INFRA,
+         "Submit it again.", retryable=True),
     Rule("docker.daemon_failed", could_not_begin, "The container could not begin ({seen}).", INFRA,
          "Read the end of its log; submit it again."),
 )  # fmt: skip

@@ -23,13 +23,14 @@ from tao_sdk.model.spec import JobSpec
 from tao_sdk.transports.dockerd import Daemon, DaemonError
 
 
-def survey(daemon: Daemon, settings: Settings, spec: JobSpec, options: DockerOptions) -> DockerFacts:
+def survey(
+    daemon: Daemon, settings: Settings, spec: JobSpec, options: DockerOptions, image: Mapping[str, Any] | None
+) -> DockerFacts:
     local = is_local(daemon.address)
     cwd, home = str(Path.cwd()), str(settings.home)
     ssh = settings.get("HOST_SSH_PATH") or f"{home}/.ssh"
     mounts = read_mounts(spec.mounts, cwd, home)
     files = HereFiles(daemon) if local else FarFiles(daemon)
-    there = image(daemon, spec.image)
     info = daemon.info()
     gpus = visible_gpus() if local and (spec.gpu_count or options.gpu_ids) else {}
     facts = DockerFacts(
@@ -39,8 +40,7 @@ def survey(daemon: Daemon, settings: Settings, spec: JobSpec, options: DockerOpt
         uid=os.getuid(),
         gid=os.getgid(),
         info=info,
-        image=there,
-        networks=tuple(each["Name"] for each in daemon.get("/networks")),
+        image=image,
         network=settings.get("DOCKER_NETWORK") or "",
         pull=pull_policy(settings),
         auto_remove=(settings.get("DOCKER_AUTO_REMOVE") or "").lower() in ("1", "true", "yes"),
@@ -52,7 +52,11 @@ def survey(daemon: Daemon, settings: Settings, spec: JobSpec, options: DockerOpt
         gpus=tuple(gpus),
         held=held_gpus(daemon, gpus) if gpus else {},
     )
-    return replace(facts, inputs=tuple(inputs(daemon, files, spec, facts, render.all_mounts(spec, options, facts))))
+    return replace(
+        facts,
+        networks=networks(daemon, render.network_name(spec, options, facts)),
+        inputs=tuple(inputs(daemon, files, spec, facts, render.all_mounts(spec, options, facts))),
+    )
 
 
 def pull_policy(settings: Settings) -> str:
@@ -71,6 +75,13 @@ def image(daemon: Daemon, name: str) -> Mapping[str, Any] | None:
         if error.status in (400, 404):
             return None
         raise
+
+
+def networks(daemon: Daemon, wanted: str) -> tuple[str, ...]:
+    """Those that are there; not asked for where the one that is wanted is there, or will be made, in any case."""
+    if wanted in (render.DEFAULT_NETWORK, *render.BUILT_IN_NETWORKS):
+        return ()
+    return tuple(each["Name"] for each in daemon.get("/networks"))
 
 
 def missing(files: Files, paths: list[str]) -> dict[str, str]:
@@ -100,16 +111,21 @@ def inputs(daemon: Daemon, files: Files, spec: JobSpec, facts: DockerFacts, moun
         elif not under.volume and under.source not in facts.missing:
             place = under.on_host(path, {})
             yield SeenInput(key, path, place, not missing(files, [place]))
-    has = in_image(daemon, facts.image, list(unmounted.values()))
+    has = in_image(daemon, spec.image, list(unmounted.values())) if facts.image else {}
     for key, path in unmounted.items():
         yield SeenInput(key, path, "", has.get(path))
 
 
-def in_image(daemon: Daemon, image: Mapping[str, Any] | None, paths: list[str]) -> dict[str, bool]:
-    """Path -> whether the image has it; empty where the image is not there yet."""
-    if image is None or not paths:
+def in_image(daemon: Daemon, image: str, paths: list[str]) -> dict[str, bool]:
+    """Path -> whether the image has it; empty where the image is gone."""
+    if not paths:
         return {}
-    there = window.open_window(daemon, image["Id"])
+    try:
+        there = window.open_window(daemon, image)
+    except DaemonError as error:
+        if error.status == 404:
+            return {}
+        raise
     try:
         return {path: there.stat(path) is not None for path in paths}
     finally:
