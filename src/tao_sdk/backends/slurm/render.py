@@ -39,6 +39,11 @@ HIDDEN = (
     "SLURM_NTASKS SLURM_NPROCS SLURM_PROCID SLURM_LOCALID SLURM_NTASKS_PER_NODE SLURM_TASKS_PER_NODE SLURM_STEP_NUM_TASKS "
     "SLURM_STEP_TASKS_PER_NODE PMI_RANK PMI_SIZE PMIX_RANK RANK LOCAL_RANK"
 )
+# How srun tells that a signal has ended a task. Source: glibc's strsignal, and slurm's own word for an OOM.
+SIGNALS: Mapping[str, int] = {
+    "Killed": 9, "Out Of Memory": 9, "Segmentation fault": 11, "Aborted": 6, "Bus error": 7, "Terminated": 15,
+    "Floating point exception": 8, "Illegal instruction": 4, "Hangup": 1, "Interrupt": 2, "Quit": 3,
+}  # fmt: skip
 
 Parts = Mapping[str, Any]
 
@@ -289,8 +294,10 @@ def batch_body(of: Parts, at: Paths, attempt: Attempt) -> Iterator[str]:
     yield 'code=$? said=$(tail -c +$((before + 1)) "$words")'
     if of["nodes"] > 1:
         yield "# srun ends the other ranks when one fails, and then has their signal for its code."
-        yield "first=$(echo \"$said\" | sed -n '/Exited with exit code [0-9]*$/{s/.* //p;q}')"
-        yield 'if [ -n "$first" ]; then code=$first; fi'
+        yield r"""first=$(echo "$said" | sed -n 's/^srun: error: [^ ]*: tasks\{0,1\} [^ ]*: //p' | head -n 1)"""
+        yield 'case $first in "Exited with exit code "*) code=${first##* } ;;'
+        yield from (f'"{words}"*) code={128 + number} ;;' for words, number in SIGNALS.items())
+        yield "esac"
     yield 'limit=false; if [ -e "$d/timed_out" ]; then limit=true; code=124; fi'
     yield "# What SLURM ends it may start again: that is no end, and the secrets are needed then."
     yield 'case "$ended$said" in yes*|*"Node failure"*|*"*** JOB "*"CANCELLED AT"*) [ $limit = true ] || exit $code ;; esac'
