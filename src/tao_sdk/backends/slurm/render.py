@@ -292,12 +292,11 @@ def batch_body(of: Parts, at: Paths, attempt: Attempt) -> Iterator[str]:
     yield f'words={shlex.quote(f"{at.logs}/slurm.err")}; before=$(stat -c %s "$words" 2>/dev/null || echo 0)'
     yield f'{srun(of)} /bin/sh "$d/task.sh"'
     yield 'code=$? said=$(tail -c +$((before + 1)) "$words")'
-    if of["nodes"] > 1:
-        yield "# srun ends the other ranks when one fails, and then has their signal for its code."
-        yield r"""first=$(echo "$said" | sed -n 's/^srun: error: [^ ]*: tasks\{0,1\} [^ ]*: //p' | head -n 1)"""
-        yield 'case $first in "Exited with exit code "*) code=${first##* } ;;'
-        yield from (f'"{words}"*) code={128 + number} ;;' for words, number in SIGNALS.items())
-        yield "esac"
+    yield "# srun ends the other ranks when one fails, and then has their signal for its code; of an OOM it says 1."
+    yield r"""first=$(echo "$said" | sed -n 's/^srun: error: [^ ]*: tasks\{0,1\} [^ ]*: //p' | head -n 1)"""
+    yield 'case $first in "Exited with exit code "*) code=${first##* } ;;'
+    yield from (f'"{words}"*) code={128 + number} ;;' for words, number in SIGNALS.items())
+    yield "esac"
     yield 'limit=false; if [ -e "$d/timed_out" ]; then limit=true; code=124; fi'
     yield "# What SLURM ends it may start again: that is no end, and the secrets are needed then."
     yield 'case "$ended$said" in yes*|*"Node failure"*|*"*** JOB "*"CANCELLED AT"*) [ $limit = true ] || exit $code ;; esac'

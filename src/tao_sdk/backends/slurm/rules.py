@@ -163,9 +163,9 @@ def explained(reason: str) -> tuple[str, str]:
 
 def waiting(evidence: Evidence) -> Diagnosis:
     """Why it waits, for how long it will, and what would start it sooner."""
-    state = evidence.raw.partition(" on ")[0]
-    word = evidence.reason.partition(";")[0].strip() or state
-    meaning, sooner = explained(evidence.reason or state)
+    told = (evidence.reason or evidence.raw).partition(" on ")[0]  # `SUSPENDED on n1`: where is told by itself
+    word = told.partition(";")[0].strip()
+    meaning, sooner = explained(told)
     more = " ".join(f"{event.message}." for event in evidence.events)
     start = evidence.reason.partition("; ")[2]
     when = f" {start[0].upper()}{start[1:]}." if start else ""
