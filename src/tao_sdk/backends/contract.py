@@ -112,8 +112,11 @@ class Backend(Protocol):
         """
         ...
 
-    def find(self, attempt: Attempt) -> Ref | None:
-        """The attempt's Ref, or None only when every place that could know has answered that it is not there."""
+    def find(self, attempt: Attempt, plan: Plan | None = None) -> Ref | None:
+        """The attempt's Ref, or None only when every place that could know has answered that it is not there.
+
+        `plan`, for who has it, is the attempt's own: it says where to look, whatever the settings are by now.
+        """
         ...
 
     def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:

@@ -164,6 +164,28 @@ def test_nothing_is_found_only_when_slurm_has_answered(cluster: Cluster, client:
         backend.find(planned.attempt)
 
 
+def test_a_job_is_found_below_the_base_directory_that_it_was_handed_over_to_whatever_that_is_now(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handed_over = SlurmBackend.submit
+
+    def lost(self: SlurmBackend, *given: Any) -> None:
+        handed_over(self, *given)
+        raise Unreachable("the reply was lost")
+
+    monkeypatch.setattr(SlurmBackend, "submit", lost)
+    with Client(settings=Settings(surroundings(cluster, tmp_path))) as client:
+        made = submit(client, "echo here")
+        assert client.store.attempt(made.id).ref is None
+    monkeypatch.undo()
+    other = f"{cluster.surroundings()['SLURM_BASE_RESULTS_DIR']}/other"
+    with Client(settings=Settings(surroundings(cluster, tmp_path, SLURM_BASE_RESULTS_DIR=other))) as later:
+        assert until_ended(later, made).status is Status.COMPLETE
+        assert later.get_job_logs(made.id) == "here\n"
+        assert (folder(cluster, made) / "attempts" / "1" / "slurm_id").read_text().strip() == slurm_id(later, made)
+    assert not cluster.path(f"{other}/jobs").exists()
+
+
 def test_a_controller_that_hangs_leaves_a_submit_in_doubt_and_the_next_look_settles_it(
     cluster: Cluster, client: Client
 ) -> None:

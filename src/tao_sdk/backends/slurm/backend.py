@@ -109,7 +109,10 @@ class SlurmBackend:
             raise Refused(f"The secret {name} has no value.", "", f"Export {name}, or give it in env_vars.")
         return found
 
-    def find(self, attempt: Attempt) -> Ref | None:
+    def find(self, attempt: Attempt, plan: Plan | None = None) -> Ref | None:
+        """Below the base directory for which it was planned; without its plan below today's."""
+        if plan is not None:
+            return self.looked_up(attempt, plan.request["parts"])
         facts = self.surveys.facts(self.site, self.endpoint)
         root = f"{facts.base}/results"
         return self.looked_up(attempt, {"base": facts.base, "accounting": facts.accounting, "results_root": root})
