@@ -524,6 +524,28 @@ def test_both_streams_of_every_rank_can_be_read(cluster: Cluster, client: Client
     assert client.get_job_logs(made.id) == "out 0\nerr 0\n"
 
 
+def test_every_ranks_log_is_kept_when_the_cluster_forgets_it_and_before_another_attempt(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    fails = (
+        "echo rank $NODE_RANK of attempt $TAO_ATTEMPT; [ $TAO_ATTEMPT = 2 ] || { sleep 1; echo cuInit failed; exit 1; }"
+    )
+    with Client(settings=Settings(surroundings(cluster, tmp_path)), watch=True, poll_interval=0.3) as client:
+        made = submit(client, fails, num_nodes=2)
+        assert (until_ended(client, made).status, client.get_job(made.id).attempt) == (Status.COMPLETE, 2)
+        before = [log(client, made, rank) for rank in (0, 1)]
+        assert "rank 1 of attempt 1\n" in before[1] and "rank 1 of attempt 2\n" in before[1]
+        assert "rank 0" not in before[1]
+        client.gc(older_than=timedelta(0))
+        assert not folder(cluster, made).exists()
+        assert [log(client, made, rank) for rank in (0, 1)] == before
+        assert log(client, made, 1, tail=1) == "rank 1 of attempt 2\n"
+
+
+def log(client: Client, made: Job, rank: int, tail: int | None = None) -> str:
+    return b"".join(client.follow_logs(made.id, rank=rank, follow=False, tail=tail)).decode()
+
+
 def test_the_log_of_a_released_attempt_is_gone_and_its_results_stay(cluster: Cluster, client: Client) -> None:
     made = submit(client, "echo kept > result.txt; echo out")
     until_ended(client, made)
