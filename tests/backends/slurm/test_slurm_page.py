@@ -14,6 +14,7 @@ from cluster_images import PYTHON, dockerd_here
 
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.client import Client
+from tao_sdk.model.credentials import KNOWN_NAMES
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.fields import settings_of
 from tao_sdk.model.job import Job
@@ -31,6 +32,12 @@ def rows(heading: str) -> list[list[str]]:
 
 def test_every_option_has_its_row() -> None:
     assert [row[0].strip("`") for row in rows("Options")] == list(settings_of(SlurmOptions))
+
+
+def test_every_setting_has_its_row() -> None:
+    assert {row[0].strip("`") for row in rows("Settings")} == {
+        name for name in KNOWN_NAMES if name.startswith("SLURM_")
+    }
 
 
 def submitted(client: Client, command: str = "sleep 300") -> Job:

@@ -21,7 +21,7 @@ from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.files import SlurmFiles
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.backends.slurm.render import Paths
-from tao_sdk.backends.slurm.site import Site, login, poll_seconds, site
+from tao_sdk.backends.slurm.site import Site, fetch_bytes, login, poll_seconds, site
 from tao_sdk.model.diagnosis import Diagnosis, Evidence
 from tao_sdk.model.errors import Refused, SpecError, TaoError, Unreachable
 from tao_sdk.model.finding import Finding, Severity
@@ -50,7 +50,9 @@ class SlurmBackend:
         self.settings = settings
         self.login = login(settings)
         named = settings.get("SLURM_CLUSTER_NAME")
-        self.capabilities = replace(type(self).capabilities, poll_seconds=poll_seconds(settings))
+        self.capabilities = replace(
+            type(self).capabilities, poll_seconds=poll_seconds(settings), fetch_bytes=fetch_bytes(settings)
+        )
         self.endpoint = named or self.login.name(self.login.hosts[0])
         self.ssh = Ssh(self.login)
         self.surveys = survey.Surveys(state_dir / "slurm", lambda script: self.ssh.run(script, seconds=120).text)

@@ -15,6 +15,7 @@ from tao_sdk.transports.ssh import Login
 
 NO_BASE = "Set SLURM_BASE_RESULTS_DIR to a folder of yours on the cluster's shared file system."
 POLITE_SECONDS = 15
+FETCH_GB = 10  # some checkpoints: fetched in a minute or two
 PLAIN_PATH = re.compile(r"/[A-Za-z0-9_./@+=-]*")  # what sbatch, srun and the mounts' syntax all take literally
 
 
@@ -113,6 +114,15 @@ def hours(settings: Settings, name: str) -> timedelta | None:
 def poll_seconds(settings: Settings) -> float:
     """How often a controller is asked: it serves a whole site, so only its owner should want it more often."""
     return float(number(settings, "SLURM_POLL_SECONDS", POLITE_SECONDS))
+
+
+def fetch_bytes(settings: Settings) -> int:
+    """Above how many bytes of inputs in S3 a job with GPUs is warned; 0 for never."""
+    text = settings.get("SLURM_S3_WARN_GB")
+    try:
+        return int(float(text) * 1e9) if text else FETCH_GB * 10**9
+    except (ValueError, OverflowError):
+        raise SpecError(f"SLURM_S3_WARN_GB is {text!r}.", "", "It is a number of gigabytes, such as 10.") from None
 
 
 def number(settings: Settings, name: str, default: int) -> int:
