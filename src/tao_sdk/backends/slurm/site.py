@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -73,11 +74,8 @@ def login(settings: Settings) -> Login:
     names = tuple(dict.fromkeys(host.strip() for host in hosts.split(",") if host.strip()))
     user = settings.get("SLURM_USER") or settings.get("SSH_USER") or ""
     if not names or not user:
-        raise CredentialError(
-            f"{'SLURM_USER' if names else 'SLURM_HOSTNAME'} is not set.",
-            "Jobs are handed over on a login node of the cluster.",
-            "MISSING: set SLURM_USER and SLURM_HOSTNAME (comma-separated for failover) in your env (~/.config/tao/.env).",
-        )
+        raise not_set({"SLURM_USER": user, "SLURM_HOSTNAME": hosts,
+                       "SLURM_BASE_RESULTS_DIR": settings.get("SLURM_BASE_RESULTS_DIR")})  # fmt: skip
     if wrong := [
         name for name in (*names, user) if not re.fullmatch(r"[A-Za-z0-9_.:\[\]@%+][A-Za-z0-9_.:\[\]@%+-]*", name)
     ]:
@@ -90,6 +88,19 @@ def login(settings: Settings) -> Login:
         reuse_only=yes(settings, "SLURM_SSH_REUSE", False),
         connect_seconds=number(settings, "SLURM_SSH_CONNECT_SECONDS", 10),
         environ=settings.environ,
+    )
+
+
+def not_set(wanted: Mapping[str, str | None]) -> CredentialError:
+    """All that is missing at once, in the document's words."""
+    missing = [name for name, value in wanted.items() if not value]
+    *first, last = missing
+    base = "SLURM_BASE_RESULTS_DIR" in missing
+    return CredentialError(
+        f"MISSING: {', '.join(first)}{' and ' if first else ''}{last} {'are' if first else 'is'} not set.",
+        "Jobs are handed over on a login node of the cluster.",
+        "Set SLURM_USER and SLURM_HOSTNAME (comma-separated for failover) in your env (~/.config/tao/.env)."
+        + (f" {NO_BASE}" if base else ""),
     )
 
 
