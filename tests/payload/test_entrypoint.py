@@ -223,6 +223,14 @@ def test_an_address_that_no_program_reads_is_fetched_wherever_it_stands():
     assert keys.tree["captions"] == ["hf_model://is/text"]
 
 
+def test_an_address_of_a_shared_file_system_becomes_the_path_that_it_names_but_in_a_text():
+    tree = {"m": ["lustre:///a/b", {"o": "slurm:///c"}], "glob": "lustre:///d/*.jpg", "note": "lustre:///is/text"}
+    keys = declared.SpecKeys(values.plain_mapping(tree, "specs"), "specs")
+    keys.inputs({"glob": {"type": "local_glob"}, "note": {"type": "text"}})
+    keys.put_shared()
+    assert keys.tree == {"m": ["/a/b", {"o": "/c"}], "glob": "/d/*.jpg", "note": "lustre:///is/text"}
+
+
 @pytest.mark.parametrize(
     ("about", "told"),
     [

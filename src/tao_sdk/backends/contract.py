@@ -35,6 +35,9 @@ class Capabilities:
     retries: int = 0  # infrastructure failures tried again unless the caller says otherwise
     poll_seconds: float = 5.0  # how often looking is polite while nothing changes
     files_seconds: float = 0.0  # how often looking into files is polite; 0 where it costs next to nothing
+    fetch_bytes: int = (
+        0  # in S3, above which inputs should not be fetched by a job that holds GPUs; 0: no matter how many
+    )
     lag_seconds: float = 0.0  # how long a job that is there may be missing from what `observe` asks
 
 
@@ -112,8 +115,11 @@ class Backend(Protocol):
         """
         ...
 
-    def find(self, attempt: Attempt) -> Ref | None:
-        """The attempt's Ref, or None only when every place that could know has answered that it is not there."""
+    def find(self, attempt: Attempt, plan: Plan | None = None) -> Ref | None:
+        """The attempt's Ref, or None only when every place that could know has answered that it is not there.
+
+        `plan`, for who has it, is the attempt's own: it says where to look, whatever the settings are by now.
+        """
         ...
 
     def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:

@@ -1,4 +1,4 @@
-"""Input findings: whether the inputs that a job names in S3, on a hub, in NGC or on the web are there.
+"""Input findings: whether the inputs that a job names in S3, on a hub, in NGC or on the web are there, and how large.
 
 They are looked at from here before it is submitted.
 
@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
-from itertools import repeat
+from itertools import islice, repeat
 from typing import TYPE_CHECKING
 
-from tao_sdk.engine.bucket_files import environment
+from tao_sdk.backends.contract import Capabilities
+from tao_sdk.engine.bucket_files import below, environment, parts
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.units import format_size
 from tao_sdk.payload.declared import declared_inputs
 from tao_sdk.payload.schemes import is_here
 from tao_sdk.runner.document import Input
@@ -39,9 +41,12 @@ ONLY_FROM_HERE = (
     "s3.clock",
 )
 KEYS = ("s3.no_credentials", "s3.credentials")
+LOOKED_AT = 20_000  # objects of an input whose sizes are added up: twenty requests
 
 
-def input_findings(engine: Engine, spec: JobSpec, secrets: Mapping[str, str], runs_here: bool) -> Iterator[Finding]:
+def input_findings(
+    engine: Engine, spec: JobSpec, secrets: Mapping[str, str], backend: Capabilities
+) -> Iterator[Finding]:
     """Nothing is opened for a job without such inputs. A job that runs here has the keys that we have, and no others."""
     inputs = [each for each in declared_inputs(spec) if not is_here(each["uri"])]
     if not inputs:
@@ -51,9 +56,11 @@ def input_findings(engine: Engine, spec: JobSpec, secrets: Mapping[str, str], ru
     given = {name: value for name, value in spec.env_vars.items() if isinstance(value, str)}
     web = Web({**environment(engine.settings, {**given, **secrets}), "TAO_RETRY_SECONDS": PATIENCE})
     with ThreadPoolExecutor(8) as pool:
-        for finding in pool.map(looked_at, inputs, repeat(web), repeat(runs_here)):
+        for finding in pool.map(looked_at, inputs, repeat(web), repeat(backend.shared_filesystem)):
             if finding:
                 yield finding
+        if spec.gpu_count and backend.fetch_bytes:
+            yield from large(inputs, web, backend.fetch_bytes, pool)
     web.close()
 
 
@@ -67,3 +74,38 @@ def looked_at(wanted: Input, web: Web, runs_here: bool) -> Finding | None:
             return Finding(Severity.WARNING, failure.code, f"{what} The job may see it.", failure.why, failure.next)
         return Finding(Severity.ERROR, failure.code, what, failure.why, failure.next)
     return None
+
+
+def large(inputs: list[Input], web: Web, most: int, pool: ThreadPoolExecutor) -> Iterator[Finding]:
+    """What is in S3 and would have the GPUs wait for long."""
+    stored = [each for each in inputs if scheme(each["uri"]) == "s3" and "selective" not in each["options"]]
+    sizes = list(pool.map(size_of, stored, repeat(web), repeat(most)))
+    if sum(sizes) > most:
+        keys = ", ".join(each["key"] for each, size in zip(stored, sizes, strict=True) if size)
+        yield Finding(
+            Severity.WARNING,
+            "input.fetched_on_gpus",
+            f"{keys}: at least {format_size(sum(sizes))} will be fetched while the job holds its GPUs.",
+            f"That is above {format_size(most)}. Idle GPUs are billed, and many sites end jobs that leave them idle.",
+            "Copy it to the file system that the nodes share first, and name the path there.",
+        )
+
+
+def size_of(wanted: Input, web: Web, most: int) -> int:
+    """Bytes of an input in S3: of a folder as far as they are added up, or until they are enough. 0 where nobody can see."""
+    from tao_sdk.runner.s3 import S3
+    from tao_sdk.runner.staging import matches
+
+    s3, (bucket, key) = S3(web), parts(wanted["uri"])
+    patterns, total = wanted["options"].get("patterns", []), 0
+    try:
+        found = s3.head(bucket, key) if key and not key.endswith("/") else None
+        if found is not None:
+            return found.size
+        for each in islice(s3.list(bucket, below(key)), LOOKED_AT):
+            total += each.size if matches(each.key.removeprefix(below(key)), patterns) else 0
+            if total > most:
+                break
+    except (Failure, OSError):
+        return total
+    return total

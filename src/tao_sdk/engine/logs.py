@@ -94,7 +94,7 @@ def of_attempt(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator
     """One attempt's log: from the backend, from where it was left when it could not be reached, else from our copy."""
     assert row.ref is not None
     wait, given = WAIT_SECONDS, 0
-    as_copied = request == replace(LogRequest(), follow=request.follow)
+    as_copied = request == LogRequest(rank=request.rank, follow=request.follow)
     while True:
         try:
             backend = engine.backend(row.attempt.platform, row.attempt.endpoint)
@@ -105,7 +105,7 @@ def of_attempt(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator
             return
         except PathNotFound:
             if as_copied:
-                yield from _rest_of_copy(engine, row, given)
+                yield from _rest_of_copy(engine, row, request.rank, given)
             else:
                 yield from _copy(engine, row, request)
             return
@@ -121,26 +121,27 @@ def _copy(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator[LogC
     """Our copy; nothing when some of the log was already read from the backend, whose cursor does not fit the copy."""
     if request.cursor:
         return
-    size = engine.log_copies.size(row.attempt)
-    yield from _rest_of_copy(engine, row, 0 if request.tail is None else _tail_offset(engine, row, size, request.tail))
+    offset = 0 if request.tail is None else _tail_offset(engine, row, request.rank, request.tail)
+    yield from _rest_of_copy(engine, row, request.rank, offset)
 
 
-def _rest_of_copy(engine: Engine, row: AttemptRow, offset: int) -> Iterator[LogChunk]:
+def _rest_of_copy(engine: Engine, row: AttemptRow, rank: int, offset: int) -> Iterator[LogChunk]:
     """What is kept from `offset` on."""
-    while offset < engine.log_copies.size(row.attempt):
-        data = engine.log_copies.read(row.attempt, offset, MiB)
+    while offset < engine.log_copies.size(row.attempt, rank):
+        data = engine.log_copies.read(row.attempt, offset, MiB, rank)
         if not data:
             return
         offset += len(data)
         yield LogChunk(data, "")
 
 
-def _tail_offset(engine: Engine, row: AttemptRow, size: int, lines: int) -> int:
+def _tail_offset(engine: Engine, row: AttemptRow, rank: int, lines: int) -> int:
     """Where the last `lines` lines begin, reading backwards. A last line without its newline counts."""
-    end, wanted = size, lines + (_copied(engine, row, max(size - 1, 0), size) == b"\n")
+    size = engine.log_copies.size(row.attempt, rank)
+    end, wanted = size, lines + (_copied(engine, row, rank, max(size - 1, 0), size) == b"\n")
     while wanted and end:
         start = max(0, end - MiB)
-        block = _copied(engine, row, start, end)
+        block = _copied(engine, row, rank, start, end)
         at = len(block)
         for _ in range(min(wanted, block.count(b"\n"))):
             at = block.rindex(b"\n", 0, at)
@@ -151,11 +152,11 @@ def _tail_offset(engine: Engine, row: AttemptRow, size: int, lines: int) -> int:
     return 0 if wanted else size
 
 
-def _copied(engine: Engine, row: AttemptRow, start: int, end: int) -> bytes:
+def _copied(engine: Engine, row: AttemptRow, rank: int, start: int, end: int) -> bytes:
     """The bytes from `start` to `end` of the copy, which gives them piece by piece."""
     data = b""
     while start + len(data) < end and (
-        piece := engine.log_copies.read(row.attempt, start + len(data), end - start - len(data))
+        piece := engine.log_copies.read(row.attempt, start + len(data), end - start - len(data), rank)
     ):
         data += piece
     return data

@@ -67,7 +67,7 @@ def plan_with(engine: Engine, backend: Backend, request: Request, secrets: Mappi
     facts = backend.survey(spec, options)
     refuse_too_large(packed, backend)
     plan = backend.plan(packed, options, facts, attempt)
-    seen = input_findings(engine, spec, secrets, backend.capabilities.shared_filesystem)
+    seen = input_findings(engine, spec, secrets, backend.capabilities)
     findings = [*backend.check(plan, facts), *general_findings(spec, backend), *seen]
     return Planned(plan, tuple(findings), spec, packed.command, options, secrets)
 

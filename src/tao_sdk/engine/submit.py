@@ -127,11 +127,12 @@ def _find_or_start(engine: Engine, job: Job) -> Ref | None:
         return None
     row = engine.store.attempt(job.id)
     backend = engine.backend(row.attempt.platform, row.attempt.endpoint)
-    ref = backend.find(row.attempt)
+    plan = Plan.from_json(row.plan, row.attempt)
+    ref = backend.find(row.attempt, plan)
     if ref is None and job.cancel_asked:
         _never_started(engine, job)
     elif not job.cancel_asked and (ref is None or not ref.ready):
-        return backend.submit(Plan.from_json(row.plan, row.attempt), engine.keyring.load(job.id))
+        return backend.submit(plan, engine.keyring.load(job.id))
     return ref
 
 

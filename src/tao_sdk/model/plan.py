@@ -66,7 +66,7 @@ class Plan:
     secrets: tuple[str, ...] = ()  # environment names whose values submit is given
     results_dir: str = ""  # where the outputs will be, as the backend sees it
     notes: tuple[str, ...] = ()  # what was decided for the caller and is worth knowing
-    backend_details: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    backend_details: Mapping[str, Any] = field(default_factory=dict[str, Any])  # `num_nodes` where it has several ranks
     release_when_over: bool = False  # what is left goes as soon as the end and the log are kept by us
 
     def to_json(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from tao_sdk.payload import schemes
 from tao_sdk.payload.keys import Step, joined, lookup, put, steps
 from tao_sdk.payload.values import Hole, Tree, plain_mapping, short, walk
 from tao_sdk.runner.document import Copy, Input, Options, Output, Selective
+from tao_sdk.runner.local import path_of
 from tao_sdk.runner.scheme import scheme
 
 Declared = Mapping[str, object] | Sequence[str] | None
@@ -31,7 +32,7 @@ class SpecKeys:
     def __init__(self, tree: dict[str, Tree], name: str) -> None:
         self.tree, self.name = tree, name
         self.absent: list[list[Step]] = []  # optional inputs that are null
-        self.literal: list[list[Step]] = []  # what the program reads itself
+        self.literal: list[tuple[list[Step], str]] = []  # what the program reads itself, and its type
 
     def way(self, key: str) -> list[Step]:
         return steps(key)
@@ -41,7 +42,7 @@ class SpecKeys:
         found: list[Input] = []
         for key, about in pairs("inputs", wanted):
             if about.get("type") in LITERAL:
-                self.literal.append(self.way(key))
+                self.literal.append((self.way(key), str(about["type"])))
             else:
                 found += self.input(key, about)
         keys = [each["key"] for each in found]
@@ -54,10 +55,26 @@ class SpecKeys:
         return [
             self.mark(joined(way), way, value, {})
             for way, value in list(leaves(self.tree, []))
-            if isinstance(value, str)
-            and scheme(value) in schemes.STAGED_ANYWHERE
-            and not any(way[: len(each)] == each for each in self.literal)
+            if isinstance(value, str) and scheme(value) in schemes.STAGED_ANYWHERE and not self.literal_type(way)
         ]
+
+    def literal_type(self, way: Sequence[Step]) -> str:
+        """As which of the LITERAL types a value was declared; "" for none."""
+        return next((kind for each, kind in self.literal if way[: len(each)] == each), "")
+
+    def shared(self) -> list[tuple[list[Step], str]]:
+        """What is neither input nor output and names a path of a file system that machines share, with the way to it."""
+        found: list[tuple[list[Step], str]] = []
+        for way, value in leaves(self.tree, []):
+            if isinstance(value, str) and scheme(value) in schemes.SHARED and self.literal_type(way) != "text":
+                schemes.check(value, f"{self.name}.{joined(way)}")
+                found.append((way, path_of(value)))
+        return found
+
+    def put_shared(self) -> None:
+        """Write each as the path that it names: no program reads the address."""
+        for way, path in self.shared():
+            put(self.tree, way, path)
 
     def input(self, key: str, about: Mapping[str, object]) -> list[Input]:
         way = self.way(key)
@@ -258,12 +275,34 @@ def apart(inputs: list[Input]) -> list[Input]:
 
 def declared_inputs(spec: JobSpec) -> list[Input]:
     """What the job will be told to have in place, declared or not."""
+    keys = keys_of(spec)
+    return keys.inputs(spec.inputs) + keys.undeclared() if keys else path_inputs(spec.inputs)
+
+
+def shared_paths(spec: JobSpec) -> list[tuple[str, str]]:
+    """(key, path) of each lustre:// and slurm:// value that is neither input nor output; of a glob, the folder it is for."""
+    keys = keys_of(spec)
+    if keys is None:
+        return []
+    keys.inputs(spec.inputs)
+    keys.outputs(spec.outputs)
+    globs = [way for way, _ in keys.shared() if keys.literal_type(way) == "local_glob"]
+    return [(joined(way), before_wildcards(path) if way in globs else path) for way, path in keys.shared()]
+
+
+def keys_of(spec: JobSpec) -> SpecKeys | None:
+    """Of a fresh copy of its specs or args; None when it has neither."""
     if spec.specs is None and spec.args is None:
-        return path_inputs(spec.inputs)
+        return None
     name = "args" if spec.specs is None else "specs"
     tree = plain_mapping(getattr(spec, name), name)
-    keys = ArgumentKeys(tree, name) if name == "args" else SpecKeys(tree, name)
-    return keys.inputs(spec.inputs) + keys.undeclared()
+    return ArgumentKeys(tree, name) if name == "args" else SpecKeys(tree, name)
+
+
+def before_wildcards(path: str) -> str:
+    parts = path.split("/")
+    plain = next((index for index, part in enumerate(parts) if set(part) & set("*?[")), len(parts))
+    return "/".join(parts[:plain]) or "/"
 
 
 def path_inputs(wanted: Declared) -> list[Input]:

@@ -189,6 +189,7 @@ def config(
     document["inputs"] = declared.apart(keys.inputs(inputs))
     document["outputs"] = keys.outputs(outputs)
     document["inputs"] += keys.undeclared()
+    keys.put_shared()
     document["resume"] = keys.resume(resume_key)
     if config_format == "toml":
         keys.drop_absent()
@@ -216,4 +217,5 @@ def arguments(
     document["inputs"] = declared.apart(keys.inputs(inputs))
     document["outputs"] = keys.outputs(outputs)
     document["inputs"] += keys.undeclared()
+    keys.put_shared()
     document["command"] = commands.with_arguments(command, tree, flags)

@@ -18,6 +18,7 @@ MISTAKEN = {
 }
 MISWRITTEN = re.compile(r"(\w+)(?::/(?!/)|//)")  # one slash or the colon is missing
 STAGED_ANYWHERE = frozenset({"hf_model", "hf_dataset", "ngc"})  # no program reads these by itself
+SHARED = frozenset({"lustre", "slurm"})  # nor these, but they name a path, under which it can be read as it is
 WRITTEN = frozenset({"", "file", "lustre", "s3"})
 
 # scheme -> how many names have to follow, how the address is written

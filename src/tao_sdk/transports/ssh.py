@@ -77,6 +77,12 @@ class Answer:
         return self.err.decode("utf-8", "replace").strip()
 
 
+def unreachable(code: str, what: str, why: str, next: str) -> Unreachable:
+    error = Unreachable(what, why, next)
+    error.code = code
+    return error
+
+
 class Lost(Exception):
     """The connection, or the script, went away before it had answered. The text says how."""
 
@@ -306,11 +312,11 @@ class Ssh:
         if "REMOTE HOST IDENTIFICATION HAS CHANGED" in words:
             return self._changed_key(host, words)
         last = words.splitlines()[-1]
-        for pattern, why, remedy in TROUBLES:
+        for pattern, code, why, remedy in TROUBLES:
             if re.search(pattern, words):
                 flags = f"-p {port} " if port else ""
                 filled = remedy.format(host=name, target=flags + target, key=self.login.key or "~/.ssh/id_ed25519")
-                return Unreachable(f"{host}: {last}", why, filled)
+                return unreachable(code, f"{host}: {last}", why, filled)
         return Unreachable(f"{host}: {last}", "", f"Try by hand: ssh {target} true")
 
     def _changed_key(self, host: str, words: str) -> HostKeyChanged:
@@ -327,19 +333,21 @@ class Ssh:
         )
 
 
-# ssh's words -> why, and what to do. Source: OpenSSH 9.2's own messages.
-TROUBLES: Sequence[tuple[str, str, str]] = (
-    ("Host key verification failed", "This host's key is not known here.",
+DENIED = "ssh.denied"
+# ssh's words -> code, why, and what to do. Source: OpenSSH 9.2's own messages.
+TROUBLES: Sequence[tuple[str, str, str, str]] = (
+    ("Host key verification failed", "ssh.unknown_host_key", "This host's key is not known here.",
      "Compare it with what its administrator says, then add it: ssh-keyscan -H {host} >> ~/.ssh/known_hosts"),
-    ("UNPROTECTED PRIVATE KEY|bad permissions", "A private key must be readable by you alone.", "Run: chmod 600 {key}"),
-    ("Permission denied", "Passwordless log-in does not work; nothing here may ask for a password.",
+    ("UNPROTECTED PRIVATE KEY|bad permissions", DENIED, "A private key must be readable by you alone.", "Run: chmod 600 {key}"),
+    ("Permission denied", DENIED, "Passwordless log-in does not work; nothing here may ask for a password.",
      "Set SSH_KEY_PATH=/path/to/private_key, put its public half there: ssh-copy-id -i {key}.pub {target}, and try: "
      "ssh -o BatchMode=yes {target} true. With a second factor: open a connection by hand and set SLURM_SSH_REUSE=1"),
-    ("Could not resolve hostname", "No such host.", "Check SLURM_HOSTNAME."),
+    ("Could not resolve hostname", "ssh.no_such_host", "No such host.", "Check SLURM_HOSTNAME."),
     ("Connection refused|Connection timed out|No route to host|Network is unreachable|timed out|banner exchange",
-     "The host is down, or cannot be reached from here.", "Check SLURM_HOSTNAME, the network and the VPN; name a second "
-     "login host after a comma."),
-    ("too long for Unix domain socket", "The socket's path is too long.", "Set XDG_RUNTIME_DIR to a short path."),
+     "ssh.host_down", "The host is down, or cannot be reached from here.",
+     "Check SLURM_HOSTNAME, the network and the VPN; name a second login host after a comma."),
+    ("too long for Unix domain socket", "ssh.socket_path", "The socket's path is too long.",
+     "Set XDG_RUNTIME_DIR to a short path."),
 )  # fmt: skip
 
 
@@ -350,7 +358,11 @@ def all_of(troubles: Sequence[Unreachable]) -> Unreachable:
     if len(troubles) == 1:
         return troubles[0]
     what = "No login host can be reached. " + " ".join(f"{each.what.rstrip('.')}." for each in troubles)
-    return Unreachable(what, troubles[0].why, troubles[0].next)
+    same = len({each.code for each in troubles}) == 1
+    code = troubles[0].code if same else Unreachable.code
+    return unreachable(
+        code, what, troubles[0].why if same else "", " ".join(dict.fromkeys(each.next for each in troubles))
+    )
 
 
 def framed(script: str, mark: str) -> bytes:
@@ -421,8 +433,7 @@ def locked(path: str) -> Generator[None]:
 
 
 def remember_failure(path: str, trouble: Unreachable) -> None:
-    changed = isinstance(trouble, HostKeyChanged)
-    record = {"time": time.time(), "words": [trouble.what, trouble.why, trouble.next], "changed": changed}
+    record = {"time": time.time(), "code": trouble.code, "words": [trouble.what, trouble.why, trouble.next]}
     Path(path).write_text(json.dumps(record))
 
 
@@ -433,7 +444,9 @@ def raise_if_failed_since(path: str, began: float) -> None:
     except (OSError, ValueError):
         return
     if record["time"] >= began:
-        raise (HostKeyChanged if record["changed"] else Unreachable)(*record["words"])
+        if record["code"] == HostKeyChanged.code:
+            raise HostKeyChanged(*record["words"])
+        raise unreachable(record["code"], *record["words"])
 
 
 def private_folder(runtime: str) -> Path:

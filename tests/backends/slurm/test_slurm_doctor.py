@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,6 +107,47 @@ def test_a_login_that_fails_is_told_in_the_documents_words(cluster: Cluster, env
     assert (found.severity, found.what) == (Severity.ERROR, "MISSING: passwordless SSH to stranger@login1 not working.")
     assert "Permission denied" in found.evidence
     assert "SSH_KEY_PATH" in found.fix
+
+
+@pytest.mark.parametrize(
+    ("host", "code", "words"),
+    [
+        ("nowhere.invalid", "ssh.no_such_host", "Could not resolve hostname"),
+        ("deadlogin", "ssh.host_down", "Connection refused"),
+        ("deadlogin,nowhere.invalid", "backend.unreachable", "No login host can be reached"),
+    ],
+)
+def test_a_host_that_is_down_or_has_no_address_is_told_as_that_and_not_as_a_log_in_that_fails(
+    host: str, code: str, words: str, cluster: Cluster, environ: dict[str, str]
+) -> None:
+    settings = Settings({**environ, "SLURM_HOSTNAME": host})
+    (found,) = doctor.examine(Ssh(site.login(settings)), settings)
+    assert (found.severity, found.code) == (Severity.ERROR, code)
+    assert words in found.what and "passwordless" not in found.what
+    assert "Check SLURM_HOSTNAME" in found.fix
+
+
+def test_a_key_that_is_not_there_is_told(cluster: Cluster, environ: dict[str, str]) -> None:
+    settings = Settings({**environ, "SSH_KEY_PATH": "/no/key"})
+    (found,) = doctor.examine(Ssh(site.login(settings)), settings)
+    assert found.what == "SSH_KEY_PATH names no key."
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({}, "MISSING: SLURM_USER, SLURM_HOSTNAME and SLURM_BASE_RESULTS_DIR are not set."),
+        ({"SLURM_USER": "me", "SLURM_BASE_RESULTS_DIR": "/b"}, "MISSING: SLURM_HOSTNAME is not set."),
+        ({"SLURM_HOSTNAME": "a"}, "MISSING: SLURM_USER and SLURM_BASE_RESULTS_DIR are not set."),
+    ],
+)
+def test_all_settings_that_are_missing_are_told_at_once(given: dict[str, str], what: str, tmp_path: Path) -> None:
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), **given}
+    argv = [sys.executable, "-m", "tao_sdk.cli.main", "doctor", "slurm"]
+    told = subprocess.run(argv, env=environ, capture_output=True, text=True)
+    assert told.returncode == 2
+    assert what in told.stdout
+    assert "-> Set SLURM_USER and SLURM_HOSTNAME (comma-separated for failover) in your env" in told.stdout
 
 
 def test_sites_that_lack_something_are_told_what(cluster: Cluster, environ: dict[str, str]) -> None:

@@ -124,6 +124,39 @@ def test_the_sdk_trains_on_data_of_the_cluster_and_leaves_results_and_metadata_a
     assert said[-1] == "True"
 
 
+def test_addresses_of_the_cluster_stand_in_the_spec_as_the_paths_that_they_name_declared_or_not(
+    cluster: Cluster, client: Client
+) -> None:
+    elsewhere = cluster.ours / "set"  # not below what is mounted in every job
+    elsewhere.mkdir(exist_ok=True)
+    (elsewhere / "labels.json").write_text("labels\n")
+    cluster.login(f"mkdir -p {SHARED}/set; echo images > {SHARED}/set/images.txt")
+    specs = {
+        "declared": f"lustre://{SHARED}/set/images.txt", "list": [{"images": f"slurm://{SHARED}/set/images.txt"}],
+        "other": f"slurm://{SHARED}/set/images.txt",
+        "labels": f"lustre://{elsewhere}/labels.json", "note": "lustre:///not/there", "out": f"lustre://{SHARED}/out/new",
+    }  # fmt: skip
+    show = (
+        "import json, sys; d = json.load(open(sys.argv[1])); print(*(open(d[n]).read() for n in ('labels', 'other')))"
+    )
+    spec = JobSpec(
+        image=PYTHON, gpu_count=0, config_format="json", specs=specs,
+        command=f'python3 -c "{show}" {{config_path}}; cat {{config_path}}',
+        inputs={"declared": {"type": "file"}, "note": {"type": "text"}}, outputs={"out": {"type": "folder"}},
+    )  # fmt: skip
+    job = client.submit(spec, "slurm").job
+    assert client.wait(job.id, timeout=60).status is Status.COMPLETE, client.get_job_logs(job.id)
+    shown, _, written = client.get_job_logs(job.id).partition("{")
+    assert shown.split() == ["labels", "images"]
+    assert json.loads("{" + written) == {
+        "declared": f"{SHARED}/set/images.txt", "list": [{"images": f"{SHARED}/set/images.txt"}],
+        "other": f"{SHARED}/set/images.txt",
+        "labels": f"{elsewhere}/labels.json", "note": "lustre:///not/there", "out": f"{SHARED}/out/new",
+    }  # fmt: skip
+    with pytest.raises(Refused, match=r"The value list\[0\].images is not on the cluster: /lustre/nowhere"):
+        client.submit(JobSpec(command="true", specs={"list": [{"images": "slurm:///lustre/nowhere"}]}), "slurm")
+
+
 @pytest.mark.parametrize("path", ["/home/me/train.json", "file:///home/me/train.json", "data/train.json"])
 def test_paths_of_the_callers_machine_are_refused_with_what_to_do(client: Client, path: str) -> None:
     spec = JobSpec(

@@ -164,6 +164,28 @@ def test_nothing_is_found_only_when_slurm_has_answered(cluster: Cluster, client:
         backend.find(planned.attempt)
 
 
+def test_a_job_is_found_below_the_base_directory_that_it_was_handed_over_to_whatever_that_is_now(
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handed_over = SlurmBackend.submit
+
+    def lost(self: SlurmBackend, *given: Any) -> None:
+        handed_over(self, *given)
+        raise Unreachable("the reply was lost")
+
+    monkeypatch.setattr(SlurmBackend, "submit", lost)
+    with Client(settings=Settings(surroundings(cluster, tmp_path))) as client:
+        made = submit(client, "echo here")
+        assert client.store.attempt(made.id).ref is None
+    monkeypatch.undo()
+    other = f"{cluster.surroundings()['SLURM_BASE_RESULTS_DIR']}/other"
+    with Client(settings=Settings(surroundings(cluster, tmp_path, SLURM_BASE_RESULTS_DIR=other))) as later:
+        assert until_ended(later, made).status is Status.COMPLETE
+        assert later.get_job_logs(made.id) == "here\n"
+        assert (folder(cluster, made) / "attempts" / "1" / "slurm_id").read_text().strip() == slurm_id(later, made)
+    assert not cluster.path(f"{other}/jobs").exists()
+
+
 def test_a_controller_that_hangs_leaves_a_submit_in_doubt_and_the_next_look_settles_it(
     cluster: Cluster, client: Client
 ) -> None:
@@ -291,9 +313,9 @@ def test_running_out_of_memory_in_a_task_is_told(client: Client) -> None:
     made = submit(client, "python3 -c 'x = bytearray(900_000_000); print(len(x))'", memory="64m")
     ended = until_ended(client, made)
     found = client.diagnose(made.id)
-    assert ended.status is Status.ERROR
+    assert (ended.status, ended.exit_code) == (Status.ERROR, 137)
     assert found is not None
-    assert found.rule in ("slurm.oom", "host_oom", "killed")
+    assert found.rule == "slurm.oom"
 
 
 def test_our_own_time_limit_ends_the_command_to_the_second_and_is_the_diagnosis(client: Client) -> None:
@@ -305,6 +327,32 @@ def test_our_own_time_limit_ends_the_command_to_the_second_and_is_the_diagnosis(
     assert found is not None
     assert found.rule == "slurm.time_limit"
     assert client.get_job_logs(made.id) == "saving\n"
+
+
+def test_a_job_inherits_neither_the_umask_nor_the_language_and_time_zone_of_our_own_looking(
+    cluster: Cluster, client: Client
+) -> None:
+    show = "umask; echo ${LC_ALL-unset} ${TZ-unset}"
+    made = submit(client, f"{show}; touch result.txt")
+    assert until_ended(client, made).status is Status.COMPLETE
+    assert client.get_job_logs(made.id) == cluster.login(show).stdout
+    login = (cluster.path(made.results_dir) / "result.txt").stat().st_mode & 0o777
+    assert login == 0o666 & ~int(cluster.login("umask").stdout, 8)
+
+
+def test_a_held_job_waits_and_a_suspended_one_is_paused_and_both_say_why(cluster: Cluster, client: Client) -> None:
+    runs, waits = submit(client, "sleep 60"), submit(client, "sleep 60", native={"begin": "now+600"})
+    until_running(client, runs)
+    cluster.ask("scontrol", "suspend", slurm_id(client, runs))
+    cluster.ask("scontrol", "hold", slurm_id(client, waits))
+    until(lambda: client.get_job(runs.id).status is Status.PAUSED)
+    until(lambda: "JobHeldAdmin" in client.get_job(waits.id).message)
+    assert client.get_job(waits.id).status is Status.PENDING
+    paused, held = client.diagnose(runs.id), client.diagnose(waits.id)
+    assert paused is not None and "suspended" in paused.cause
+    assert held is not None and "held it" in held.cause
+    cluster.ask("scontrol", "resume", slurm_id(client, runs))
+    until_running(client, runs)
 
 
 # Canceling
@@ -507,6 +555,28 @@ def test_both_streams_of_every_rank_can_be_read(cluster: Cluster, client: Client
         (1, "stderr"): b"err 1\n",
     }
     assert client.get_job_logs(made.id) == "out 0\nerr 0\n"
+
+
+def test_every_ranks_log_is_kept_when_the_cluster_forgets_it_and_before_another_attempt(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    fails = (
+        "echo rank $NODE_RANK of attempt $TAO_ATTEMPT; [ $TAO_ATTEMPT = 2 ] || { sleep 1; echo cuInit failed; exit 1; }"
+    )
+    with Client(settings=Settings(surroundings(cluster, tmp_path)), watch=True, poll_interval=0.3) as client:
+        made = submit(client, fails, num_nodes=2)
+        assert (until_ended(client, made).status, client.get_job(made.id).attempt) == (Status.COMPLETE, 2)
+        before = [log(client, made, rank) for rank in (0, 1)]
+        assert "rank 1 of attempt 1\n" in before[1] and "rank 1 of attempt 2\n" in before[1]
+        assert "rank 0" not in before[1]
+        client.gc(older_than=timedelta(0))
+        assert not folder(cluster, made).exists()
+        assert [log(client, made, rank) for rank in (0, 1)] == before
+        assert log(client, made, 1, tail=1) == "rank 1 of attempt 2\n"
+
+
+def log(client: Client, made: Job, rank: int, tail: int | None = None) -> str:
+    return b"".join(client.follow_logs(made.id, rank=rank, follow=False, tail=tail)).decode()
 
 
 def test_the_log_of_a_released_attempt_is_gone_and_its_results_stay(cluster: Cluster, client: Client) -> None:

@@ -84,6 +84,20 @@ def test_a_rank_that_fails_ends_the_others_and_gives_the_job_its_code(client: Cl
     assert b"broken" in b"".join(client.follow_logs(job.id, rank=1, follow=False))
 
 
+def test_the_code_of_a_job_is_that_of_the_rank_that_was_killed_first(client: Client) -> None:
+    """srun has the signal for its code with which it then ended the others; of codes above 128 SLURM keeps the signal."""
+    ends = {"kill -KILL $$": 137, "kill -SEGV $$": 139, "exit 137": 137}
+    jobs = {
+        end: client.submit(
+            JobSpec(image=PYTHON, command=f"[ $NODE_RANK = 0 ] || {end}; sleep 300", num_nodes=2, gpu_count=0, cpus=1),
+            "slurm",
+        ).job.id
+        for end in ends
+    }
+    client.wait_all(list(jobs.values()), timeout=90)
+    assert {end: client.get_job(job).exit_code for end, job in jobs.items()} == ends
+
+
 @pytest.mark.parametrize(("gpus", "port"), [(8, "29500"), (2, None)])
 def test_the_port_is_the_usual_one_on_whole_nodes_and_the_jobs_own_on_shared_ones(
     client: Client, gpus: int, port: str | None

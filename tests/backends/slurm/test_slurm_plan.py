@@ -301,6 +301,24 @@ def test_a_root_and_the_files_in_it_may_be_named_as_the_document_does() -> None:
     assert [path for path, _ in direct.request["parts"]["checks"]] == ["/lustre/train.json"]
 
 
+def test_of_addresses_in_specs_texts_and_outputs_need_not_be_there_and_of_a_glob_its_folder() -> None:
+    specs = {
+        "note": "lustre:///lustre/note",
+        "all": "lustre:///lustre/a/*.jpg",
+        "out": "lustre:///lustre/out",
+        "b": "slurm:///b",
+    }
+    spec = job(
+        image=IMAGE, specs=specs, inputs={"note": {"type": "text"}, "all": {"type": "local_glob"}},
+        outputs={"out": {"type": "folder"}},
+    )  # fmt: skip
+    plan = planned(spec)
+    assert [path for path, _ in plan.request["parts"]["checks"]] == ["/lustre/a", "/b"]
+    assert "/b:/b" in mounted(plan)
+    with pytest.raises(SpecError, match="a path has to follow lustre://"):
+        planned(job(specs={"data": "lustre://data"}))
+
+
 @pytest.mark.parametrize(
     "mounts", [["./here:/there"], ["~/here:/there"], ["volume:/there"], [{"source": "here", "target": "/x"}]]
 )

@@ -275,7 +275,7 @@ class DockerBackend:
         passwd, group = (self.daemon.file(container.id, path) or b"" for path in ("/etc/passwd", "/etc/group"))
         return parse.owner(user, passwd.decode("utf-8", "replace"), group.decode("utf-8", "replace"))
 
-    def find(self, attempt: Attempt) -> Ref | None:
+    def find(self, attempt: Attempt, plan: Plan | None = None) -> Ref | None:  # noqa: ARG002
         found = self.inspect(render.container_name(attempt))
         if found is None or not self.is_of(found, attempt):
             return None

@@ -126,7 +126,7 @@ class LocalBackend:
             raise Unreachable(str(error)) from error
         return self.ref(ref.attempt, self.see(ref)) or ref
 
-    def find(self, attempt: Attempt) -> Ref | None:
+    def find(self, attempt: Attempt, plan: Plan | None = None) -> Ref | None:  # noqa: ARG002
         folder = self.folder(attempt)
         try:
             seen = sight.Sight().see(folder, "", attempt.number)

@@ -21,7 +21,7 @@ from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.files import SlurmFiles
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.backends.slurm.render import Paths
-from tao_sdk.backends.slurm.site import Site, login, poll_seconds, site
+from tao_sdk.backends.slurm.site import Site, fetch_bytes, login, poll_seconds, site
 from tao_sdk.model.diagnosis import Diagnosis, Evidence
 from tao_sdk.model.errors import Refused, SpecError, TaoError, Unreachable
 from tao_sdk.model.finding import Finding, Severity
@@ -51,7 +51,9 @@ class SlurmBackend:
         self.settings = settings
         self.login = login(settings)
         named = settings.get("SLURM_CLUSTER_NAME")
-        self.capabilities = replace(type(self).capabilities, poll_seconds=poll_seconds(settings))
+        self.capabilities = replace(
+            type(self).capabilities, poll_seconds=poll_seconds(settings), fetch_bytes=fetch_bytes(settings)
+        )
         self.endpoint = named or self.login.name(self.login.hosts[0])
         self.ssh = Ssh(self.login)
         self.surveys = survey.Surveys(state_dir / "slurm", lambda script: self.ssh.run(script, seconds=120).text)
@@ -110,7 +112,10 @@ class SlurmBackend:
             raise Refused(f"The secret {name} has no value.", "", f"Export {name}, or give it in env_vars.")
         return found
 
-    def find(self, attempt: Attempt) -> Ref | None:
+    def find(self, attempt: Attempt, plan: Plan | None = None) -> Ref | None:
+        """Below the base directory for which it was planned; without its plan below today's."""
+        if plan is not None:
+            return self.looked_up(attempt, plan.request["parts"])
         facts = self.surveys.facts(self.site, self.endpoint)
         root = f"{facts.base}/results"
         return self.looked_up(attempt, {"base": facts.base, "accounting": facts.accounting, "results_root": root})

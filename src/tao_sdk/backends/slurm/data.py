@@ -14,7 +14,7 @@ from tao_sdk.backends.slurm.containers import Mount
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.spec import JobSpec
-from tao_sdk.payload.declared import declared_inputs
+from tao_sdk.payload.declared import declared_inputs, shared_paths
 from tao_sdk.runner.local import path_of
 from tao_sdk.runner.scheme import scheme
 
@@ -34,7 +34,7 @@ class Wanted:
 
 def wanted(spec: JobSpec) -> list[Wanted]:
     """Every path on the cluster that the job declares. Raises SpecError for one on this machine."""
-    found = [*inputs(spec), *(Wanted(path_of(value), key) for key, value in addresses(spec)), *sources(spec)]
+    found = [*inputs(spec), *addresses(spec), *sources(spec)]
     return list({each.path: each for each in reversed(found)}.values())[::-1]
 
 
@@ -58,23 +58,10 @@ def local(what: str, value: str) -> SpecError:
     )
 
 
-def addresses(spec: JobSpec) -> Iterator[tuple[str, str]]:
-    """(key, address) of each lustre:// and slurm:// value in specs and args, declared or not."""
-    for root in (spec.specs, spec.args):
-        for key, value in leaves(root or {}, ""):
-            if isinstance(value, str) and scheme(value) in ("lustre", "slurm"):
-                yield f"The value {key}", value
-
-
-def leaves(tree: Any, key: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(tree, Mapping):
-        for name, value in cast("Mapping[Any, Any]", tree).items():
-            yield from leaves(value, f"{key}.{name}" if key else str(name))
-    elif isinstance(tree, (list, tuple)):
-        for index, value in enumerate(cast("Sequence[Any]", tree)):
-            yield from leaves(value, f"{key}[{index}]")
-    else:
-        yield key, tree
+def addresses(spec: JobSpec) -> Iterator[Wanted]:
+    """What lustre:// and slurm:// values name that are not declared: the job gets the plain path."""
+    for key, path in shared_paths(spec):
+        yield Wanted(path, f"The value {key}")
 
 
 def sources(spec: JobSpec) -> Iterator[Wanted]:
@@ -112,8 +99,9 @@ def mounts(spec: JobSpec, facts: SlurmFacts) -> list[Mount]:
     for default in site_mounts(facts):
         if all(each.target != default.target for each in found):
             found.append(default)
-    needed = [Mount(facts.base, facts.base), *(Mount(each.path, each.path, read_only=True) for each in inputs(spec))]
-    for each in needed:
+    read = (Mount(each.path, each.path, read_only=True) for each in inputs(spec))
+    named = (Mount(each.path, each.path) for each in addresses(spec))  # what for, nobody has said
+    for each in (Mount(facts.base, facts.base), *read, *named):
         if not any(has(mount, each.source) for mount in found):
             found.append(each)
     return found

@@ -20,7 +20,7 @@ from tao_sdk.model.errors import CredentialError, TaoError, Unreachable
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.units import format_duration
-from tao_sdk.transports.ssh import Ssh
+from tao_sdk.transports.ssh import DENIED, Ssh
 
 OK, WARNING, ERROR = Severity.OK, Severity.WARNING, Severity.ERROR
 PROGRAMS = "sbatch srun squeue sacct scancel sinfo scontrol tar gzip"
@@ -38,13 +38,16 @@ def examine(ssh: Ssh, settings: Settings) -> list[Finding]:
         here, missing = Site(base=""), [Finding(ERROR, "slurm.no_base", error.what, error.why, error.next)]
     try:
         answer = ssh.run(script(here), seconds=120.0)
-    except Unreachable as error:
+    except (Unreachable, CredentialError) as error:
         return [*missing, no_login(ssh, error)]
     greeting = Finding(OK, "slurm.ssh", f"{ssh.login.name(answer.host)} answers without a password.")
     return [greeting, *missing, *findings(survey.sections(answer.text), here)]
 
 
-def no_login(ssh: Ssh, error: Unreachable) -> Finding:
+def no_login(ssh: Ssh, error: TaoError) -> Finding:
+    """In the document's words where it is the log-in that fails, and not the way there."""
+    if error.code != DENIED:
+        return Finding(ERROR, error.code, error.what, error.why, error.next)
     target = ssh.login.name(ssh.login.hosts[0])
     what = f"MISSING: passwordless SSH to {target} not working."
     return Finding(ERROR, error.code, what, f"{error.what} {error.why}".strip(), error.next)

@@ -203,7 +203,7 @@ def failed_nodes(ref: Ref, look: parse.Seen) -> Iterable[str]:
     """The nodes on which it ran, with how the job and each step ended there."""
     of = look.accounting.get(ref.native_id) if look.accounting else None
     for row in (of.job, *of.steps) if of else ():
-        if row.word not in ("COMPLETED", "RUNNING", "PENDING") and row.nodes not in ("", "None assigned"):
+        if row.word not in ("COMPLETED", "RUNNING", "PENDING", "SUSPENDED") and row.nodes not in ("", "None assigned"):
             yield f"{row.id} on {row.nodes}: {row.state}, exit code {row.exit or 'unknown'}"
 
 

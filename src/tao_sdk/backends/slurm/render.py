@@ -25,7 +25,7 @@ from tao_sdk.model.fields import plain
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.plan import Attempt, Plan, StagedFile
 from tao_sdk.model.secrets import SecretRef, split_secrets
-from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.spec import JobSpec, remote_root
 from tao_sdk.model.units import parse_size
 from tao_sdk.runner.scheme import scheme
 
@@ -39,6 +39,11 @@ HIDDEN = (
     "SLURM_NTASKS SLURM_NPROCS SLURM_PROCID SLURM_LOCALID SLURM_NTASKS_PER_NODE SLURM_TASKS_PER_NODE SLURM_STEP_NUM_TASKS "
     "SLURM_STEP_TASKS_PER_NODE PMI_RANK PMI_SIZE PMIX_RANK RANK LOCAL_RANK"
 )
+# How srun tells that a signal has ended a task. Source: glibc's strsignal, and slurm's own word for an OOM.
+SIGNALS: Mapping[str, int] = {
+    "Killed": 9, "Out Of Memory": 9, "Segmentation fault": 11, "Aborted": 6, "Bus error": 7, "Terminated": 15,
+    "Floating point exception": 8, "Illegal instruction": 4, "Hangup": 1, "Interrupt": 2, "Quit": 3,
+}  # fmt: skip
 
 Parts = Mapping[str, Any]
 
@@ -59,6 +64,7 @@ def parts(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> dict[str, 
     return {
         "base": facts.base,
         "results_root": root,
+        "bucket_root": remote_root(spec),
         "accounting": facts.accounting,
         "directives": directives(spec, options, facts, wants),
         "nodes": wants.nodes,
@@ -100,7 +106,7 @@ def build(of: Parts, spec: JobSpec, attempt: Attempt) -> Plan:
         request={"script": batch, "sbatch": sbatch_words(at, attempt), "job_dir": at.job, "parts": of},
         files=tuple(StagedFile(path, encoded(text)) for path, text in files.items()),
         secrets=tuple(sorted(refs)),
-        results_dir=f"{of['results_root']}/{attempt.job_id}",
+        results_dir=f"{results_place(of)}/{attempt.job_id}",
         notes=tuple(of["notes"]),
         backend_details={
             "backend_type": "slurm",
@@ -217,9 +223,9 @@ def container_runtime(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -
 
 
 def results_root(spec: JobSpec, facts: SlurmFacts) -> str:
-    """As asked, else <base>/results; an address is written as the path it names."""
+    """As asked, else <base>/results, from where they also go to a bucket; an address is written as the path it names."""
     asked = spec.env_vars.get("TAO_RESULTS_ROOT")
-    if not isinstance(asked, str) or not asked:
+    if not isinstance(asked, str) or not asked or remote_root(spec):
         return f"{facts.base}/results"
     path = data.path_of(asked) if scheme(asked) in ("lustre", "slurm") else asked
     if not posixpath.isabs(path):
@@ -227,10 +233,16 @@ def results_root(spec: JobSpec, facts: SlurmFacts) -> str:
     return posixpath.normpath(path)
 
 
+def results_place(of: Parts) -> str:
+    """Where the results of all jobs are in the end."""
+    return of.get("bucket_root") or of["results_root"]
+
+
 def environment(spec: JobSpec, root: str) -> dict[str, Any]:
     """What the job asks for; ours comes with the attempt. A secret is a reference."""
     asked, _ = split_secrets(spec.env_vars, spec.secrets)
-    own = {"TAO_RESULTS_ROOT": root, "TAO_API_RESULTS_DIR": root}
+    bucket = {"TAO_LOCAL_ROOT": root} if remote_root(spec) else {}
+    own = {"TAO_RESULTS_ROOT": remote_root(spec) or root, "TAO_API_RESULTS_DIR": root, **bucket}
     return {k: {"secret": v.name} if isinstance(v, SecretRef) else v for k, v in sorted({**asked, **own}.items())}
 
 
@@ -258,7 +270,7 @@ def shown_environment(of: Parts, attempt: Attempt) -> dict[str, Any]:
 def meta(of: Parts, spec: JobSpec, attempt: Attempt) -> dict[str, Any]:
     return {
         "job_id": attempt.job_id, "attempt": attempt.number, "name": spec.name, "image": spec.image,
-        "labels": dict(spec.labels), "store": attempt.store_id, "results_dir": f"{of['results_root']}/{attempt.job_id}",
+        "labels": dict(spec.labels), "store": attempt.store_id, "results_dir": f"{results_place(of)}/{attempt.job_id}",
         "nodes": of["nodes"], "gpus_per_node": of["gpus"],
     }  # fmt: skip
 
@@ -287,10 +299,11 @@ def batch_body(of: Parts, at: Paths, attempt: Attempt) -> Iterator[str]:
     yield f'words={shlex.quote(f"{at.logs}/slurm.err")}; before=$(stat -c %s "$words" 2>/dev/null || echo 0)'
     yield f'{srun(of)} /bin/sh "$d/task.sh"'
     yield 'code=$? said=$(tail -c +$((before + 1)) "$words")'
-    if of["nodes"] > 1:
-        yield "# srun ends the other ranks when one fails, and then has their signal for its code."
-        yield "first=$(echo \"$said\" | sed -n '/Exited with exit code [0-9]*$/{s/.* //p;q}')"
-        yield 'if [ -n "$first" ]; then code=$first; fi'
+    yield "# srun ends the other ranks when one fails, and then has their signal for its code; of an OOM it says 1."
+    yield r"""first=$(echo "$said" | sed -n 's/^srun: error: [^ ]*: tasks\{0,1\} [^ ]*: //p' | head -n 1)"""
+    yield 'case $first in "Exited with exit code "*) code=${first##* } ;;'
+    yield from (f'"{words}"*) code={128 + number} ;;' for words, number in SIGNALS.items())
+    yield "esac"
     yield 'limit=false; if [ -e "$d/timed_out" ]; then limit=true; code=124; fi'
     yield "# What SLURM ends it may start again: that is no end, and the secrets are needed then."
     yield 'case "$ended$said" in yes*|*"Node failure"*|*"*** JOB "*"CANCELLED AT"*) [ $limit = true ] || exit $code ;; esac'
@@ -358,11 +371,6 @@ def findings(spec: JobSpec, options: SlurmOptions, runtime: str, facts: SlurmFac
     elif runtime != NONE:
         fix = "Name one: image: ..., or use --container-runtime none."
         yield Finding(Severity.ERROR, "spec.image", f"{runtime} needs an image.", "", fix)
-    fetched = [each["key"] for each in data.declared_inputs(spec) if scheme(each["uri"]) == "s3"]
-    if fetched and spec.gpu_count:
-        what = f"{', '.join(fetched)} will be fetched while the job holds its GPUs."
-        why = "Idle GPUs are billed, and many sites end jobs that leave them idle."
-        yield warning("slurm.fetched_on_gpus", what, why, data.STAGE)
     if spec.shm_size:
         yield warning("slurm.shm_unused", "shm_size is not used: on SLURM /dev/shm is the node's.", "", "Leave it out.")
 

@@ -112,6 +112,9 @@ REASONS: Mapping[str, tuple[str, str]] = {
     "JobHeldUser": ("you have held it", "Let it go: scontrol release its id."),
     "JobHeldAdmin": ("an administrator has held it, or it failed to start too often",
                      "Ask the site, or cancel and submit again."),
+    "job requeued in held state": ("it was put back into the queue and is held there", "Let it go: scontrol release its id."),
+    "SUSPENDED": ("an administrator has suspended it: its processes are stopped and keep their nodes",
+                  "Ask the site; it goes on by itself after scontrol resume."),
     "PartitionTimeLimit": ("its time limit is longer than the partition allows; it will never start",
                            "Cancel it and submit with a shorter --time-limit or another --partition."),
     "PartitionNodeLimit": ("it asks for more nodes than the partition allows; it will never start",
@@ -160,8 +163,9 @@ def explained(reason: str) -> tuple[str, str]:
 
 def waiting(evidence: Evidence) -> Diagnosis:
     """Why it waits, for how long it will, and what would start it sooner."""
-    word = evidence.reason.partition(";")[0].strip() or evidence.raw
-    meaning, sooner = explained(evidence.reason or evidence.raw)
+    told = (evidence.reason or evidence.raw).partition(" on ")[0]  # `SUSPENDED on n1`: where is told by itself
+    word = told.partition(";")[0].strip()
+    meaning, sooner = explained(told)
     more = " ".join(f"{event.message}." for event in evidence.events)
     start = evidence.reason.partition("; ")[2]
     when = f" {start[0].upper()}{start[1:]}." if start else ""

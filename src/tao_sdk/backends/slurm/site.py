@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ from tao_sdk.transports.ssh import Login
 
 NO_BASE = "Set SLURM_BASE_RESULTS_DIR to a folder of yours on the cluster's shared file system."
 POLITE_SECONDS = 15
+FETCH_GB = 10  # some checkpoints: fetched in a minute or two
 PLAIN_PATH = re.compile(r"/[A-Za-z0-9_./@+=-]*")  # what sbatch, srun and the mounts' syntax all take literally
 
 
@@ -72,11 +74,8 @@ def login(settings: Settings) -> Login:
     names = tuple(dict.fromkeys(host.strip() for host in hosts.split(",") if host.strip()))
     user = settings.get("SLURM_USER") or settings.get("SSH_USER") or ""
     if not names or not user:
-        raise CredentialError(
-            f"{'SLURM_USER' if names else 'SLURM_HOSTNAME'} is not set.",
-            "Jobs are handed over on a login node of the cluster.",
-            "MISSING: set SLURM_USER and SLURM_HOSTNAME (comma-separated for failover) in your env (~/.config/tao/.env).",
-        )
+        raise not_set({"SLURM_USER": user, "SLURM_HOSTNAME": hosts,
+                       "SLURM_BASE_RESULTS_DIR": settings.get("SLURM_BASE_RESULTS_DIR")})  # fmt: skip
     if wrong := [
         name for name in (*names, user) if not re.fullmatch(r"[A-Za-z0-9_.:\[\]@%+][A-Za-z0-9_.:\[\]@%+-]*", name)
     ]:
@@ -89,6 +88,19 @@ def login(settings: Settings) -> Login:
         reuse_only=yes(settings, "SLURM_SSH_REUSE", False),
         connect_seconds=number(settings, "SLURM_SSH_CONNECT_SECONDS", 10),
         environ=settings.environ,
+    )
+
+
+def not_set(wanted: Mapping[str, str | None]) -> CredentialError:
+    """All that is missing at once, in the document's words."""
+    missing = [name for name, value in wanted.items() if not value]
+    *first, last = missing
+    base = "SLURM_BASE_RESULTS_DIR" in missing
+    return CredentialError(
+        f"MISSING: {', '.join(first)}{' and ' if first else ''}{last} {'are' if first else 'is'} not set.",
+        "Jobs are handed over on a login node of the cluster.",
+        "Set SLURM_USER and SLURM_HOSTNAME (comma-separated for failover) in your env (~/.config/tao/.env)."
+        + (f" {NO_BASE}" if base else ""),
     )
 
 
@@ -113,6 +125,15 @@ def hours(settings: Settings, name: str) -> timedelta | None:
 def poll_seconds(settings: Settings) -> float:
     """How often a controller is asked: it serves a whole site, so only its owner should want it more often."""
     return float(number(settings, "SLURM_POLL_SECONDS", POLITE_SECONDS))
+
+
+def fetch_bytes(settings: Settings) -> int:
+    """Above how many bytes of inputs in S3 a job with GPUs is warned; 0 for never."""
+    text = settings.get("SLURM_S3_WARN_GB")
+    try:
+        return int(float(text) * 1e9) if text else FETCH_GB * 10**9
+    except (ValueError, OverflowError):
+        raise SpecError(f"SLURM_S3_WARN_GB is {text!r}.", "", "It is a number of gigabytes, such as 10.") from None
 
 
 def number(settings: Settings, name: str, default: int) -> int:
