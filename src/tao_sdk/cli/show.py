@@ -14,6 +14,7 @@ from typing import Any
 from tao_sdk.cli.output import COLORS, Output
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.diagnosis import Diagnosis
+from tao_sdk.model.errors import sentences
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job
 from tao_sdk.model.progress import Progress, is_loss, telling_order
@@ -140,7 +141,9 @@ def event(happened: Event, out: Output) -> str:
 def finding(found: Finding, out: Output | None = None) -> str:
     severity = found.severity.value
     word = out.paint(severity, COLORS[severity]) if out else severity
-    return " ".join(part for part in (f"{word}: {found.what}", found.evidence, found.fix and f"-> {found.fix}") if part)
+    return " ".join(
+        part for part in (f"{word}: {sentences(found.what, found.evidence)}", found.fix and f"-> {found.fix}") if part
+    )
 
 
 def waiting_time(job: Job, now: datetime) -> str:
