@@ -21,19 +21,21 @@ from tao_sdk.model.secrets import Redactor, is_secret_name
 from tao_sdk.model.settings import Settings
 
 
-class Detached(Exception):
+class Detached(TaoError):
     """Ctrl-C: the command stops looking, the jobs go on. `back` is how to come back to them."""
 
+    code = "detached"
+
     def __init__(self, what: str, back: str) -> None:
-        super().__init__(what, back)
-        self.what, self.back = what, back
+        super().__init__(what, "", f"Come back: {back}")
+        self.back = back
 
 
 def tell(error: BaseException, argv: list[str]) -> int:
     """Say what went wrong on stderr; the exit code."""
     if is_interrupt(error):
         error = Detached("Interrupted.", "tao ls")
-    if isinstance(error, Detached):
+    if isinstance(error, Detached) and not wants_json(argv):
         print(f"\n{error.what} Come back: {error.back}", file=sys.stderr)
         return exit_codes.DETACHED
     told, code = as_told(error, argv)
@@ -54,6 +56,8 @@ def as_told(error: BaseException, argv: list[str]) -> tuple[TaoError, int]:
         return UsageError(error.format_message(), "", f"See tao{verb} --help."), exit_codes.WRONG
     if isinstance(error, click.ClickException):
         return UsageError(error.format_message()), exit_codes.WRONG
+    if isinstance(error, Detached):
+        return error, exit_codes.DETACHED
     if isinstance(error, TaoError):
         return error, exit_codes.of_error(error)
     return bug(error, argv), exit_codes.BUG

@@ -263,9 +263,7 @@ class Client:
 
     def remove(self, job_id: str) -> None:
         """Forget an ended job and what the backend still has of it. Its results stay where they are."""
-        job = self.get_job(job_id)
-        if not job.status.terminal:
-            raise UsageError(f"{job.id} is {job.status}.", "", f"End it first: tao cancel {job.id}")
+        job = ended(self.get_job(job_id))
         self._release(job)
         self.store.remove(job.id)
 
@@ -363,6 +361,13 @@ class Client:
         """The names in a folder, sorted. Raises PathNotFound, Unreachable."""
         found = self.files(platform or self.platform or "local", remote_path).list(results.backend_path(remote_path))
         return sorted(stat.path.rstrip("/").rpartition("/")[2] for stat in found)
+
+
+def ended(job: Job) -> Job:
+    """The job. Raises UsageError for one that is live."""
+    if job.status.terminal:
+        return job
+    raise UsageError(f"{job.id} is {job.status}.", "", f"End it first: tao cancel {job.id}")
 
 
 def _status(name: Status | str) -> Status:
