@@ -98,6 +98,8 @@ def bug(error: BaseException, argv: list[str]) -> Bug:
         path = keep(Redactor.of(secrets_around(argv))(f"tao {command}\n\n{text}"))
     except OSError as unwritable:
         return Bug(what, f"The details could not be kept: {unwritable.strerror}.")
+    except TaoError as nowhere:
+        return Bug(what, f"The details could not be kept: {nowhere.what}", nowhere.next)
     return Bug(what, "", f"{do} {path}")
 
 
