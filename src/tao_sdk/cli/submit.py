@@ -220,9 +220,8 @@ def warn_of_open_secrets(out: Output, params: Mapping[str, Any]) -> None:
     for text in params.get(SPEC + "env_vars") or ():
         name, equals, _ = text.partition("=")
         if equals and is_secret_name(name):
-            out.note(
-                f"warning: others on this machine can read {name} in this command line; --env {name} takes it from here."
-            )
+            note = f"others on this machine can read {name} in this command line; --env {name} takes it from here."
+            out.aside(f"warning: {note}", {"note": note})
 
 
 @command("plan", cls=Submitting)

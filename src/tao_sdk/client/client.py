@@ -340,10 +340,10 @@ class Client:
         return results.results(self.engine, self.refresh_progress(self.get_job(job_id)))
 
     def fetch_results(
-        self, job_id: str, into: Path, *, on_file: Callable[[str, int], None] | None = None
+        self, job_id: str, into: str | Path, *, on_file: Callable[[str, int], None] | None = None
     ) -> list[Path]:
         """Copy the results below `into`. Each file appears under its name only once it is whole."""
-        return results.fetch(self.engine, self.get_job(job_id), into, on_file)
+        return results.fetch(self.engine, self.get_job(job_id), Path(into), on_file)
 
     def files(self, platform: str, path: str = "") -> Files:
         """`stat`, `list` and `read` of paths, as the platform sees them; of `path` in a bucket, as this machine does."""
