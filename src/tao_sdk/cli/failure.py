@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from tao_sdk.cli import exit_codes
-from tao_sdk.cli.output import has_color
+from tao_sdk.cli.output import has_color, printable
 from tao_sdk.model.errors import TaoError, UsageError
 from tao_sdk.model.secrets import Redactor, is_secret_name
 from tao_sdk.model.settings import Settings
@@ -68,11 +68,14 @@ def as_json(error: TaoError) -> str:
 
 
 def as_lines(error: TaoError) -> str:
-    color = has_color(sys.stderr)
-    lines = [click.style("error: ", fg="red", bold=True) + error.what if color else f"error: {error.what}"]
-    lines += [f"why:   {error.why}"] if error.why else []
-    lines += [f"next:  {error.next}"] if error.next else []
-    return "\n".join(lines)
+    head = click.style("error: ", fg="red", bold=True) if has_color(sys.stderr) else "error: "
+    told = [(head, error.what), ("why:   ", error.why), ("next:  ", error.next)]
+    return "\n".join(f"{label}{readable(text)}" for label, text in told if text or label is head)
+
+
+def readable(text: str) -> str:
+    """The text's own lines, below each other, without what a terminal would obey."""
+    return "\n       ".join(printable(line) for line in text.splitlines())
 
 
 def wants_json(argv: list[str]) -> bool:

@@ -63,7 +63,8 @@ def ls(
     if shown:
         out.table(show.HEAD, [show.row(job, now) for job in shown])
     else:
-        out.note("No jobs. Start one: tao run job.yaml")
+        chosen = statuses or platform or labels or parent
+        out.note("No job is like that; all of them: tao ls" if chosen else "No jobs. Start one: tao run job.yaml")
     if len(jobs) > len(shown):
         out.note(f"These are the newest {most}; all of them: tao ls --limit 0")
 

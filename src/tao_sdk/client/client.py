@@ -25,7 +25,7 @@ from tao_sdk.engine.waiting import SharedLooks, Waiting, endpoint_of, polite_sec
 from tao_sdk.engine.watch import Watcher
 from tao_sdk.model.clock import to_iso, utc_now
 from tao_sdk.model.diagnosis import Diagnosis
-from tao_sdk.model.errors import PathNotFound, UsageError, WaitTimeout
+from tao_sdk.model.errors import JobNotFound, PathNotFound, UsageError, WaitTimeout
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job, JobStatus
 from tao_sdk.model.settings import Settings
@@ -157,7 +157,15 @@ class Client:
         where = platform or self.platform or None
         if look:
             self._see(self.store.live(where))
-        return self.store.list(statuses=wanted, platform=where, labels=labels or {}, parent=parent, limit=limit)
+        parent_id = parent and self._id_of_parent(parent)
+        return self.store.list(statuses=wanted, platform=where, labels=labels or {}, parent=parent_id, limit=limit)
+
+    def _id_of_parent(self, parent: str) -> str:
+        """A parent may have been forgotten since: then what was given is its id."""
+        try:
+            return self.store.resolve(parent)
+        except JobNotFound:
+            return parent
 
     def events(self, job: str | None = None, since: int = 0, follow: bool = False) -> Iterator[Event]:
         """What happened after sequence number `since`, in order; with follow, without end or until the job has ended."""
