@@ -80,6 +80,13 @@ def test_with_json_an_error_is_an_object_on_stderr(capsys: pytest.CaptureFixture
     }
 
 
+def test_with_json_leaving_a_job_is_told_as_an_object_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert tell(Detached("a-1 goes on.", "tao wait a-1"), ["wait", "--json", "a-1"]) == 130
+    assert json.loads(capsys.readouterr().err)["error"] == {
+        "code": "detached", "message": "a-1 goes on.", "cause": "", "next": "Come back: tao wait a-1",
+    }  # fmt: skip
+
+
 def test_a_json_flag_of_the_jobs_own_command_is_not_ours(capsys: pytest.CaptureFixture[str]) -> None:
     tell(errors.Refused("x"), ["run", "--", "tool", "--json"])
     assert capsys.readouterr().err == "error: x\n"

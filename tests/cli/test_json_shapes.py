@@ -103,7 +103,7 @@ def test_a_plan_has_the_documented_keys(tao: Tao) -> None:
 
 def test_the_doctor_has_the_documented_keys(tao: Tao) -> None:
     found = tao("doctor", "--json").json
-    assert set(found) == {"schema", "findings"}
+    assert set(found) == {"schema", "ready", "findings"}
     for finding in found["findings"]:
         assert_shape("Findings", {name: value for name, value in finding.items() if name != "platform"})
     assert found["findings"][0]["platform"] == "local"

@@ -157,3 +157,10 @@ def test_a_name_that_several_jobs_have_means_the_newest_to_what_looks_and_is_ask
         refused = tao(verb, "twin")
         assert refused.code == 2
         assert first in refused.err
+
+
+def test_fetching_of_a_job_that_wrote_nothing_copies_nothing(tao: Tao) -> None:
+    job = tao.run_detached("true")
+    assert tao("wait", job).code == 0
+    ran = tao("results", "--json", job, "--fetch", "here")
+    assert (ran.code, ran.json["files"], ran.json["fetched"]) == (0, [], [])

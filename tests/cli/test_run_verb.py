@@ -70,6 +70,12 @@ def test_a_secret_in_the_command_line_is_warned_of(tao: Tao) -> None:
     assert "tok-123456" not in ran.out + ran.err
 
 
+def test_with_json_the_warning_of_a_secret_is_an_object(tao: Tao) -> None:
+    ran = tao("run", "--json", "--detach", "--gpus", "0", "--env", "MY_TOKEN=tok-0123456789", "--", "true")
+    assert "MY_TOKEN" in json.loads(ran.err.splitlines()[0])["note"]
+    assert "tok-0123456789" not in ran.err
+
+
 def test_files_and_options_of_the_platform_are_flags(tao: Tao) -> None:
     tao.write("code/train.py", "print('trained')")
     ran = tao("run", "--gpus", "0", "--files", "train.py=code/train.py", "--", "python3 train.py")

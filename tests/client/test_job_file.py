@@ -304,8 +304,9 @@ def test_a_spec_of_4_mb_is_read(tmp_path: Path) -> None:
         ("folder", "this is a folder. Name the file in it."),
         ("large.yaml", "this file has 50.0 MB; 16.0 MB is the limit."),
         ("latin.yaml", ":2:3: this is not UTF-8 text. Save the file as UTF-8."),
-        ("binary.yaml", "1:3: this character cannot be here"),
+        ("binary.yaml", "1:3: this character cannot be here: U+0000."),
         ("none/job.yaml", "There is no folder "),
+        ("zebra.yaml", "there is no such file. Here are: "),
     ],
 )
 def test_what_is_no_job_file_is_told_in_plain_words(tmp_path: Path, name: str, told: str) -> None:
@@ -317,6 +318,22 @@ def test_what_is_no_job_file_is_told_in_plain_words(tmp_path: Path, name: str, t
     with pytest.raises(DocumentError) as error:
         read_job_file(tmp_path / name)
     assert told in str(error.value)
+
+
+def test_what_is_suggested_for_a_missing_file_is_a_document(tmp_path: Path) -> None:
+    for name in ("nul.yaml", "nofile.txt", "nofile.py", *(f"train-{number}.yaml" for number in range(8))):
+        (tmp_path / name).write_text("command: x")
+    with pytest.raises(DocumentError) as error:
+        read_job_file(tmp_path / "nofile.yaml")
+    assert error.value.next == ""
+    with pytest.raises(DocumentError) as error:
+        read_job_file(tmp_path / "trian-3.yml")
+    assert error.value.next == f"Did you mean {tmp_path}/train-3.yaml?"
+
+
+def test_a_spec_that_is_no_ordinary_file_is_not_called_missing(read: Read) -> None:
+    with pytest.raises(DocumentError, match="/dev/null:1:1: specs is empty"):
+        read("command: x\nspecs: /dev/null")
 
 
 def test_a_byte_order_mark_and_windows_lines_do_no_harm(tmp_path: Path) -> None:

@@ -106,6 +106,8 @@ def test_a_parent_is_remembered(sdk: LocalSDK) -> None:
     first = sdk.create_job("", "true", gpu_count=0)
     second = sdk.create_job("", "true", gpu_count=0, parent_job_id=first.id)
     assert [job.id for job in sdk.list_jobs(parent=first.id)] == [second.id]
+    assert [job.id for job in sdk.list_jobs(parent=first.id[:-2])] == [second.id]
+    assert sdk.list_jobs(parent="none-such") == []
 
 
 def test_paths_are_looked_at_and_a_missing_one_is_no_error_of_the_look(sdk: LocalSDK, tmp_path: Path) -> None:

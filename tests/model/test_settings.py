@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -52,3 +54,51 @@ def test_a_relative_folder_in_an_xdg_variable_is_ignored_as_its_specification_sa
     relative = settings(tmp_path, XDG_STATE_HOME="state", XDG_CONFIG_HOME="config")
     assert relative.state_dir == tmp_path / ".local/state/tao"
     assert relative.config_dir == tmp_path / ".config/tao"
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"profiles: {default: [b}", "config.yaml:1 is not YAML."),
+        (b"- a", "config.yaml is not as it has to be."),
+        (b"profiles: 5", "config.yaml is not as it has to be."),
+        (b"profiles: {default: [a]}", "config.yaml is not as it has to be."),
+        (b"\xff\xfe", "config.yaml is not UTF-8 text."),
+    ],
+)
+def test_a_spoiled_profile_is_told_with_its_file(tmp_path: Path, content: bytes, told: str) -> None:
+    write(tmp_path / ".config/tao/config.yaml", "")
+    (tmp_path / ".config/tao/config.yaml").write_bytes(content)
+    with pytest.raises(UsageError, match=told):
+        settings(tmp_path).get("NGC_KEY")
+
+
+def test_a_mistake_in_a_profile_shows_no_value_of_it(tmp_path: Path) -> None:
+    write(tmp_path / ".config/tao/config.yaml", "profiles:\n  default: {NGC_KEY: 'hunter2\n")
+    with pytest.raises(UsageError) as error:
+        settings(tmp_path).get("NGC_KEY")
+    assert "hunter2" not in str(error.value)
+
+
+def test_a_profile_that_was_named_has_to_be_there(tmp_path: Path) -> None:
+    write(tmp_path / ".config/tao/config.yaml", "profiles: {lab: {NGC_KEY: 1}}")
+    assert settings(tmp_path, TAO_PROFILE="lab").get("NGC_KEY") == "1"
+    assert settings(tmp_path).get("NGC_KEY") is None
+    with pytest.raises(UsageError, match="TAO_PROFILE is 'lap', which is no profile of .* It has: lab"):
+        settings(tmp_path, TAO_PROFILE="lap").get("NGC_KEY")
+
+
+def test_a_spoiled_env_file_is_told_with_its_name(tmp_path: Path) -> None:
+    (tmp_path / ".config/tao/.env").mkdir(parents=True, mode=0o700)
+    with pytest.raises(UsageError, match=r"\.env cannot be read: Is a directory\."):
+        settings(tmp_path).get("NGC_KEY")
+    (tmp_path / ".config/tao/.env").rmdir()
+    write(tmp_path / ".config/tao/.env", "")
+    (tmp_path / ".config/tao/.env").write_bytes(b"NGC_KEY=\xff")
+    with pytest.raises(UsageError, match=r"\.env is not UTF-8 text\."):
+        settings(tmp_path).get("NGC_KEY")
+
+
+@pytest.mark.parametrize("home", [{}, {"HOME": ""}, {"HOME": "relative"}])
+def test_without_a_home_of_the_environment_the_systems_word_counts(home: dict[str, str]) -> None:
+    assert Settings(home).home == Path(pwd.getpwuid(os.getuid()).pw_dir)

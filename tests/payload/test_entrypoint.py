@@ -363,3 +363,10 @@ def test_args_run_end_to_end_with_inputs_and_outputs(tmp_path):
     assert done.stdout.splitlines() == [
         *(f"{tmp_path}/p.json", "--results-dir", f"{tmp_path}/r/j/results-dir", "--name", "it's; id #", "--fast"),
     ]
+
+
+@pytest.mark.parametrize("field", ["inputs", "outputs"])
+@pytest.mark.parametrize("given", [5, object(), True])
+def test_data_that_is_no_mapping_or_list_is_refused(field: str, given: object) -> None:
+    with pytest.raises(SpecError, match=f"{field} is .* It has to be a mapping or a list"):
+        build_entrypoint(command="true", **{field: given})

@@ -101,3 +101,12 @@ def test_a_limit_on_the_size_of_files_is_told_and_nothing_is_half_written(path: 
     with Store.open(path) as store:
         assert {event.raw for event in store.events()} == {"", "x" * 1000}
         assert store.record([NewEvent("digits-a1", "note", raw=row(store, "digits-a1").attempt.store_id)])
+
+
+def test_a_read_only_file_system_is_called_that(small_disk: Path) -> None:
+    with Store.open(small_disk / "jobs.db") as store:
+        add(store, "digits-a1")
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    with pytest.raises(StoreError, match="its file system is readonly") as error:
+        Store.open(small_disk / "jobs.db")
+    assert "TAO_SDK_STATE_DIR" in error.value.next

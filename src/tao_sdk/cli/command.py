@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -37,7 +38,7 @@ def command(
     def declare(verb: Verb) -> click.Command:
         @functools.wraps(verb)
         def carry_out(as_json: bool, state_file: str | None, **given: Any) -> int | None:
-            out = Output(as_json)
+            out = Output(as_json or bool(before_the_verb("as_json")))
             if "client" not in inspect.signature(verb).parameters:
                 return verb(out=out, **given)
             from tao_sdk.cli.log_lines import tell_warnings
@@ -59,13 +60,13 @@ def command(
 def open_client(state_file: str | None, watch: bool = False) -> Client:
     from tao_sdk.client.client import Client
 
-    return Client(state_file or chosen_store(), watch=watch)
+    return Client(state_file or before_the_verb("state_file"), watch=watch)
 
 
-def chosen_store() -> str | None:
-    """The --state-file that was given before the verb."""
+def before_the_verb(flag: str) -> Any:
+    """What a flag of every verb was given before it; None where it was not."""
     context = click.get_current_context(silent=True)
-    return context.find_root().obj if context is not None else None
+    return context.find_root().params.get(flag) if context is not None else None
 
 
 # ruff: noqa: ARG002  click calls these methods with more than they need
@@ -88,16 +89,23 @@ class Duration(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        if isinstance(value, timedelta):
-            return value
         try:
-            return timedelta(seconds=float(value))
-        except ValueError:
-            pass
-        try:
-            return parse_duration(value)
+            duration = value if isinstance(value, timedelta) else seconds_or_duration(value)
         except ValueError as error:
             self.fail(f"{value!r} is not {error}.", param, ctx)
+        except OverflowError:
+            self.fail(f"{value!r} is longer than time can be counted.", param, ctx)
+        if duration < timedelta(0):
+            self.fail(f"{value!r} is less than no time.", param, ctx)
+        return duration
+
+
+def seconds_or_duration(text: str) -> timedelta:
+    try:
+        seconds = float(text)
+    except ValueError:
+        return parse_duration(text)
+    return parse_duration(text) if math.isnan(seconds) else timedelta(seconds=seconds)
 
 
 class Platform(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]

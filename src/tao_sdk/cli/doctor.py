@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,7 @@ MENDED_HERE = frozenset({"extra.missing"})  # what --fix runs: installing a libr
 def doctor(client: Client, out: Output, of: str | None, platform: str | None, fix: bool) -> int:
     """Find what is missing or wrong on this machine; with a job file, also what would stop that job on its platform.
 
-    The exit code is 2 when something has to be mended, for the platform that was named, else for local.
+    The exit code is 2 when no job could run on the platform that was named; on local, where none was.
     """
     job = asked(of, platform, (), {}) if of and not is_platform(of) else None
     platform = job.platform if job else platform or of
@@ -40,19 +41,25 @@ def doctor(client: Client, out: Output, of: str | None, platform: str | None, fi
         found[name] = checked(client, name)
     if job is not None:
         found[job.platform] = [*found[job.platform], *checked_job(client, job)]
-    out.object(
-        {
-            "schema": 1,
-            "findings": [{"platform": name, **each.to_json()} for name, findings in found.items() for each in findings],
-        }
-    )
+    ready = [name for name, findings in found.items() if not any(each.severity is Severity.ERROR for each in findings)]
+    told = [{"platform": name, **each.to_json()} for name, findings in found.items() for each in findings]
+    out.object({"schema": 1, "ready": ready, "findings": told})
+    out.lines(finding_lines(found, out))
+    out.lines([] if platform else ready_lines(ready))
+    needed = platform or DEFAULT_PLATFORM  # what nobody asked for may be missing
+    return exit_codes.DONE if needed in ready else exit_codes.WRONG
+
+
+def finding_lines(found: Mapping[str, Sequence[Finding]], out: Output) -> Iterator[str]:
     for name, findings in found.items():
-        out.lines(f"{name:<11}{show.finding(each, out)}" for each in findings)
+        yield from (f"{name:<11}{show.finding(each, out)}" for each in findings)
         if not findings:
-            out.line(f"{name:<11}{out.status('ok')}: nothing is wrong")
-    needed = [platform or DEFAULT_PLATFORM]  # what nobody asked for may be missing
-    wrong = any(each.severity is Severity.ERROR for name in needed for each in found.get(name, ()))
-    return exit_codes.WRONG if wrong else exit_codes.DONE
+            yield f"{name:<11}{out.status('ok')}: nothing is wrong"
+
+
+def ready_lines(ready: Sequence[str]) -> list[str]:
+    """What the whole comes to: a platform that nobody uses here may well not be ready."""
+    return ["", f"Jobs can run on: {', '.join(ready) or 'no platform yet'}"]
 
 
 def is_platform(word: str) -> bool:

@@ -9,7 +9,7 @@ from tao_sdk.model.status import Status
 
 DONE = 0  # the job is Complete, or the command did its work
 FAILED = 1  # the job ended in Error
-WRONG = 2  # wrong usage, a refused job, a missing credential, or a finding that has to be mended
+WRONG = 2  # wrong usage, a refused job, a missing credential, or an error that doctor found
 NOT_FOUND = 3
 UNREACHABLE = 4  # the backend could not be asked
 TIMED_OUT = 5  # the job goes on

@@ -15,25 +15,27 @@ from pathlib import Path
 import click
 
 from tao_sdk.cli import exit_codes
-from tao_sdk.cli.output import has_color
+from tao_sdk.cli.output import has_color, printable
 from tao_sdk.model.errors import TaoError, UsageError
 from tao_sdk.model.secrets import Redactor, is_secret_name
 from tao_sdk.model.settings import Settings
 
 
-class Detached(Exception):
+class Detached(TaoError):
     """Ctrl-C: the command stops looking, the jobs go on. `back` is how to come back to them."""
 
+    code = "detached"
+
     def __init__(self, what: str, back: str) -> None:
-        super().__init__(what, back)
-        self.what, self.back = what, back
+        super().__init__(what, "", f"Come back: {back}")
+        self.back = back
 
 
 def tell(error: BaseException, argv: list[str]) -> int:
     """Say what went wrong on stderr; the exit code."""
     if is_interrupt(error):
         error = Detached("Interrupted.", "tao ls")
-    if isinstance(error, Detached):
+    if isinstance(error, Detached) and not wants_json(argv):
         print(f"\n{error.what} Come back: {error.back}", file=sys.stderr)
         return exit_codes.DETACHED
     told, code = as_told(error, argv)
@@ -54,6 +56,8 @@ def as_told(error: BaseException, argv: list[str]) -> tuple[TaoError, int]:
         return UsageError(error.format_message(), "", f"See tao{verb} --help."), exit_codes.WRONG
     if isinstance(error, click.ClickException):
         return UsageError(error.format_message()), exit_codes.WRONG
+    if isinstance(error, Detached):
+        return error, exit_codes.DETACHED
     if isinstance(error, TaoError):
         return error, exit_codes.of_error(error)
     return bug(error, argv), exit_codes.BUG
@@ -64,11 +68,14 @@ def as_json(error: TaoError) -> str:
 
 
 def as_lines(error: TaoError) -> str:
-    color = has_color(sys.stderr)
-    lines = [click.style("error: ", fg="red", bold=True) + error.what if color else f"error: {error.what}"]
-    lines += [f"why:   {error.why}"] if error.why else []
-    lines += [f"next:  {error.next}"] if error.next else []
-    return "\n".join(lines)
+    head = click.style("error: ", fg="red", bold=True) if has_color(sys.stderr) else "error: "
+    told = [(head, error.what), ("why:   ", error.why), ("next:  ", error.next)]
+    return "\n".join(f"{label}{readable(text)}" for label, text in told if text or label is head)
+
+
+def readable(text: str) -> str:
+    """The text's own lines, below each other, without what a terminal would obey."""
+    return "\n       ".join(printable(line) for line in text.splitlines())
 
 
 def wants_json(argv: list[str]) -> bool:
@@ -94,6 +101,8 @@ def bug(error: BaseException, argv: list[str]) -> Bug:
         path = keep(Redactor.of(secrets_around(argv))(f"tao {command}\n\n{text}"))
     except OSError as unwritable:
         return Bug(what, f"The details could not be kept: {unwritable.strerror}.")
+    except TaoError as nowhere:
+        return Bug(what, f"The details could not be kept: {nowhere.what}", nowhere.next)
     return Bug(what, "", f"{do} {path}")
 
 

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 @jobs_argument
 def rm(client: Client, out: Output, jobs: tuple[str, ...]) -> None:
     """Forget ended jobs: their rows, logs, and what the backend still has of them. Their results stay where they are."""
-    ids = [client.get_job(job).id for job in jobs]
+    from tao_sdk.client.client import ended
+
+    ids = list(dict.fromkeys(ended(client.get_job(job)).id for job in jobs))  # none is forgotten where one still runs
     for job in ids:
         client.remove(job)
         out.line(f"{job}  removed")

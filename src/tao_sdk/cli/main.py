@@ -52,9 +52,7 @@ def unknown_verb(name: str) -> click.UsageError:
     if name.endswith((".yaml", ".yml")):
         return click.UsageError(f"To run a job file: tao run {name}")
     near = difflib.get_close_matches(name, VERBS, n=1)
-    return click.UsageError(
-        f"There is no verb {name!r}." + (f" Did you mean {near[0]}?" if near else " See tao --help.")
-    )
+    return click.UsageError(f"There is no verb {name!r}." + (f" Did you mean {near[0]}?" if near else ""))
 
 
 def print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -67,11 +65,11 @@ def print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 
 @click.group(cls=Tao, context_settings={"help_option_names": ["-h", "--help"]}, subcommand_metavar="VERB ...")
 @click.option("--state-file", metavar="FILE", help="The job store to use instead of the user's own.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=print_version, help="Show the version."
 )
-@click.pass_context
-def tao(ctx: click.Context, state_file: str | None) -> None:
+def tao(**_: Any) -> None:
     """Run training jobs, and lose no job, log or result. In this version jobs run as processes of this
     machine (local), as containers (docker) or on a cluster (slurm).
 
@@ -82,7 +80,6 @@ def tao(ctx: click.Context, state_file: str | None) -> None:
 
     A JOB is an id, a name, or the start of an id, while only one job is meant.
     """
-    ctx.obj = state_file
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
@@ -117,7 +114,7 @@ def run(argv: list[str]) -> int:
 
 
 def invoke(argv: list[str]) -> int:
-    with tao.make_context("tao", argv or ["--help"]) as context:
+    with tao.make_context("tao", [*argv] or ["--help"]) as context:
         result: Any = tao.invoke(context)
     return result if isinstance(result, int) else exit_codes.DONE
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -102,6 +103,15 @@ SPELLED = str.maketrans({"▸": ">", "✓": "+", "✗": "x", "■": "#", "·": "
 
 def spelled(text: str, encoding: str) -> str:
     return text if "utf" in encoding.lower() else text.translate(SPELLED)
+
+
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07?")
+
+
+def printable(line: str) -> str:
+    """Text from elsewhere, without what would move the cursor or colour the screen."""
+    plain = ESCAPES.sub("", line).replace("\t", "    ").replace("\n", " ")
+    return "".join(letter for letter in plain if letter.isprintable())
 
 
 def has_color(stream: TextIO) -> bool:

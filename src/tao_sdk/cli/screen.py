@@ -5,13 +5,13 @@ Here: Scene, and how it is drawn at any width. Not here: where the bytes come fr
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tao_sdk.cli import show
+from tao_sdk.cli.output import printable
 from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Progress, ProgressReader, richer
 from tao_sdk.model.status import Status
@@ -119,15 +119,6 @@ def transfer(facts: Mapping[str, Any]) -> str:
     words += [f"{format_size(facts['rate'])}/s"] if facts.get("rate") else []
     words += [f"ETA {format_clock(left)}"] if left is not None and left >= 0 else []
     return "  ".join(words)
-
-
-ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07?")
-
-
-def printable(line: str) -> str:
-    """Without what would move the cursor or colour the screen."""
-    plain = ESCAPES.sub("", line).replace("\t", "    ")
-    return "".join(letter for letter in plain if letter.isprintable())
 
 
 def text_of(line: Iterable[Span]) -> str:

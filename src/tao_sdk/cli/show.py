@@ -11,9 +11,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from tao_sdk.cli.output import COLORS, Output
+from tao_sdk.cli.output import COLORS, Output, printable
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.diagnosis import Diagnosis
+from tao_sdk.model.errors import sentences
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job
 from tao_sdk.model.progress import Progress, is_loss, telling_order
@@ -78,7 +79,7 @@ def number(value: float) -> str:
 
 
 def one_line(text: str) -> str:
-    return " ".join(text.split())
+    return printable(" ".join(text.split()))
 
 
 def message(job: Job) -> str:
@@ -117,6 +118,7 @@ def details(job: Job, out: Output) -> list[str]:
         **{name.replace("_", " "): value for name, value in job.backend_details.items() if value != said.get(name)},
     }
     told = {name: value for name, value in facts.items() if isinstance(value, (str, int)) and value != ""}
+    told = {name: value if name == "status" else printable(str(value)) for name, value in told.items()}
     indent = max(map(len, told)) + 2
     return [out.paint(job.id, bold=True), *(f"  {name:<{indent}}{value}" for name, value in told.items())]
 
@@ -140,7 +142,8 @@ def event(happened: Event, out: Output) -> str:
 def finding(found: Finding, out: Output | None = None) -> str:
     severity = found.severity.value
     word = out.paint(severity, COLORS[severity]) if out else severity
-    return " ".join(part for part in (f"{word}: {found.what}", found.evidence, found.fix and f"-> {found.fix}") if part)
+    told = sentences(found.what, found.evidence) + (f" -> {found.fix}" if found.fix else "")
+    return f"{word}: {printable(told)}"
 
 
 def waiting_time(job: Job, now: datetime) -> str:
@@ -158,11 +161,13 @@ def why(job: Job, diagnosis: Diagnosis | None, out: Output) -> list[str]:
     if diagnosis is None:
         known = message(job)
         return [f"{head}: {known}" if known and job.status is not Status.COMPLETE else f"{head}."]
-    return [f"{head}: {diagnosis.cause}", *explanation(diagnosis, out)]
+    cause, *rest = explanation(diagnosis, out)
+    return [f"{head}: {cause}", *rest]
 
 
 def explanation(diagnosis: Diagnosis, out: Output) -> list[str]:
     return [
+        one_line(diagnosis.cause),
         *labelled("Seen:", diagnosis.evidence, out.width),
         *labelled("Do:", diagnosis.suggestion, out.width),
         *(["Trying again can help."] if diagnosis.retryable else []),
@@ -172,9 +177,8 @@ def explanation(diagnosis: Diagnosis, out: Output) -> list[str]:
 def labelled(label: str, text: str, width: int | None) -> list[str]:
     """`label text`, wrapped below the text; the text's own lines are kept. Nothing for an empty text."""
     indent = " " * (len(label) + 1)
-    lines = [
-        part for line in text.strip("\n").splitlines() for part in wrapped(line, width and max(width - len(indent), 20))
-    ]
+    room = width and max(width - len(indent), 20)
+    lines = [part for line in text.strip("\n").splitlines() for part in wrapped(printable(line), room)]
     return [f"{label} {lines[0]}", *(f"{indent}{line}".rstrip() for line in lines[1:])] if lines else []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 import shlex
+import shutil
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tao_sdk.backends.registry import is_known
 from tao_sdk.cli import exit_codes, show
 from tao_sdk.cli.command import command, platform_option
 from tao_sdk.cli.failure import Detached
@@ -42,7 +44,10 @@ class Submitting(click.Command):
         before, words = split_at_dashes(args)
         ctx.meta["tao.words"] = words
         ctx.meta["tao.platform"] = platform_in(before)
-        return super().parse_args(ctx, before)
+        try:
+            return super().parse_args(ctx, [*before])
+        except click.UsageError as error:
+            raise words_of_a_command(error, before, words) from None
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         own = super().get_params(ctx)
@@ -66,6 +71,16 @@ class Submitting(click.Command):
                     formatter.write_dl(records)
 
 
+def words_of_a_command(error: click.UsageError, args: Sequence[str], words: Sequence[str]) -> click.UsageError:
+    """What was typed without the dashes before it, told as that: `tao run python train.py --lr 3`."""
+    alone = [index for index in range(len(args)) if not index or not args[index - 1].startswith("--")]
+    typed = next((index for index in alone if shutil.which(args[index]) and not Path(args[index]).is_file()), None)
+    if typed is None or words:
+        return error
+    meant = shlex.join([*args[:typed], "--", *args[typed:]])
+    return click.UsageError(f"{args[typed]} is no job file. To run it as a command: tao run {meant}", error.ctx)
+
+
 def split_at_dashes(args: Sequence[str]) -> tuple[list[str], list[str]]:
     at = list(args).index("--") if "--" in args else len(args)
     return list(args[:at]), list(args[at + 1 :])
@@ -80,7 +95,9 @@ def platform_in(args: Sequence[str]) -> str:
     for word in args:
         if word.endswith((".yaml", ".yml")) and Path(word).is_file():
             found = re.search(r"^platform:\s*([\w-]+)", Path(word).read_text(errors="replace"), re.MULTILINE)
-            return found[1] if found else DEFAULT_PLATFORM
+            return (
+                found[1] if found and is_known(found[1]) else DEFAULT_PLATFORM
+            )  # the file's reader tells where it errs
     return DEFAULT_PLATFORM
 
 
@@ -131,6 +148,8 @@ def refuse_nothing(job_file: str | None, changes: Mapping[str, Any]) -> None:
             "",
             f"To run it: tao run --files {job_file} -- {runner} {Path(job_file).name}",
         )
+    if job_file is not None and shutil.which(job_file) and not Path(job_file).exists():
+        raise UsageError(f"{job_file} is not a job file.", "", f"To run it as a command: tao run -- {job_file}")
 
 
 def submitting(verb: Any) -> Any:
@@ -201,9 +220,8 @@ def warn_of_open_secrets(out: Output, params: Mapping[str, Any]) -> None:
     for text in params.get(SPEC + "env_vars") or ():
         name, equals, _ = text.partition("=")
         if equals and is_secret_name(name):
-            out.note(
-                f"warning: others on this machine can read {name} in this command line; --env {name} takes it from here."
-            )
+            note = f"others on this machine can read {name} in this command line; --env {name} takes it from here."
+            out.aside(f"warning: {note}", {"note": note})
 
 
 @command("plan", cls=Submitting)

@@ -213,7 +213,7 @@ def write_curve(job: Job, progress: Progress) -> Path | None:
 def tell_why(client: Client, out: Output, scene: Scene) -> None:
     diagnosis = client.diagnose(scene.job.id)
     if diagnosis is not None:
-        out.lines(f"  {line}" for line in [diagnosis.cause, *show.explanation(diagnosis, out)])
+        out.lines(f"  {line}" for line in show.explanation(diagnosis, out))
     if scene.tail:
         out.line(out.paint("  The end of its log:", dim=True))
         out.lines(screen.text_of(screen.fit([("  | ", ""), (line, "")], out.width or UNBOUNDED)) for line in scene.tail)

@@ -25,7 +25,7 @@ from tao_sdk.engine.waiting import SharedLooks, Waiting, endpoint_of, polite_sec
 from tao_sdk.engine.watch import Watcher
 from tao_sdk.model.clock import to_iso, utc_now
 from tao_sdk.model.diagnosis import Diagnosis
-from tao_sdk.model.errors import PathNotFound, UsageError, WaitTimeout
+from tao_sdk.model.errors import JobNotFound, PathNotFound, UsageError, WaitTimeout
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job, JobStatus
 from tao_sdk.model.settings import Settings
@@ -157,7 +157,15 @@ class Client:
         where = platform or self.platform or None
         if look:
             self._see(self.store.live(where))
-        return self.store.list(statuses=wanted, platform=where, labels=labels or {}, parent=parent, limit=limit)
+        parent_id = parent and self._id_of_parent(parent)
+        return self.store.list(statuses=wanted, platform=where, labels=labels or {}, parent=parent_id, limit=limit)
+
+    def _id_of_parent(self, parent: str) -> str:
+        """A parent may have been forgotten since: then what was given is its id."""
+        try:
+            return self.store.resolve(parent)
+        except JobNotFound:
+            return parent
 
     def events(self, job: str | None = None, since: int = 0, follow: bool = False) -> Iterator[Event]:
         """What happened after sequence number `since`, in order; with follow, without end or until the job has ended."""
@@ -264,9 +272,7 @@ class Client:
 
     def remove(self, job_id: str) -> None:
         """Forget an ended job and what the backend still has of it. Its results stay where they are."""
-        job = self.get_job(job_id)
-        if not job.status.terminal:
-            raise UsageError(f"{job.id} is {job.status}.", "", f"End it first: tao cancel {job.id}")
+        job = ended(self.get_job(job_id))
         self._release(job)
         self.store.remove(job.id)
 
@@ -343,10 +349,10 @@ class Client:
         return results.results(self.engine, self.refresh_progress(self.get_job(job_id)))
 
     def fetch_results(
-        self, job_id: str, into: Path, *, on_file: Callable[[str, int], None] | None = None
+        self, job_id: str, into: str | Path, *, on_file: Callable[[str, int], None] | None = None
     ) -> list[Path]:
         """Copy the results below `into`. Each file appears under its name only once it is whole."""
-        return results.fetch(self.engine, self.get_job(job_id), into, on_file)
+        return results.fetch(self.engine, self.get_job(job_id), Path(into), on_file)
 
     def files(self, platform: str, path: str = "") -> Files:
         """`stat`, `list` and `read` of paths, as the platform sees them; of `path` in a bucket, as this machine does."""
@@ -364,6 +370,13 @@ class Client:
         """The names in a folder, sorted. Raises PathNotFound, Unreachable."""
         found = self.files(platform or self.platform or "local", remote_path).list(results.backend_path(remote_path))
         return sorted(stat.path.rstrip("/").rpartition("/")[2] for stat in found)
+
+
+def ended(job: Job) -> Job:
+    """The job. Raises UsageError for one that is live."""
+    if job.status.terminal:
+        return job
+    raise UsageError(f"{job.id} is {job.status}.", "", f"End it first: tao cancel {job.id}")
 
 
 def _status(name: Status | str) -> Status:

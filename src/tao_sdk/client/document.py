@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -21,6 +22,9 @@ from tao_sdk.model.units import format_size
 LARGEST = 16_000_000  # bytes; a spec of 4 MB is the largest anybody has asked for
 MOST_VALUES = 1_000_000  # with every alias counted as often as it is used
 DEEPEST = 100
+FEW = 5  # files of a folder that are named where none is like the one that was asked for
+SUFFIXES = frozenset({".yaml", ".yml", ".json"})
+ADDRESS = re.compile(r"\w+:/")  # what a path makes of http://host
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,7 @@ def read_document(path: Path) -> Value:
 def read_text(path: Path) -> str:
     whole = Place(str(path))
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=without_waiting) as file:
             raw = file.read(LARGEST + 1)
     except FileNotFoundError:
         raise DocumentError(whole, "there is no such file.", "", near_files(path)) from None
@@ -118,11 +122,29 @@ def read_text(path: Path) -> str:
         ) from None
 
 
+def without_waiting(path: str, flags: int) -> int:
+    """Open a pipe, too, at once: one that nobody writes into is empty, where others would wait without end."""
+    descriptor = os.open(path, flags | os.O_NONBLOCK)
+    os.set_blocking(descriptor, True)
+    return descriptor
+
+
 def near_files(path: Path) -> str:
+    """What to do about a file that is not there: the documents beside it, or the one that was meant."""
+    if str(path) == "-":
+        return "To read it from a pipe: /dev/stdin."
+    if ADDRESS.match(str(path)):
+        return "It has to be a file of this machine: fetch it first."
     if not path.parent.is_dir():
         return f"There is no folder {path.parent} either."
-    near = difflib.get_close_matches(path.name, [each.name for each in path.parent.iterdir()], n=1)
-    return f"Did you mean {path.with_name(near[0])}?" if near else ""
+    try:
+        beside = sorted(each for each in path.parent.iterdir() if each.suffix in SUFFIXES)
+    except OSError:
+        return ""
+    meant = difflib.get_close_matches(path.stem, [each.stem for each in beside], n=1)
+    if meant:
+        return f"Did you mean {next(each for each in beside if each.stem == meant[0])}?"
+    return f"Here are: {', '.join(map(str, beside))}." if 0 < len(beside) <= FEW else ""
 
 
 def position(path: str, before: str) -> Place:
@@ -190,8 +212,12 @@ def compose(text: str, path: str) -> Value:
         raise syntax_error(error, text, path) from None
     except yaml.reader.ReaderError as error:
         place = position(path, text[: error.position])
-        raise DocumentError(place, f"this character cannot be here: {error.character!r}.") from None
+        raise DocumentError(place, f"this character cannot be here: {code_point(error.character)}.") from None
     return builder.documents[0] if builder.documents else Value(Place(path, 1, 1), None)
+
+
+def code_point(character: str | int) -> str:
+    return f"U+{character if isinstance(character, int) else ord(character):04X}"
 
 
 # What the parser says -> what people do about it.

@@ -283,7 +283,7 @@ def local(value: Value, folder: Path) -> Path:
 
 
 def spec_file(value: Value, path: Path) -> Value:
-    if path.is_file():
+    if path.exists():
         return read_document(path)
     raise DocumentError(
         value.place, f"specs: there is no file {path}.", "The path is relative to the job file.", near_files(path)

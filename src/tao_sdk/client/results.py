@@ -43,16 +43,13 @@ class Results:
 def results(engine: Engine, job: Job) -> Results:
     """What is below the results directory; empty where the job has written nothing yet."""
     files = files_of(engine, job)
-    try:
-        found = tuple(walk(files, job.results_dir))
-    except PathNotFound:
-        found = ()
+    found = left_behind(files, job.results_dir)
     progress = Progress.from_json(job.progress)
     manifest = read_manifest(files, job.results_dir)
     chosen = checkpoints.choose(
         [(stat.path, stat.size, stat.mtime) for stat in found], job.results_dir, manifest, progress
     )
-    return Results(job.results_dir, found, chosen.best, chosen.newest, progress, manifest)
+    return Results(job.results_dir, tuple(found), chosen.best, chosen.newest, progress, manifest)
 
 
 def read_manifest(files: Files, results_dir: str) -> Mapping[str, Any] | None:
@@ -60,6 +57,14 @@ def read_manifest(files: Files, results_dir: str) -> Mapping[str, Any] | None:
         return json.loads(files.read(f"{results_dir}/{MANIFEST}"))
     except (PathNotFound, ValueError):
         return None
+
+
+def left_behind(files: Files, results_dir: str) -> list[FileStat]:
+    """All files of the results; none where the job has written nothing yet."""
+    try:
+        return list(walk(files, results_dir))
+    except PathNotFound:
+        return []
 
 
 def walk(files: Files, path: str) -> Iterator[FileStat]:
@@ -77,7 +82,7 @@ def walk(files: Files, path: str) -> Iterator[FileStat]:
 def fetch(engine: Engine, job: Job, into: Path, on_file: Callable[[str, int], None] | None) -> list[Path]:
     """Copy the results below `into`, each under a temporary name until it is whole. A whole copy is not copied again."""
     files = files_of(engine, job)
-    found = list(walk(files, job.results_dir))
+    found = left_behind(files, job.results_dir)
 
     def copied(stat: FileStat) -> Path:
         target = into / relative(stat.path, job.results_dir)

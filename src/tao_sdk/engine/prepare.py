@@ -5,7 +5,7 @@ Here: the environment with its secrets set apart, the packed command, the plan, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ from tao_sdk.model.secrets import Redactor, Secret, split_secrets
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import EnvValue, JobSpec, checked, mint_id, remote_root
 from tao_sdk.model.units import format_size
+from tao_sdk.payload.commands import CONFIG_PATH, misspelt
 from tao_sdk.payload.entrypoint import build_entrypoint
 
 
@@ -68,7 +69,7 @@ def plan_with(engine: Engine, backend: Backend, request: Request, secrets: Mappi
     refuse_too_large(packed, backend)
     plan = backend.plan(packed, options, facts, attempt)
     seen = input_findings(engine, spec, secrets, backend.capabilities)
-    findings = [*backend.check(plan, facts), *general_findings(spec, backend), *seen]
+    findings = [*backend.check(plan, facts), *general_findings(spec, backend), *placeholder_findings(spec), *seen]
     return Planned(plan, tuple(findings), spec, packed.command, options, secrets)
 
 
@@ -156,6 +157,17 @@ def refuse_too_large(spec: JobSpec, backend: Backend) -> None:
             "Files travel inside the command.",
             "Put large files where the job can read them, and name them under inputs.",
         )
+
+
+def placeholder_findings(spec: JobSpec) -> Iterator[Finding]:
+    """Names in braces that were probably meant to be replaced, and stay as they are."""
+    known = ["config_path"] if spec.args is None else [*spec.args, *(name.replace("-", "_") for name in spec.args)]
+    for written, meant in misspelt(spec.command, known):
+        what = f"The command has {{{written}}}, which nothing replaces."
+        yield Finding(Severity.WARNING, "command.placeholder", what, "", f"Did you mean {{{meant}}}?")
+    if CONFIG_PATH in spec.command and spec.specs is None and spec.args is None:
+        what = f"The command names {CONFIG_PATH}, and the job has no specs to write there."
+        yield Finding(Severity.WARNING, "command.placeholder", what, "", "Give it specs.")
 
 
 def general_findings(spec: JobSpec, backend: Backend) -> list[Finding]:

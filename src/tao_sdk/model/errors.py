@@ -7,6 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+ENDS = (".", "!", "?", ":", "…")
+
+
+def sentences(*parts: str) -> str:
+    """The parts that say something, as one line in which each ends before the next begins."""
+    said = [part for part in parts if part]
+    return " ".join([part if part.endswith(ENDS) else f"{part}." for part in said[:-1]] + said[-1:])
+
 
 class TaoError(Exception):
     """The base of every error this package raises on purpose.
@@ -23,7 +31,7 @@ class TaoError(Exception):
         self.next = next
 
     def __str__(self) -> str:
-        return " ".join(part for part in (self.what, self.why, self.next) if part)
+        return sentences(self.what, self.why, self.next)
 
     def redacted(self, redact: Callable[[str], str]) -> TaoError:
         """The same error, its texts passed through `redact`: a value that it quotes may hold a secret."""

@@ -105,7 +105,7 @@ class Event:
     seq: int
     job_id: str
     time: datetime
-    kind: str  # "status", "note", "progress", "diagnosis", "hook", "retry", "cancel"
+    kind: str  # docs/jobs.md lists them
     status: Status | None = None
     raw: str = ""  # the backend's own words
     data: Mapping[str, Any] = field(default_factory=dict[str, Any])

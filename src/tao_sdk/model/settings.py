@@ -7,8 +7,10 @@ Order: explicit argument, environment variable, `~/.config/tao/.env` (0600, know
 from __future__ import annotations
 
 import os
+import pwd
 import stat
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -36,7 +38,7 @@ class Settings:
 
     @property
     def home(self) -> Path:
-        return Path(self.environ.get("HOME") or Path.home())
+        return self._absolute("HOME") or own_home()
 
     @property
     def config_dir(self) -> Path:
@@ -56,7 +58,7 @@ class Settings:
         return (self._absolute("XDG_STATE_HOME") or self.home / ".local" / "state") / "tao"
 
     def _absolute(self, name: str) -> Path | None:
-        """The folder that a variable of the XDG specification names; a relative one is to be ignored, it says."""
+        """The folder that a variable names; a relative one is to be ignored, as the XDG specification says."""
         named = Path(self.environ.get(name, ""))
         return named if named.is_absolute() else None
 
@@ -64,25 +66,69 @@ class Settings:
     def env_file(self) -> Mapping[str, str]:
         """The known names in ~/.config/tao/.env. Refused when others can read it: it holds credentials."""
         path = self.config_dir / ".env"
-        try:
+        with reading(path):
             if stat.S_IMODE(path.stat().st_mode) & 0o077:
                 raise UsageError(
                     f"{path} can be read by other users.", "It holds credentials.", f"Run: chmod 600 {path}"
                 )
-            return parse_env_file(path.read_text())
-        except (FileNotFoundError, NotADirectoryError):
-            return {}
+            return parse_env_file(path.read_text(encoding="utf-8"))
+        return {}
 
     @cached_property
     def profile(self) -> Mapping[str, str]:
-        path = self.config_dir / "config.yaml"
-        if not path.is_file():
-            return {}
-        import yaml
+        """What config.yaml says under the profile that is chosen; a profile that was named has to be there."""
+        path, named = self.config_dir / "config.yaml", self.environ.get("TAO_PROFILE")
+        profiles = read_profiles(path) if path.is_file() else {}
+        if named and named not in profiles:
+            known = f"It has: {', '.join(profiles) or 'none'}."
+            raise UsageError(f"TAO_PROFILE is {named!r}, which is no profile of {path}.", known, "Name one of them.")
+        return profiles.get(named or "default", {})
 
-        whole: dict[str, dict[str, dict[str, Any]]] = yaml.safe_load(path.read_text()) or {}
-        chosen = whole.get("profiles", {}).get(self.environ.get("TAO_PROFILE") or "default") or {}
-        return {name: str(value) for name, value in chosen.items()}
+
+def own_home() -> Path:
+    """Where the system says that this user is at home, for whoever has no HOME."""
+    try:
+        return Path(pwd.getpwuid(os.getuid()).pw_dir)
+    except KeyError:
+        what = f"HOME is not set, and user {os.getuid()} has no home folder."
+        raise UsageError(what, "Jobs are remembered there.", "Set HOME to a folder of yours.") from None
+
+
+@contextmanager
+def reading(path: Path) -> Generator[None]:
+    """Reading a file of the configuration: one that is not there says nothing. Raises UsageError for one that is spoiled."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.", "", "Mend it, or remove it.") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is not UTF-8 text.", "", "Save it as UTF-8, or remove it.") from None
+
+
+def read_profiles(path: Path) -> dict[str, dict[str, str]]:
+    """`profiles: {name: {VARIABLE: value}}`. An error shows no value: it may be a secret."""
+    import yaml
+
+    whole: Any = None
+    with reading(path):
+        try:
+            whole = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            place = f"{path}:{mark.line + 1}" if mark else path
+            raise UsageError(f"{place} is not YAML.", getattr(error, "problem", "") or "", "Mend it.") from None
+    try:
+        profiles: Any = whole.get("profiles") if whole else None
+        return {str(name): texts(own) for name, own in profiles.items()} if profiles else {}
+    except AttributeError:
+        shape = "It is a mapping: profiles: {default: {SLURM_USER: me}}"
+        raise UsageError(f"{path} is not as it has to be.", shape, "Mend it, or remove it.") from None
+
+
+def texts(own: Any) -> dict[str, str]:
+    return {str(name): str(value) for name, value in own.items()} if own else {}
 
 
 def parse_env_file(text: str) -> dict[str, str]:

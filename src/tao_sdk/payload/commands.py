@@ -7,8 +7,9 @@ word of its own, or inside the quotes that the command already has there.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from tao_sdk.model.errors import SpecError
 from tao_sdk.payload.values import Hole, Tree
@@ -122,6 +123,16 @@ def placeholders(command: str, values: Mapping[str, object]) -> Iterator[re.Matc
     if values:
         names = "|".join(sorted(map(re.escape, values), key=len, reverse=True))
         yield from re.finditer(r"(?<!\$)\{(" + names + r")\}", command)
+
+
+def misspelt(command: str, known: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Each {name} of a command that is nearly one of the `known`, with that one: it stays as it is, and is hardly meant to."""
+    known = list(known)
+    written: list[str] = re.findall(r"(?<!\$)\{([A-Za-z_][\w-]*)\}", command)
+    for name in dict.fromkeys(written):
+        meant = get_close_matches(name, known, n=1, cutoff=0.8)
+        if meant and name not in known:
+            yield name, meant[0]
 
 
 def word_around(command: str, how: Sequence[Mark], match: re.Match[str]) -> tuple[int, int]:

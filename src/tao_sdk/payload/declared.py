@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import cast
 
@@ -166,6 +166,8 @@ def pairs(field: str, wanted: Declared) -> list[tuple[str, Mapping[str, object]]
         return []
     if isinstance(wanted, str):
         raise SpecError(f"{field} is {wanted!r}.", "It has to be a mapping or a list.", f"Write [{wanted!r}].")
+    if not isinstance(wanted, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]  a program may pass anything
+        raise SpecError(f"{field} is {short(wanted)}.", "It has to be a mapping or a list.")
     items = wanted.items() if isinstance(wanted, Mapping) else ((key, None) for key in wanted)
     return [(key, attributes(field, key, about)) for key, about in items]
 

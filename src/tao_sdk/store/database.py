@@ -136,6 +136,8 @@ class Database:
 
 def explanation(path: Path, error: sqlite3.DatabaseError) -> StoreError:
     words = str(error)
+    if "unable to open" in words and path.parent.is_dir() and os.statvfs(path.parent).f_flag & os.ST_RDONLY:
+        words = "its file system is readonly"
     why, what_to_do = next((told for sign, told in CAUSES.items() if sign in words), ("", ""))
     return StoreError(f"The job store {path} cannot be used: {words}.", why, what_to_do)
 

@@ -13,6 +13,7 @@ from tao_sdk.store.records import JOB_COLUMNS
 
 Parameter = str | int
 NO_LIMIT = -1
+MOST = 2**63 - 1  # the largest number that SQLite takes
 LIVE = tuple(status.value for status in Status if not status.terminal)
 
 
@@ -111,4 +112,4 @@ def _by_status(wanted: Wanted) -> Query:
 
 
 def _limit(wanted: Wanted) -> int:
-    return NO_LIMIT if wanted.limit is None else max(0, wanted.limit)
+    return NO_LIMIT if wanted.limit is None else min(max(0, wanted.limit), MOST)

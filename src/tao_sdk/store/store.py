@@ -312,7 +312,9 @@ class Store:
         of_job, values = ("job_id = ? AND", (job_id,)) if job_id is not None else ("", ())
         sql = f"SELECT {EVENT_COLUMNS} FROM events WHERE {of_job} seq > ? ORDER BY seq LIMIT ?"
         with self._db.read() as db:
-            rows = db.execute(sql, (*values, since, -1 if limit is None else max(0, limit))).fetchall()
+            rows = db.execute(
+                sql, (*values, min(since, listing.MOST), -1 if limit is None else max(0, limit))
+            ).fetchall()
         return [records.event_of(row) for row in rows]
 
     def last_event(self, job_id: str, kind: str) -> Event | None:

@@ -208,6 +208,34 @@ def test_inputs_of_every_mode_are_looked_for(machine: Machine, spec: dict[str, o
     assert [finding.code for finding in found] == ["input.missing"]
 
 
+@pytest.mark.parametrize("scheme", ["lustre", "slurm"])
+def test_a_path_of_a_cluster_is_told_as_that(machine: Machine, scheme: str) -> None:
+    inputs = {"/data": f"{scheme}:///nowhere/x"}
+    found = machine.planned(read_spec({"command": "true", "gpu_count": 0, "inputs": inputs}))[2]
+    assert found[0].what == "The input /data is not there: /nowhere/x"
+    assert f"{scheme}:// names a file system of a cluster, which this machine does not have." in found[0].fix
+    assert "--platform slurm" in found[0].fix
+
+
+@pytest.mark.parametrize(
+    ("written", "advice"),
+    [
+        ("imags/a.png", "Did you mean {here}/images/a.png?"),
+        ("images/b.png", "Did you mean {here}/images/a.png?"),
+        ("elsewhere/b.png", "There is {here}, and no elsewhere in it."),
+    ],
+)
+def test_a_misspelt_input_comes_with_what_was_meant(
+    machine: Machine, tmp_path: Path, written: str, advice: str
+) -> None:
+    here = tmp_path / "data"
+    (here / "images").mkdir(parents=True)
+    (here / "images" / "a.png").touch()
+    inputs = {"/data": f"{here}/{written}"}
+    found = machine.planned(read_spec({"command": "true", "gpu_count": 0, "inputs": inputs}))[2]
+    assert found[0].fix == advice.format(here=here)
+
+
 def test_an_input_that_may_not_be_seen_is_told_as_that() -> None:
     facts = replace(FACTS, missing={"/locked/x": "Permission denied"})
     assert check(facts, inputs={"/x": "/locked/x"})["input.missing"].evidence == "Permission denied"

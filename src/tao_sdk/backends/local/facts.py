@@ -38,6 +38,7 @@ class LocalFacts:
     lock_folder: str = ""
     venv_python: bool = True  # the virtual environment asked for has a python
     missing: Mapping[str, str] = field(default_factory=dict[str, str])  # declared inputs: path -> why it cannot be had
+    advice: Mapping[str, str] = field(default_factory=dict[str, str])  # path of one of those -> what was probably meant
     results_writable: bool = True
     disk_free: int = 0  # bytes, where the results will lie
     taken_at: datetime = field(default_factory=utc_now)

@@ -21,8 +21,10 @@ from tao_sdk.payload.declared import ArgumentKeys, SpecKeys, declared_inputs
 from tao_sdk.payload.schemes import is_here
 from tao_sdk.payload.values import plain_mapping
 from tao_sdk.runner.local import path_of
+from tao_sdk.runner.scheme import scheme
 
 GRACE = 10.0  # seconds between SIGTERM and SIGKILL unless the caller says otherwise
+CLUSTERS = frozenset({"lustre", "slurm"})  # schemes of paths that a cluster's nodes share
 ROOT = "runs"  # below the folder where the job was submitted
 IN_USE = 1024  # MiB on a GPU; less is what a driver or a desktop takes
 LITTLE_SPACE = 1 << 30  # bytes; less at the results is worth a warning
@@ -150,6 +152,12 @@ def local_inputs(spec: JobSpec, cwd: str) -> dict[str, str]:
     return {key: posixpath.join(cwd, path) for key, path in paths.items() if posixpath.isabs(path) or not travels}
 
 
+def cluster_inputs(spec: JobSpec) -> dict[str, str]:
+    """Path -> scheme of each declared input that is named as a path of a cluster's own file system."""
+    addresses = [each["uri"] for each in declared_inputs(spec)]
+    return {path_of(uri): scheme(uri) for uri in addresses if scheme(uri) in CLUSTERS}
+
+
 def chosen_outputs(spec: JobSpec) -> list[str]:
     """The absolute paths that the spec names for its outputs: the user's word."""
     given = spec.specs if spec.specs is not None else spec.args
@@ -214,9 +222,8 @@ def path_findings(plan: Plan, facts: LocalFacts) -> Iterator[Finding]:
     request = plan.request
     for key, path in request["inputs"].items():
         if path in facts.missing:
-            yield error(
-                "input.missing", f"The input {key} is not there: {path}", facts.missing[path], "Check the path."
-            )
+            fix = facts.advice.get(path, "Check the path.")
+            yield error("input.missing", f"The input {key} is not there: {path}", facts.missing[path], fix)
     if request["venv"] and not facts.venv_python:
         fix = f"python3 -m venv {request['venv']}"
         yield error("venv.missing", f"venv_path has no bin/python: {request['venv']}", "", fix)

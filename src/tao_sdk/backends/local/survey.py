@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
+import errno
 import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from tao_sdk.backends.local import gpu_locks, parse, render
@@ -17,6 +20,7 @@ from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.units import format_size
 from tao_sdk.transports.process import NotStarted, output
 
+MOST_NAMES = 1000  # of a folder that are compared with a misspelt one
 NVIDIA_SMI_SECONDS = 30.0  # a sleeping driver takes seconds to wake
 
 
@@ -25,6 +29,7 @@ def survey(spec: JobSpec, options: LocalOptions, environ: Mapping[str, str], sta
     locks = gpu_locks.lock_folder(f"{state_dir}/local")
     gpus, trouble = look_for_gpus(environ) if spec.gpu_count or options.gpu_ids else ((), "")
     root = nearest(Path(render.results_root(spec, cwd)))
+    missing = {path: why for path in render.local_inputs(spec, cwd).values() if (why := why_not(Path(path)))}
     facts = LocalFacts(
         cwd=cwd,
         state_dir=str(state_dir),
@@ -32,12 +37,38 @@ def survey(spec: JobSpec, options: LocalOptions, environ: Mapping[str, str], sta
         gpus=tuple(replace(gpu, held_by=gpu_locks.held_by(locks, gpu.key)) for gpu in gpus),
         gpu_trouble=trouble,
         lock_folder=locks,
-        missing={path: why for path in render.local_inputs(spec, cwd).values() if (why := why_not(Path(path)))},
+        missing=missing,
+        advice=advice(missing, render.cluster_inputs(spec)),
         results_writable=root.is_dir() and os.access(root, os.W_OK | os.X_OK),
         disk_free=shutil.disk_usage(root).free,
     )
     venv = render.venv(options, facts)
     return replace(facts, venv_python=not venv or os.access(f"{venv}/bin/python", os.X_OK))
+
+
+def advice(missing: Mapping[str, str], of_clusters: Mapping[str, str]) -> dict[str, str]:
+    """What to do about paths that are not there: those of a cluster's file system, and those that are nearly right."""
+    absent = [path for path, why in missing.items() if why == os.strerror(errno.ENOENT)]
+    return {path: elsewhere(of_clusters[path]) if path in of_clusters else near(Path(path)) for path in absent}
+
+
+def elsewhere(scheme: str) -> str:
+    return (
+        f"{scheme}:// names a file system of a cluster, which this machine does not have. "
+        "Write a path that is here, or run the job on that cluster: --platform slurm."
+    )
+
+
+def near(path: Path) -> str:
+    """The path with its first name that is not there replaced by one like it."""
+    there = nearest(path)
+    try:
+        names = [entry.name for entry in islice(os.scandir(there), MOST_NAMES)] if there.is_dir() else []
+    except OSError:
+        names = []
+    first, *rest = path.relative_to(there).parts or ("",)
+    like = difflib.get_close_matches(first, names, n=1)
+    return f"Did you mean {Path(there, like[0], *rest)}?" if like else f"There is {there}, and no {first} in it."
 
 
 def current_folder() -> str:

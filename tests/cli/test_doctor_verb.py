@@ -1,0 +1,29 @@
+"""`tao doctor`: its exit code and its last line say whether a job could run."""
+
+from __future__ import annotations
+
+from tao_command import Tao
+
+NO_DOCKER = {"DOCKER_HOST": "unix:///nowhere/docker.sock"}
+
+
+def test_a_platform_that_nobody_asked_for_may_be_missing(tao: Tao) -> None:
+    ran = tao("doctor", **NO_DOCKER)
+    assert (ran.code, "docker     error: " in ran.out) == (0, True)
+    assert ran.out.splitlines()[-1] == "Jobs can run on: local"
+    told = tao("doctor", "--json", **NO_DOCKER)
+    assert (told.code, told.json["ready"]) == (0, ["local"])
+
+
+def test_the_platform_that_is_asked_for_has_to_be_ready(tao: Tao) -> None:
+    assert tao("doctor", "docker", **NO_DOCKER).code == 2
+    told = tao("doctor", "--platform", "docker", "--json", **NO_DOCKER)
+    assert (told.code, told.json["ready"]) == (2, [])
+    assert tao("doctor", "local").code == 0
+
+
+def test_a_job_that_could_not_run_is_not_ready(tao: Tao) -> None:
+    tao.write("job.yaml", "command: cat x\ngpu_count: 0\ninputs: {/x: /nowhere/x}\n")
+    told = tao("doctor", "job.yaml", "--json")
+    assert (told.code, told.json["ready"]) == (2, [])
+    assert told.json["findings"][-1]["code"] == "input.missing"
