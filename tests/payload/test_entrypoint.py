@@ -74,6 +74,7 @@ def test_a_job_of_local_files_is_at_most_17_kilobytes():
 def test_the_text_is_plain_ascii_without_long_lines():
     text = detr(specs={**DETR, "x": "é😀" * 5000})
     assert text.isascii()
+    assert not set(text.partition("<<'TAO_PAYLOAD'")[2].partition("TAO_PAYLOAD")[0]) & set("'\"`\\$")
     assert max(map(len, text.splitlines())) <= 1000
 
 

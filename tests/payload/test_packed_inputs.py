@@ -13,7 +13,7 @@ from tao_sdk.runner.document import Input
 from tao_sdk.script_runner import build_entrypoint
 
 ADDRESSES = ["s3://b/k", "hf_model://o/n", "hf_dataset://o/n", "ngc://o/n:1", "http://h/x", "https://h/x"]
-LAZY = {"staging": {"archive", "annotation"}}  # only some inputs need them
+LAZY = {"staging": {"unpacking", "archive", "annotation"}, "s3": {"s3_put"}}  # only some jobs need them
 
 
 def modules(uri, **options):
@@ -54,5 +54,16 @@ def test_archives_and_annotations_are_packed_where_an_input_needs_them():
 
 
 @pytest.mark.parametrize("uri", ADDRESSES)
-def test_a_job_that_fetches_stays_below_48_kilobytes(uri):
-    assert len(build_entrypoint(command="true", specs={"a": uri}, inputs=["a"])["command"]) < 48 * 1024
+def test_a_job_that_fetches_is_at_most_40_kilobytes_and_at_most_49_for_s3_both_ways(uri):
+    def size(bucket):
+        specs = {"a": uri, "results_dir": "", "resume_training_checkpoint_path": ""}
+        wanted = {"specs": specs, "inputs": ["a"], "outputs": ["results_dir"], "config_format": "yaml"}
+        return len(build_entrypoint(command="train -e {config_path}", bucket=bucket, **wanted)["command"])
+
+    sending = size(bucket=True)
+    assert size(bucket=False) <= 40 * 1024
+    assert sending <= (49 if uri.startswith("s3:") else 54) * 1024  # speaking S3 is then more
+
+
+def test_nothing_that_writes_to_a_bucket_is_packed_for_results_that_stay():
+    assert not modules("s3://b/k") & {"s3_put", "bucket", "remote", "sending"}

@@ -19,6 +19,8 @@ import pytest
 import s3_here
 
 from tao_sdk.engine.bucket_files import BucketFiles
+from tao_sdk.runner.sending import Item, Sending
+from tao_sdk.script_runner import build_entrypoint
 
 KEY = "resume_training_checkpoint_path"
 
@@ -287,6 +289,64 @@ def test_names_of_any_characters_survive(jobs, store):
         assert store.read(f"results/job-1/results_dir/{name}").decode() == name
 
 
+DEEP = 'python3 -c \'import os\nfor _ in range(2500): os.mkdir("d"); os.chdir("d")\''
+
+
+def test_a_file_that_cannot_be_read_and_folders_without_an_end_cost_only_themselves(jobs, minio, request):
+    """/proc/self/mem is a file by its looks, and reading it fails as a broken disk does."""
+    request.addfinalizer(lambda: subprocess.run(["rm", "-rf", jobs.root], check=False))
+    ran = run(jobs, minio, f"echo 1 > good.pth; ln -s /proc/self/mem broken.pth; {DEEP}; exit 4")
+    assert (ran.code, set(minio.listed())) == (4, {"results_dir/good.pth", "spec.json"}), ran.raw
+    told = " ".join(ran.named("warning")[0].facts["paths"])
+    assert "broken.pth: Input/output error" in told and "File name too long" in told
+
+
+def test_a_file_that_turns_into_a_folder_while_its_turn_comes_is_sent_as_one(jobs, line, tmp_path, eventually):
+    turned = f"{tmp_path}/turned"
+
+    def turn() -> None:
+        (jobs.results / "results_dir" / "b.pth").unlink()
+        (jobs.results / "results_dir" / "b.pth").mkdir()
+        (jobs.results / "results_dir" / "b.pth" / "x").write_text("inside")
+        Path(turned).write_text("")
+
+    with called(turn) as url:
+        command = f"echo 1 > a.pth; head -c 9000000 /dev/zero > b.pth; echo ready; while [ ! -e {turned} ]; do sleep 0.05; done"
+        job = start(jobs, line, command, {"TAO_SYNC_SECONDS": "0.2"})
+        job.until(b"ready")
+        line.link.faults(hook=url, hook_at=1, methods="PUT", match="a.pth")
+        ran = job.ended()
+    assert ran.code == 0, ran.raw
+    assert line.read("results/job-1/results_dir/b.pth/x") == b"inside"
+    assert line.manifest()["whole"] is True
+
+
+def test_a_container_that_gives_few_threads_sends_all_the_same(jobs, minio):
+    """Each thread wants room for its stack: with little address space only a few can be started."""
+    command = "for i in $(seq 60); do echo $i > $i.pth; done; head -c 40000000 /dev/urandom > large.pth"
+    text = build_entrypoint(command=f"cd $TAO_RESULTS_DIR/results_dir; {command}", **wanted({}))["command"]
+    little = ("/bin/sh", "-c", 'ulimit -v 300000; exec /bin/bash -c "$1"', "sh")
+    ran = jobs.run_text(text, shell=little, env=minio.env)
+    assert (ran.code, ran.named("failed")) == (0, []), ran.raw.decode()[-1500:]
+    assert {f"results_dir/{n}.pth" for n in range(1, 61)} | {"results_dir/large.pth"} <= set(minio.listed())
+
+
+def test_what_nobody_foresaw_in_a_sending_thread_costs_its_file_and_is_told():
+    """The queue's own promise: whoever waits for an item is never left waiting, and the others go on."""
+    sent, broken = [], []
+
+    def send(item):
+        if item.name == "b":
+            raise RecursionError
+        sent.append(item.name)
+
+    sending = Sending(send, lambda item, error: broken.append((item.name, type(error))))
+    sending.add([Item(name, name, (number, 0.0), urgent=False) for number, name in enumerate("abc")])
+    sending.wait("abc")
+    sending.close()
+    assert (sorted(sent), broken) == (["a", "c"], [("b", RecursionError)])
+
+
 def attempt(jobs, store, number, command="true", env=None):
     return run(
         jobs,
@@ -362,7 +422,7 @@ def test_what_is_there_whole_is_not_sent_again(jobs, line):
     (jobs.results / ".tao" / "job.log").unlink()
     for manifest in (True, False):
         if not manifest:  # the runner was killed before it could write one
-            line.server.s3().delete(line.name, "results/job-1/.tao/manifest.json")
+            line.server.s3().ask("DELETE", line.name, "results/job-1/.tao/manifest.json")
         assert run(jobs, line, command, {"TAO_ATTEMPT": "2"}).code == 0
         assert before == {
             each.key: each.modified for each in line.server.s3().list(line.name, "") if each.key.endswith(".pth")

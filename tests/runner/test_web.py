@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 
 import link_here
 import pytest
 import s3_here
 
+from tao_sdk.runner import web
 from tao_sdk.runner.report import Failure
 from tao_sdk.runner.web import Web, resolved
 from tao_sdk.runner.wire import excepted, proxy_for, split
@@ -163,3 +165,12 @@ def test_addresses_are_taken_apart():
     assert split("http://h?q=1/2") == (("http", "h", 80), "/?q=1/2")
     assert resolved("http://h/a/b?c", "d") == "http://h/a/d"
     assert resolved("http://h/a/b", "//g/x") == "http://g/x"
+
+
+def test_a_name_that_nobody_knows_is_told_soon():
+    """Long before the time is up that a server has which does not answer."""
+    began = time.monotonic()
+    with pytest.raises(Failure) as failure:
+        Web({}).ask("GET", "http://no-such-host.invalid/")
+    assert failure.value.code == "web.dns"
+    assert time.monotonic() - began < web.STRANGER / 2

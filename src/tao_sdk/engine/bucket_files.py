@@ -23,7 +23,7 @@ from tao_sdk.runner.report import Failure
 from tao_sdk.runner.scheme import scheme
 
 if TYPE_CHECKING:
-    from tao_sdk.runner.s3 import S3
+    from tao_sdk.runner.s3 import S3, Entry
 
 MANIFEST = ".tao/manifest.json"
 PATIENCE = "5"  # seconds that somebody at a terminal waits for a server that is away
@@ -98,7 +98,7 @@ class BucketFiles:
         """What lies in a folder, by name; of an object, itself."""
         bucket, key = parts(path)
         with looking():
-            folders, entries = self._s3.folders(bucket, below(key))
+            folders, entries = level(self._s3, bucket, below(key))
             if not folders and not entries:
                 return [self.stat(path)]
         found = [FileStat(f"s3://{bucket}/{name.rstrip('/')}", True) for name in folders]
@@ -138,6 +138,20 @@ def parts(path: str) -> tuple[str, str]:
 
 def below(key: str) -> str:
     return key.rstrip("/") + "/" if key.rstrip("/") else ""
+
+
+def level(s3: S3, bucket: str, prefix: str) -> tuple[list[str], list[Entry]]:
+    """Names of folders, and objects, directly below a prefix, as a listing shows them."""
+    from tao_sdk.runner.s3 import contents, decoder
+    from tao_sdk.runner.s3_xml import elements, inner
+
+    folders: list[str] = []
+    entries: list[Entry] = []
+    for page in s3.pages(bucket, {"prefix": prefix, "delimiter": "/"}):
+        decode = decoder(page)
+        folders += [decode(inner(each, "Prefix")) for each in elements(page, "CommonPrefixes")]
+        entries += contents(page)
+    return folders, entries
 
 
 def nothing_at(path: str) -> PathNotFound:

@@ -6,11 +6,11 @@ that nothing of it is an argument or a file with a guessable name, and standard 
 
 from __future__ import annotations
 
-import binascii
 import zlib
+from base64 import b85encode
 from collections.abc import Iterable, Sequence
 
-from tao_sdk.payload.source import source
+from tao_sdk.payload.source import slim, source
 from tao_sdk.runner.document import Document, Input
 from tao_sdk.runner.outputs import in_bucket
 from tao_sdk.runner.scheme import MODULES, packed, scheme
@@ -33,7 +33,7 @@ START = (
 )
 STAGING = ("staging", "entry", "lock", "shown")
 FETCHING = ("transfer", "journal", "crew", "crc", "web", "wire", "percent")
-S3 = ("s3", "s3_credentials", "s3_put", "s3_sign", "s3_words", "s3_xml")
+S3 = ("s3", "s3_credentials", "s3_sign", "s3_words", "s3_xml")
 NEEDS = {  # the module of a scheme -> those that it needs
     "s3_input": (*FETCHING, *S3),
     "hub_input": ("http_source", *FETCHING),
@@ -41,8 +41,13 @@ NEEDS = {  # the module of a scheme -> those that it needs
     "http_input": ("http_source", *FETCHING),
 }
 KEEP = ("keep", "folder", "manifest", "tree")
-BUCKET = ("bucket", "remote", "sending", "s3_input", *NEEDS["s3_input"])
+BUCKET = ("bucket", "remote", "sending", "s3_put", "s3_input", *NEEDS["s3_input"])
 WIDTH = 1000
+
+# Five of these characters are four bytes: a sixteenth shorter than base64. Those that a shell, JSON or Kubernetes would
+# double or replace (quotes, backslash, $) are not among them.
+DIGITS = bytes(range(37, 122)).translate(bytes.maketrans(b"'\\`", b"z{|"))
+B85 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 
 # Runs under any Python 3. The payload waits on descriptor 9; one that is too old hands over to the next that is there.
 BOOTSTRAP = """\
@@ -53,8 +58,11 @@ if sys.version_info < (3, 8):
         except OSError: pass
     sys.stderr.write("tao: this job needs python3 3.8 or later, the image has %d.%d.\\n" % sys.version_info[:2])
     sys.exit(127)
-import zlib, binascii
-with open(9, "rb") as f: d = zlib.decompress(binascii.a2b_base64(f.read()))
+import zlib
+with open(9, "rb") as f: d = f.read().translate(bytes.maketrans(b"z{|", b"\\x27\\x5c\\x60"), b"\\n")
+d = zip(*[iter(d)] * 5)
+d = [((((a * 85 + b) * 85 + c) * 85 + d) * 85 + e - 1954416257).to_bytes(4, "big") for a, b, c, d, e in d]
+d = zlib.decompress(b"".join(d))
 n = int(d[:8])
 exec(compile(d[8:8 + n], "<runner/boot.py>", "exec"))
 boot(d, 8 + n, sys.argv[3])"""
@@ -81,9 +89,14 @@ def shell_text(document: Document, files: Sequence[bytes], bucket: bool = False)
     blobs.append(("document", ascii(document).encode()))
     blobs += [(str(number), content) for number, content in enumerate(files)]
     data = b"%8d" % len(source(boot)) + source(boot) + joined(blobs)
-    payload = binascii.b2a_base64(zlib.compress(data, 9), newline=False).decode()
+    payload = b85encode(compressed(data), pad=True).translate(bytes.maketrans(B85, DIGITS)).decode()
     lines = (payload[at : at + WIDTH] for at in range(0, len(payload), WIDTH))
-    return SHELL.format(bootstrap=BOOTSTRAP.replace("'", "'\\''"), payload="\n".join(lines))
+    return SHELL.format(bootstrap=slim(BOOTSTRAP).strip().replace("'", "'\\''"), payload="\n".join(lines))
+
+
+def compressed(data: bytes) -> bytes:
+    packer = zlib.compressobj(9, memLevel=9)
+    return packer.compress(data) + packer.flush()
 
 
 def joined(blobs: Sequence[tuple[str, bytes]]) -> bytes:
@@ -117,7 +130,7 @@ def fetchers(inputs: Iterable[Input]) -> list[str]:
         module = MODULES[scheme(each["uri"])]
         wanted += [module, *NEEDS.get(module, ()), *(() if module == "local" else STAGING)]
         if packed(each) or (module == "http_input" and each["options"].get("extract") != "no"):
-            wanted += [*STAGING, "archive"]  # what a web server calls a file is known only there
+            wanted += [*STAGING, "unpacking", "archive"]  # what a web server calls a file is known only there
         if "selective" in each["options"]:
             wanted.append("annotation")
     return sorted(set(wanted))

@@ -19,7 +19,7 @@ def source(module: str) -> bytes:
 
 def slim(text: str) -> str:
     """The same program on the same lines, shorter."""
-    cuts = [*syntax(text), *comments(text)]
+    cuts = [*syntax(text), *blanks(text)]
     lines = [line.encode() for line in text.splitlines()]
     for (row, start), (last, stop), instead in reversed(outermost(cuts)):
         tail = lines[last - 1][stop:]
@@ -90,11 +90,19 @@ def arrow(text: str, returns: ast.expr) -> tuple[int, int]:
     return returns.lineno, line.rindex(b" ->", 0, returns.col_offset)
 
 
-def comments(text: str) -> list[Cut]:
-    cuts: list[Cut] = []
+def blanks(text: str) -> Iterator[Cut]:
+    """Comments, and the blanks of a line that part nothing."""
+    before = None
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        row, column = token.start
+        start = len(token.line[:column].encode())
         if token.type == tokenize.COMMENT:
-            row, column = token.start
-            start = len(token.line[:column].encode())
-            cuts.append(((row, start), (row, len(token.line.rstrip("\n").encode())), b""))
-    return cuts
+            yield (row, start), (row, len(token.line.rstrip("\n").encode())), b""
+        elif before and before.end[0] == row and token.string.strip() and before.string.strip():
+            apart = is_wordlike(before.string[-1]) and is_wordlike(token.string[0])
+            yield (row, start - (column - before.end[1])), (row, start), b" " if apart else b""
+        before = token
+
+
+def is_wordlike(character: str) -> bool:
+    return character.isalnum() or character in "_\"'"

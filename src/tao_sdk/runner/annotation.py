@@ -6,12 +6,32 @@ import os
 from typing import cast
 
 from .report import Failure
+from .shown import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, Iterator, List, Set
+    from typing import Any, Dict, Iterator, List, Mapping, Set
+
+    from .document import Selective
+    from .transfer import Source
 
 FORMATS = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet"}
+
+
+def chosen(sources: List[Source], uri: str, how: Selective, values: Mapping[str, str]) -> List[Source]:
+    """Of a folder's files those that the annotation names; `values` are the paths of the inputs that are in place."""
+    key = how["annotation"]
+    paths = [path for name, path in values.items() if name == key or name.startswith(key + "[")]
+    names = {name for path in paths for name in named(path, how["format"], how["keys"])}
+    missing = sorted(names - {each.path for each in sources})
+    if missing:
+        raise Failure(
+            "input.missing",
+            "%d files that the annotation names are not there, the first is %s." % (len(missing), missing[0]),
+            "They are not below %s." % shown(uri),
+            "Correct the annotation, or the address of the folder.",
+        )
+    return [each for each in sources if each.path in names]
 
 
 def named(path: str, form: str, keys: List[str]) -> List[str]:

@@ -16,7 +16,7 @@ import time
 from .manifest import parsed, written
 from .outputs import destination, in_bucket, stays
 from .remote import Remote, digest, is_version
-from .report import Failure
+from .report import Failure, crash
 from .sending import Item, Sending
 from .tree import Tree, covers, growing
 from .web import Changed
@@ -60,7 +60,7 @@ class Bucket:
         self.gone: Set[str] = set()  # files that vanished between a look and their turn
         self.done = self.done_files = 0  # bytes and files whose turn has been, since the end began
         self.lock = threading.Lock()
-        self.sending = Sending(self.send)
+        self.sending = Sending(self.send, self.broke)
 
     # Before the command
 
@@ -198,6 +198,10 @@ class Bucket:
             with self.lock:
                 self.done += item.size
                 self.done_files += 1
+
+    def broke(self, item: Item, error: Exception) -> None:
+        """What nobody foresaw is told with the results that it costs."""
+        self.refused[item.name] = crash(error)
 
     def ship(self, item: Item) -> None:
         name, shape = self.remote_name(item.name), item.shape

@@ -10,6 +10,16 @@ if TYPE_CHECKING:
     from typing import Callable, List, Optional
 
 
+def started(work: Callable[..., None], *arguments: object) -> Optional[threading.Thread]:
+    """A new thread; None where the machine or the container gives no more of them."""
+    thread = threading.Thread(target=work, args=arguments, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        return None
+    return thread
+
+
 class Crew:
     """`changed` is theirs to wait on and to notify; `broken` is what went wrong, or why they have to stop."""
 
@@ -19,12 +29,19 @@ class Crew:
         self.threads: List[threading.Thread] = []
 
     def start(self, count: int, work: Callable[[], None]) -> None:
-        for _ in range(count):
-            self.threads.append(threading.Thread(target=self.one, args=(work,), daemon=True))
-            self.threads[-1].start()
+        while len(self.threads) < count:
+            thread = started(self.one, work)
+            if thread is None:
+                break
+            self.threads.append(thread)
+        if count and not self.threads:
+            self.attempt(work)
 
     def one(self, work: Callable[[], None]) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they belong to the main thread
+        self.attempt(work)
+
+    def attempt(self, work: Callable[[], None]) -> None:
         try:
             work()
         except BaseException as error:  # noqa: BLE001  the end of the thread: raised again by the one that waits

@@ -17,6 +17,22 @@ if TYPE_CHECKING:
     from .web import Answer, Web
 
 
+SIGNED = (
+    "x-amz-",
+    "x-goog-",
+    "signature=",
+    "expires=",
+    "sig=",
+    "se=",
+    "sp=",
+    "sv=",
+    "sr=",
+    "key-pair-id=",
+    "policy=",
+    "token=",
+)
+
+
 class HttpFile(HttpSource):
     def again(self) -> Source:
         return look(self.given, "file", self.web).sources[0]
@@ -54,7 +70,15 @@ def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  it is always 
         (name, int(size) if size.isdigit() else -1, mark if known else ""),
     )
     source.validator, source.given = mark, uri
-    return Found(False, [source], name)
+    found = Found(False, [source], name)
+    found.asks = lasting(uri)
+    return found
+
+
+def lasting(uri: str) -> str:
+    """What an address asks for, without what is another one at each signing."""
+    query = uri.partition("?")[2].partition("#")[0]
+    return "&".join(sorted(each for each in query.split("&") if not each.lower().startswith(SIGNED)))
 
 
 def is_there(uri: str, web: Web) -> None:

@@ -6,6 +6,8 @@ authorizes us at the first address never goes to the second (web.py).
 
 from __future__ import annotations
 
+import os
+
 from .report import Failure
 from .transfer import Source
 from .web import Changed
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from .web import Answer, Web
 
 EXPIRED = (400, 401, 403, 404, 410)
+
+
+WEIGHTS = (".pth", ".pth.tar", ".pt", ".ckpt", ".hdf5", ".tlt")  # a repository with one such file means that file
 
 
 class HttpSource(Source):
@@ -91,3 +96,10 @@ def validator(answer: Answer) -> str:
 
 def joined(base: str, path: str) -> str:
     return base.rstrip("/") + "/" + path.lstrip("/")
+
+
+def one_file(folder: str) -> str:
+    """The weights of a model, when they are one file of a kind that programs name; else the folder."""
+    names = [os.path.join(top, name) for top, _, names in os.walk(folder) for name in names]
+    found = [each for each in names if each.endswith(WEIGHTS)]
+    return found[0] if len(found) == 1 else folder

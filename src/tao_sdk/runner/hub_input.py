@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 from . import percent
-from .http_source import HttpSource
+from .http_source import HttpSource, one_file
 from .report import Failure
 from .transfer import Found
 
@@ -142,7 +142,10 @@ def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  looking tells
     sources = [repository.source(commit, each, each["path"][start:]) for each in repository.files(commit, below)]
     if not sources:
         raise repository.nothing()
-    return Found(True, list(sources), (below or repository.name).rpartition("/")[2])
+    found = Found(True, list(sources), (below or repository.name).rpartition("/")[2])
+    if repository.api == "models":
+        found.meant = one_file
+    return found
 
 
 def single(repository: Repository, commit: str) -> Dict[str, Any]:

@@ -10,6 +10,8 @@ import signal
 import threading
 import time
 
+from .report import crash
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable, List, Sequence, Set
@@ -41,9 +43,13 @@ class Keeper:
 
     def watch(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they belong to the main thread
-        while not self.wait():
-            self.sync()
-            self.wake()
+        try:
+            while not self.wait():
+                self.sync()
+                self.wake()
+        except Exception as error:  # noqa: BLE001  the end of the thread; what is not kept by now is kept at the end, or fails
+            failure = crash(error)
+            self.report.queue("warning", code=failure.code, what=failure.what, why=failure.why, next=failure.next)
 
     def wait(self) -> bool:
         """An interval, or less when the job is told to end: then it is high time. True when the command is over."""

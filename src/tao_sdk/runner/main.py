@@ -8,7 +8,7 @@ import time
 
 from .place import Place
 from .process import Command, exit_code
-from .report import Failure, Report, Stopped
+from .report import Failure, Report, Stopped, crash
 from .signals import Signals
 from .template import fill
 
@@ -39,18 +39,6 @@ def main(document: Document, blobs: List[bytes], env: Mapping[str, str]) -> int:
         report.fail(crash(error))
     signals.kill()
     return OWN_FAILURE
-
-
-def crash(error: Exception) -> Failure:
-    """An error nobody foresaw, with its place, without the values it may quote."""
-    trace = error.__traceback__
-    while trace and trace.tb_next:
-        trace = trace.tb_next
-    where = "%s line %d" % (trace.tb_frame.f_code.co_filename, trace.tb_lineno) if trace else ""
-    why = type(error).__name__
-    if isinstance(error, OSError):
-        why += ": %s" % os.strerror(error.errno or 0)
-    return Failure("runner.crashed", "The runner failed at %s." % where, why, "Report this, with the job's events.")
 
 
 class Job:

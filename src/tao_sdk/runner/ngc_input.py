@@ -10,7 +10,7 @@ import json
 import threading
 
 from . import percent
-from .http_source import HttpSource, joined
+from .http_source import HttpSource, joined, one_file
 from .report import Failure
 from .transfer import Found
 from .wire import basic
@@ -200,7 +200,9 @@ def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  looking tells
             "It has %d files." % len(files),
             "Leave the path out to have all of it.",
         )
-    return Found(True, list(sources), artifact.name if not below else below.rpartition("/")[2])
+    found = Found(True, list(sources), artifact.name if not below else below.rpartition("/")[2])
+    found.meant = one_file
+    return found
 
 
 def opened(uri: str, web: Web) -> Tuple[Artifact, str]:

@@ -39,6 +39,18 @@ class Stopped(BaseException):
         self.signal = signal
 
 
+def crash(error: Exception) -> Failure:
+    """An error nobody foresaw, with its place, without the values it may quote."""
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    where = "%s line %d" % (trace.tb_frame.f_code.co_filename, trace.tb_lineno) if trace else ""
+    why = type(error).__name__
+    if isinstance(error, OSError):
+        why += ": %s" % os.strerror(error.errno or 0)
+    return Failure("runner.crashed", "The runner failed at %s." % where, why, "Report this, with the job's events.")
+
+
 def encode(event: str, facts: Dict[str, Value]) -> bytes:
     """The line of one event, its newline included. A text too long for one line is cut."""
     line = PREFIX + dumps({"event": event, "time": round(time.time(), 3), **facts}).encode() + b"\n"

@@ -3,10 +3,9 @@
     s3 = S3(web)                          endpoint, region, style and keys come from web.env
     s3.head(bucket, key)                  -> Entry, or None when there is no such key
     s3.list(bucket, prefix)               -> every Entry below a prefix, in the server's order, page by page
-    s3.folders(bucket, prefix)            -> (folder names, Entries) directly below: one level, as a listing shows it
+    s3.pages(bucket, query)               -> a listing's pages as they come
     s3.get(bucket, key, start, stop, version)   -> views of bytes [start, stop); Changed when it is not that version any more
     s3.put(bucket, key, body, only_new)   -> the version (ETag); body is bytes or a path; parallel parts when it is large
-    s3.delete(bucket, key)                only for what is ours and temporary
 
 A refusal is a Failure with a code of its own (s3_words.py). Not here: what is fetched where (transfer.py), what an
 address of a job means (s3_input.py).
@@ -27,10 +26,11 @@ from .wire import host_header, split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Union
+    from typing import Callable, Dict, Iterator, Mapping, Optional, Tuple, Union
 
     from .s3_credentials import Keys
-    from .web import Answer, Body, Headers, Sign, Web
+    from .web import Answer, Headers, Sign, Web
+    from .wire import Body
 
 ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "S3_ENDPOINT_URL")
 REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION", "CLOUD_REGION")
@@ -78,15 +78,6 @@ class S3:
     def list(self, bucket: str, prefix: str) -> Iterator[Entry]:
         for page in self.pages(bucket, {"prefix": prefix}):
             yield from contents(page)
-
-    def folders(self, bucket: str, prefix: str) -> Tuple[List[str], List[Entry]]:
-        folders: List[str] = []
-        entries: List[Entry] = []
-        for page in self.pages(bucket, {"prefix": prefix, "delimiter": "/"}):
-            decode = decoder(page)
-            folders += [decode(inner(each, "Prefix")) for each in elements(page, "CommonPrefixes")]
-            entries += contents(page)
-        return folders, entries
 
     def pages(self, bucket: str, query: Mapping[str, str]) -> Iterator[str]:
         asked = {"list-type": "2", "encoding-type": "url", **query}
@@ -140,11 +131,6 @@ class S3:
         from .s3_put import Put
 
         return Put(self, bucket, key, only_new, good).store(body)
-
-    def delete(self, bucket: str, key: str) -> None:
-        answer = self.ask("DELETE", bucket, key)
-        if answer.status not in (200, 204, 404):
-            raise refusal(answer, bucket, key, self)
 
     def ask(
         self,

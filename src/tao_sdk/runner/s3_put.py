@@ -6,19 +6,23 @@ is compared: its CRC-32, else its MD5. An upload in parts that fails is given up
 
 from __future__ import annotations
 
+import errno
 import os
+import select
 import zlib
 from binascii import b2a_base64
 
 from . import crc
 from .crew import Crew
 from .report import Failure
-from .s3_words import refusal
+from .s3_words import NAMES, WORDS, refusal
 from .s3_xml import elements, inner
-from .web import Body, Changed
+from .web import Changed
+from .wire import SILENCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from socket import socket
     from typing import Callable, Dict, Iterator, List, Optional, Tuple, Union
 
     from .s3 import S3
@@ -50,10 +54,29 @@ class Piece:
             yield block
 
     @property
-    def body(self) -> Union[bytes, Body]:
-        if self.size <= BLOCK:
-            return b"".join(self.chunks())
-        return Body(self.size, self.chunks, self.fd, self.start)
+    def body(self) -> Union[bytes, Piece]:
+        return b"".join(self.chunks()) if self.size <= BLOCK else self
+
+    def send(self, sock: socket, plain: bool) -> None:
+        """All of it into a socket; where that is no TLS, from the file inside the kernel."""
+        if plain and self.fd >= 0:
+            self.send_file(sock)
+            return
+        for chunk in self.chunks():
+            sock.sendall(chunk)
+
+    def send_file(self, sock: socket) -> None:
+        at, stop = self.start, self.start + self.size
+        while at < stop:
+            try:
+                count = os.sendfile(sock.fileno(), self.fd, at, stop - at)
+            except BlockingIOError:
+                if not select.select([], [sock], [], SILENCE)[1]:
+                    raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)) from None
+                continue
+            if not count:
+                raise Changed("the file became shorter")
+            at += count
 
     @property
     def crc32(self) -> int:
@@ -195,6 +218,31 @@ class Upload:
         except (Failure, OSError):
             return
 
+
+# What only those are told who write, beside the words of s3_words.py.
+NAMES.update(
+    {
+        "QuotaExceeded": "full",
+        "XMinioStorageFull": "full",
+        "XMinioAdminBucketQuotaExceeded": "full",
+        "EntityTooLarge": "too_large",
+        "ObjectParentIsFile": "clash",
+        "XMinioParentIsObject": "clash",
+        "ExistingObjectIsDirectory": "clash",
+        "PreconditionFailed": "exists",
+    }
+)
+WORDS.update(
+    {
+        "full": ("The store is full: %(bucket)s.", "Free space in the bucket, or raise its quota."),
+        "too_large": ("%(object)s is larger than the store takes.", "Write it in several files."),
+        "clash": (
+            "%(object)s cannot be stored: another object is where its folder would be, or below it.",
+            "Rename one of them; this store keeps objects as files.",
+        ),
+        "exists": ("%(object)s is there already, or is not what it was.", "Look who else writes there."),
+    }
+)
 
 BROKEN = ("BadDigest", "XAmzContentChecksumMismatch", "IncompleteBody", "InvalidDigest", "RequestTimeout")
 PART_XML = "<Part><PartNumber>%d</PartNumber><ETag>%s</ETag><ChecksumCRC32>%s</ChecksumCRC32></Part>"

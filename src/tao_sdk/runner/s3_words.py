@@ -43,7 +43,7 @@ def refusal(answer: Answer, bucket: str, key: str, s3: S3) -> Failure:
     return Failure("s3." + name, what % place, why, next % place)
 
 
-# the store's codes -> ours
+# the store's codes -> ours; s3_put.py adds those of writing
 NAMES = {
     "NoSuchBucket": "no_bucket",
     "NoSuchKey": "no_key",
@@ -77,14 +77,6 @@ NAMES = {
     "InvalidBucketName": "bucket_name",
     "KeyTooLongError": "key_name",
     "XMinioInvalidObjectName": "key_name",
-    "QuotaExceeded": "full",
-    "XMinioStorageFull": "full",
-    "XMinioAdminBucketQuotaExceeded": "full",
-    "EntityTooLarge": "too_large",
-    "ObjectParentIsFile": "clash",
-    "XMinioParentIsObject": "clash",
-    "ExistingObjectIsDirectory": "clash",
-    "PreconditionFailed": "exists",
 }
 
 KEYS = "ACCESS_KEY and SECRET_KEY where the job is submitted (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the job)"
@@ -137,12 +129,5 @@ WORDS = {
         "Write s3://bucket/key: 3 to 63 lower-case letters, digits, dots and hyphens, then the key.",
     ),
     "key_name": ("The store takes no object of the name %(object)s.", "Rename it."),
-    "full": ("The store is full: %(bucket)s.", "Free space in the bucket, or raise its quota."),
-    "too_large": ("%(object)s is larger than the store takes.", "Write it in several files."),
-    "clash": (
-        "%(object)s cannot be stored: another object is where its folder would be, or below it.",
-        "Rename one of them; this store keeps objects as files.",
-    ),
-    "exists": ("%(object)s is there already, or is not what it was.", "Look who else writes there."),
     "refused": ("%(endpoint)s refuses %(object)s.", "The store's own words tell why."),
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import threading
 
+from .crew import started
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable, Iterable, List, Optional, Set
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from .tree import Shape
 
 THREADS = 17  # one of them for what is urgent, so that many files do not hold up the log
+FEWEST = 2  # with fewer nothing can be sent
 LARGE = 8 << 20  # bytes; such a file is sent in parts, side by side as well
 LARGE_AT_ONCE = 2
 
@@ -29,10 +32,13 @@ class Item:
 
 
 class Sending:
-    """The queue and its threads, which come with the first item. `send` is called for each item and raises nothing."""
+    """The queue and its threads, which come with the first item. `send` is called for each item.
 
-    def __init__(self, send: Callable[[Item], None]) -> None:
-        self.send = send
+    What it raises, which nobody foresaw, costs that item alone: `broke` is told.
+    """
+
+    def __init__(self, send: Callable[[Item], None], broke: Callable[[Item, Exception], None]) -> None:
+        self.send, self.broke = send, broke
         self.queue: List[Item] = []
         self.busy: Set[str] = set()  # the names in the queue or on their way
         self.changed = threading.Condition()
@@ -48,8 +54,12 @@ class Sending:
             self.queue = sorted(self.queue + new, key=lambda each: (not each.urgent, each.size))
             self.changed.notify_all()
         while len(self.threads) < min(THREADS, len(new) + 1):
-            self.threads.append(threading.Thread(target=self.work, args=(not self.threads,), daemon=True))
-            self.threads[-1].start()
+            thread = started(self.work, not self.threads)
+            if thread is None:
+                break
+            self.threads.append(thread)
+        if new and len(self.threads) < FEWEST:
+            raise RuntimeError("no threads")
 
     def work(self, only_urgent: bool) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they belong to the main thread
@@ -63,7 +73,10 @@ class Sending:
                     item = self.next(only_urgent)
                 self.queue.remove(item)
                 self.large += item.size > LARGE
-            self.send(item)
+            try:
+                self.send(item)
+            except Exception as error:  # noqa: BLE001  the end of the thread: who waits for the item would wait for ever
+                self.broke(item, error)
             with self.changed:
                 self.large -= item.size > LARGE
                 self.busy.discard(item.name)

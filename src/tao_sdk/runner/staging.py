@@ -20,31 +20,15 @@ from .shown import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Iterator, List, Mapping, Optional, Tuple
+    from typing import Callable, List, Mapping, Optional, Tuple
 
-    from .document import Input, Selective
+    from .document import Input
     from .place import Place
     from .report import Report
     from .transfer import Found, Source
     from .web import Web
 
 CACHE = "tao-cache"
-REPOSITORIES = ("hf_model", "ngc")
-WEIGHTS = (".pth", ".pth.tar", ".pt", ".ckpt", ".hdf5", ".tlt")  # a repository with one such file means that file
-SIGNED = (
-    "x-amz-",
-    "x-goog-",
-    "signature=",
-    "expires=",
-    "sig=",
-    "se=",
-    "sp=",
-    "sv=",
-    "sr=",
-    "key-pair-id=",
-    "policy=",
-    "token=",
-)
 TELL = 2.0  # seconds between events of progress
 SLOW = 1 << 20  # bytes a second, below which a source counts as slow
 PATIENCE = 60.0  # seconds after which that is told
@@ -69,25 +53,21 @@ class Staging:
         module = import_module("." + MODULES[scheme(wanted["uri"])], __package__)
         found: Found = module.look(wanted["uri"], wanted["kind"], self.web)
         found.sources = self.chosen(found, wanted)
-        version = self.version(wanted, [(each.path, each.size, marked(each)) for each in found.sources])
+        parts = [(each.path, each.size, marked(each)) for each in found.sources]
+        version = self.version(wanted, parts, found.asks)
         path = self.put(wanted, found.name, not found.folder, version, lambda part: self.fetched(found, wanted, part))
         whole = wanted["kind"] == "folder" or wanted["target"] or not found.folder
-        return path if whole or scheme(wanted["uri"]) not in REPOSITORIES else one_file(path)
+        return path if whole else found.meant(path)
 
     def unpacked(self, wanted: Input, path: str) -> str:
         """An archive of this machine, or a folder with archives, as a folder of its content."""
+        from . import unpacking
+
         name, folder = os.path.basename(path), os.path.isdir(path)
         if folder and "extract" not in wanted["options"]:
             return path
-        version = self.version(wanted, shapes(path) if folder else [shape(path, name)])
-
-        def make(part: str) -> str:
-            if not folder:
-                return self.opened(wanted, path, part)
-            mirror(path, anew(os.path.join(part, name)))
-            return self.opened_inside(wanted, os.path.join(part, name))
-
-        return self.put(wanted, name, not folder, version, make)
+        version = self.version(wanted, unpacking.shapes(path))
+        return self.put(wanted, name, not folder, version, lambda part: unpacking.local(wanted, path, part, self.env))
 
     def put(self, wanted: Input, name: str, single: bool, version: str, make: Callable[[str], str]) -> str:
         """The entry of an input, there. `single`: it is one file, which may be an archive."""
@@ -109,12 +89,12 @@ class Staging:
             return os.path.abspath(os.path.join(target, name) if single and target.endswith("/") else target)
         return os.path.join(self.place.own, "inputs", safe(wanted["key"]), name)
 
-    def version(self, wanted: Input, parts: List[Tuple[str, int, str]]) -> str:
+    def version(self, wanted: Input, parts: List[Tuple[str, int, str]], asks: str = "") -> str:
         """What changes when the entry has to be made anew: its checksum, then the same for people."""
         text = [shown(wanted["uri"]), ascii(sorted(wanted["options"].items()))]
         if not all(version for _, _, version in parts):
             text.append("%s %d" % (self.place.job, self.place.attempt))  # nobody can tell whether it is still the same
-        named = "\n".join([*text, lasting(wanted["uri"])])
+        named = "\n".join([*text, asks])
         digest = hashlib.sha256(named.encode("utf-8", "surrogateescape"))
         for part in sorted(parts):
             digest.update(("\n%s %d %s" % part).encode("utf-8", "surrogateescape"))
@@ -127,7 +107,9 @@ class Staging:
             return found.sources
         sources = [each for each in found.sources if matches(each.path, options.get("patterns", []))]
         if "selective" in options:
-            sources = self.named(sources, wanted, options["selective"])
+            from . import annotation
+
+            sources = annotation.chosen(sources, wanted["uri"], options["selective"], self.values)
         if not sources:
             raise Failure(
                 "input.nothing",
@@ -136,22 +118,6 @@ class Staging:
                 "Correct the patterns of the input %s." % wanted["key"],
             )
         return sources
-
-    def named(self, sources: List[Source], wanted: Input, how: Selective) -> List[Source]:
-        from . import annotation
-
-        key = how["annotation"]
-        paths = [path for name, path in self.values.items() if name == key or name.startswith(key + "[")]
-        names = {name for path in paths for name in annotation.named(path, how["format"], how["keys"])}
-        missing = sorted(names - {each.path for each in sources})
-        if missing:
-            raise Failure(
-                "input.missing",
-                "%d files that the annotation names are not there, the first is %s." % (len(missing), missing[0]),
-                "They are not below %s." % shown(wanted["uri"]),
-                "Correct the annotation, or the address of the folder.",
-            )
-        return [each for each in sources if each.path in names]
 
     def fetched(self, found: Found, wanted: Input, part: str) -> str:
         """Everything in `part`, complete and verified, archives unpacked."""
@@ -163,34 +129,11 @@ class Staging:
         fetch(found.sources, path if found.folder else os.path.dirname(path), progress.tell, patience)
         progress.event()
         self.came += progress.fetched
-        if found.folder:
-            return self.opened_inside(wanted, path)
-        return self.opened(wanted, path, part) if unpacks(wanted, found.name) else path
+        if not (wanted["options"].get("extract") in ("yes", "parent") if found.folder else unpacks(wanted, found.name)):
+            return path
+        from . import unpacking  # packed only where an input may be an archive
 
-    def opened(self, wanted: Input, path: str, part: str) -> str:
-        from . import archive
-
-        folder = anew(os.path.join(part, "unpacked"))
-        archive.unpack(path, folder, self.env)
-        name = archive.stem(os.path.basename(path))
-        return folder if wanted["options"].get("extract") == "parent" else archive.content(folder, name)
-
-    def opened_inside(self, wanted: Input, folder: str) -> str:
-        """The same folder, its archives replaced by their content when that was asked for."""
-        how = wanted["options"].get("extract", "")
-        if how in ("yes", "parent"):
-            from . import archive
-
-            for top, _, names in list(os.walk(folder)):
-                for name in filter(archive.stem, sorted(names)):
-                    packed = os.path.join(top, name)
-                    inside = anew(os.path.join(top, ".%s.unpacked" % name[:100]))
-                    archive.unpack(packed, inside, self.env)
-                    os.unlink(packed)
-                    made = inside if how == "parent" else archive.content(inside, archive.stem(name))
-                    merge(made, top if how == "parent" else os.path.join(top, archive.stem(name)))
-                    empty(inside)
-        return folder
+        return (unpacking.inside if found.folder else unpacking.whole)(wanted, path, part, self.env)
 
     def close(self) -> None:
         """All are there: tell how much came, and how fast."""
@@ -275,12 +218,6 @@ def unpacks(wanted: Input, name: str) -> bool:
     return wanted["options"].get("extract") != "no" and name.lower().endswith(ARCHIVES)
 
 
-def lasting(uri: str) -> str:
-    """What an address asks for, without what is another one at each signing."""
-    query = uri.partition("?")[2].partition("#")[0]
-    return "&".join(sorted(each for each in query.split("&") if not each.lower().startswith(SIGNED)))
-
-
 def marked(source: Source) -> str:
     """What changes when the source does; also of one that cannot be read in parts."""
     mark: str = source.version or getattr(source, "validator", "")
@@ -299,68 +236,6 @@ def matches(path: str, patterns: List[str]) -> bool:
 def covers(pattern: str, path: str) -> bool:
     """`*` goes across slashes, as the hub's own patterns do; a folder's name with a slash means all of it."""
     return fnmatchcase(path, pattern + "*" if pattern.endswith("/") else pattern)
-
-
-def shape(path: str, name: str) -> Tuple[str, int, str]:
-    found = os.stat(path)
-    return name, found.st_size, str(found.st_mtime_ns)
-
-
-def shapes(folder: str) -> List[Tuple[str, int, str]]:
-    return [shape(full, path) for full, path in files(folder) if os.path.exists(full)]
-
-
-def files(folder: str) -> Iterator[Tuple[str, str]]:
-    """(path, path below the folder) of every file."""
-    for top, _, names in os.walk(folder):
-        for name in names:
-            yield os.path.join(top, name), os.path.relpath(os.path.join(top, name), folder)
-
-
-def mirror(folder: str, into: str) -> None:
-    """The same tree of folders, with links for the files: what others own is not touched."""
-    os.makedirs(into)
-    for full, path in files(folder):
-        there = os.path.join(into, path)
-        os.makedirs(os.path.dirname(there), exist_ok=True)
-        os.symlink(full, there)
-
-
-def merge(folder: str, into: str) -> None:
-    """Move the content; what is there already must be a folder on both sides."""
-    if not os.path.lexists(into):
-        os.rename(folder, into)
-        return
-    for name in os.listdir(folder):
-        source, there = os.path.join(folder, name), os.path.join(into, name)
-        if os.path.isdir(source) and os.path.isdir(there) and not os.path.islink(there) and not os.path.islink(source):
-            merge(source, there)
-        elif os.path.lexists(there):
-            raise Failure(
-                "archive.broken",
-                "Two archives of a folder hold the same file: %s." % name,
-                "One would replace the other's.",
-                "Leave extract_to_parent out: each is unpacked into a folder of its own name then.",
-            )
-        else:
-            os.rename(source, there)
-
-
-def anew(folder: str) -> str:
-    empty(folder)
-    return folder
-
-
-def empty(folder: str) -> None:
-    from . import private
-
-    private.remove(folder)
-
-
-def one_file(folder: str) -> str:
-    """The weights of a model, when they are one file of a kind that programs name; else the folder."""
-    found = [full for full, _ in files(folder) if full.endswith(WEIGHTS)]
-    return found[0] if len(found) == 1 else folder
 
 
 def safe(key: str) -> str:

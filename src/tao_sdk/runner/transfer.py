@@ -68,7 +68,13 @@ class Source:
 
 
 class Found:
-    """What an address turned out to be: one file (`folder` False, one source) or a folder of them, and its last name."""
+    """What an address turned out to be: one file (`folder` False, one source) or a folder of them, and its last name.
+
+    `asks` is what the address asks for besides its path; `meant` tells which path of a folder it means.
+    """
+
+    asks = ""
+    meant: Callable[[str], str] = str
 
     def __init__(self, folder: bool, sources: List[Source], name: str = "") -> None:
         self.folder, self.sources, self.name = folder, sources, name

@@ -19,7 +19,7 @@ GROWING = (".log", ".jsonl", ".csv", ".txt", "status.json")
 class Tree:
     """Relative path -> shape of every regular file below a folder; `problems` holds what was left out, and why.
 
-    Links are followed, each folder once, so that a link to a folder above ends.
+    Links are followed, each folder once and by its own name, so that a link to a folder above ends.
     """
 
     def __init__(self, top: str, excludes: List[str]) -> None:
@@ -27,10 +27,13 @@ class Tree:
         self.files: Dict[str, Shape] = {}
         self.problems: List[str] = []
         self.visited: Set[Tuple[int, int]] = set()
-        self.enter("")
+        self.folders = [""]  # to enter, by their paths below the top
+        self.links: List[str] = []
+        while self.folders or self.links:
+            self.enter(self.folders.pop() if self.folders else self.links.pop())
 
     def enter(self, folder: str) -> None:
-        """Take in a folder, given by its path below the top."""
+        """Take in a folder."""
         try:
             here = os.stat(os.path.join(self.top, folder))
             if (here.st_dev, here.st_ino) in self.visited:
@@ -52,7 +55,7 @@ class Tree:
             self.problems.append("%s: %s" % (path, error.strerror))
             return
         if stat.S_ISDIR(found.st_mode):
-            self.enter(path)
+            (self.links if os.path.islink(os.path.join(self.top, path)) else self.folders).append(path)
         elif stat.S_ISREG(found.st_mode):
             self.files[path] = found.st_size, found.st_mtime
         else:

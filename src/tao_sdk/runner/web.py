@@ -9,9 +9,9 @@ Here: retries, redirects and the words of failures. Not here: the sockets (wire.
         for view in answer.chunks(): ...                       # a view is good until the next one
 
 `sign(method, url, headers)` gives the headers of one try anew: a signature has a time in it. A body to send is bytes, or
-a `Body` that can be read again. Names of headers are lower case in what is given and in what comes back. A status that
-is no success is an answer like any other, after the retries that 429, 500, 502, 503 and 504 are worth. A server that
-cannot be reached to the end is a Failure.
+a `Body` (wire.py). Names of headers are lower case in what is given and in what comes back. A status that is no success
+is an answer like any other, after the retries that 429, 500, 502, 503 and 504 are worth. A server that cannot be reached
+to the end is a Failure.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from .wire import Connection, Garbled, TlsTrust, proxy_for, split
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, Type, Union
+    from typing import Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Type, Union
 
-    from .wire import Origin
+    from .wire import Body, Origin
 
     Headers = Dict[str, str]
     Sign = Callable[[str, str, Headers], Headers]
@@ -42,21 +42,12 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 15.0
 MOST = 30.0  # seconds that a server can ask for
 PATIENCE = 300.0  # seconds for a server that has answered before
 STRANGER = 20.0  # seconds for one that never has: more likely a wrong name than a short absence
+NAMELESS = 3  # tries of a name that nobody knows; a server that has answered before is waited for all the same
 LARGEST = 64 << 20  # bytes of an answer that is held in memory
 
 
 class Changed(Exception):
-    """The thing has another content than the version that was asked for."""
-
-
-class Body:
-    """Bytes to send that need not fit into memory: `chunks` gives them from the start, each time it is called."""
-
-    def __init__(
-        self, size: int, chunks: Callable[[], Iterable[Union[bytes, memoryview]]], fd: int = -1, start: int = 0
-    ) -> None:
-        self.size, self.chunks = size, chunks
-        self.fd, self.start = fd, start  # the file that these bytes are in, and where; -1 when they are in none
+    """The thing has another content than the version that was asked for, or that was begun to be sent."""
 
 
 class Answer:
@@ -260,7 +251,8 @@ class Pause(Patience):
 
     def after(self, error: OSError) -> None:
         """Wait, or raise the Failure that tells why waiting is no use."""
-        if hopeless(error) or not self.wait():
+        nameless = type(error).__name__ == "gaierror" and not self.web.known.get(self.origin)
+        if hopeless(error) or (nameless and self.count + 1 >= NAMELESS) or not self.wait():
             raise failure(error, self.origin, self.web) from error
 
     def again(self, answer: Answer) -> bool:

@@ -6,20 +6,25 @@ fetches thousands of small files feels both.
 
 from __future__ import annotations
 
-import errno
 import os
-import select
 import socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ssl
-    from typing import Dict, Iterator, List, Mapping, Optional, Tuple, Union
-
-    from .web import Body
+    from typing import Dict, Iterator, List, Mapping, Optional, Protocol, Tuple, Union
 
     Origin = Tuple[str, str, int]  # scheme, host, port
     Proxy = Tuple[str, int, str]  # host, port, the value of proxy-authorization
+
+    class Body(Protocol):
+        """Bytes to send that need not fit into memory."""
+
+        size: int
+
+        def send(self, sock: socket.socket, plain: bool) -> None:
+            """All of them, each time; `plain`: no TLS is between."""
+
 
 CONNECT = 10.0  # seconds
 SILENCE = 60.0  # seconds without a byte, either way
@@ -212,25 +217,7 @@ class Connection:
             self.sock.sendall(head + body)
             return
         self.sock.sendall(head)
-        if body.fd >= 0 and self.origin[0] == "http":
-            self.send_file(body)
-            return
-        for chunk in body.chunks():
-            self.sock.sendall(chunk)
-
-    def send_file(self, body: Body) -> None:
-        """From the file to the socket inside the kernel."""
-        at, stop = body.start, body.start + body.size
-        while at < stop:
-            try:
-                count = os.sendfile(self.sock.fileno(), body.fd, at, stop - at)
-            except BlockingIOError:
-                if not select.select([], [self.sock], [], SILENCE)[1]:
-                    raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)) from None
-                continue
-            if not count:
-                raise CutShort("the file became shorter")
-            at += count
+        body.send(self.sock, self.origin[0] == "http")
 
     def head(self) -> Tuple[int, Dict[str, str]]:
         """The status and the headers of the next answer that is one (100 Continue is not)."""

@@ -247,8 +247,11 @@ def test_a_cache_without_room_is_told_and_leaves_nothing_under_the_name(run, web
 def test_a_cache_whose_disk_fills_up_meanwhile_is_told_and_the_next_job_goes_on(run, web, small_disk):
     web.files["/x"] = os.urandom(70_000_000)
 
+    filled = []
+
     def fill(request):
-        if request.headers.get("range", "").startswith("bytes=8388608-"):
+        if not filled and request.headers.get("range", "").startswith("bytes=8388608-"):
+            filled.append(request)
             subprocess.run(["fallocate", "-l", "60M", small_disk / "ballast"], check=False, capture_output=True)
 
     web.odd["/x"] = fill

@@ -1,0 +1,102 @@
+"""Archives among the inputs, as folders of their content: one that was fetched, one of this machine, those in a folder.
+
+Packed only into jobs that may have one. How an archive is read and what it may hold is archive.py's.
+"""
+
+from __future__ import annotations
+
+import os
+
+from . import archive, private
+from .report import Failure
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Iterator, List, Mapping, Tuple
+
+    from .document import Input
+
+
+def local(wanted: Input, path: str, part: str, env: Mapping[str, str]) -> str:
+    """An archive of this machine, or a folder with archives; what others own is not touched."""
+    if not os.path.isdir(path):
+        return whole(wanted, path, part, env)
+    copy = os.path.join(part, os.path.basename(path))
+    mirror(path, anew(copy))
+    return inside(wanted, copy, part, env)
+
+
+def whole(wanted: Input, path: str, part: str, env: Mapping[str, str]) -> str:
+    """One archive, as a folder in `part`."""
+    folder = anew(os.path.join(part, "unpacked"))
+    archive.unpack(path, folder, env)
+    name = archive.stem(os.path.basename(path))
+    return folder if wanted["options"].get("extract") == "parent" else archive.content(folder, name)
+
+
+def inside(wanted: Input, folder: str, part: str, env: Mapping[str, str]) -> str:  # noqa: ARG001  like `whole`
+    """The same folder, its archives replaced by their content."""
+    how = wanted["options"].get("extract", "")
+    for top, _, names in list(os.walk(folder)):
+        for name in filter(archive.stem, sorted(names)):
+            full = os.path.join(top, name)
+            unpacked = anew(os.path.join(top, ".%s.unpacked" % name[:100]))
+            archive.unpack(full, unpacked, env)
+            os.unlink(full)
+            made = unpacked if how == "parent" else archive.content(unpacked, archive.stem(name))
+            merge(made, top if how == "parent" else os.path.join(top, archive.stem(name)))
+            private.remove(unpacked)
+    return folder
+
+
+def shapes(path: str) -> List[Tuple[str, int, str]]:
+    """What changes when an archive, or a folder with archives, does."""
+    if not os.path.isdir(path):
+        return [shape(path, os.path.basename(path))]
+    return [shape(full, name) for full, name in files(path) if os.path.exists(full)]
+
+
+def shape(path: str, name: str) -> Tuple[str, int, str]:
+    found = os.stat(path)
+    return name, found.st_size, str(found.st_mtime_ns)
+
+
+def files(folder: str) -> Iterator[Tuple[str, str]]:
+    """(path, path below the folder) of every file."""
+    for top, _, names in os.walk(folder):
+        for name in names:
+            yield os.path.join(top, name), os.path.relpath(os.path.join(top, name), folder)
+
+
+def mirror(folder: str, into: str) -> None:
+    """The same tree of folders, with links for the files: what others own is not touched."""
+    os.makedirs(into)
+    for full, path in files(folder):
+        there = os.path.join(into, path)
+        os.makedirs(os.path.dirname(there), exist_ok=True)
+        os.symlink(full, there)
+
+
+def merge(folder: str, into: str) -> None:
+    """Move the content; what is there already must be a folder on both sides."""
+    if not os.path.lexists(into):
+        os.rename(folder, into)
+        return
+    for name in os.listdir(folder):
+        source, there = os.path.join(folder, name), os.path.join(into, name)
+        if os.path.isdir(source) and os.path.isdir(there) and not os.path.islink(there) and not os.path.islink(source):
+            merge(source, there)
+        elif os.path.lexists(there):
+            raise Failure(
+                "archive.broken",
+                "Two archives of a folder hold the same file: %s." % name,
+                "One would replace the other's.",
+                "Leave extract_to_parent out: each is unpacked into a folder of its own name then.",
+            )
+        else:
+            os.rename(source, there)
+
+
+def anew(folder: str) -> str:
+    private.remove(folder)
+    return folder
