@@ -25,7 +25,7 @@ from tao_sdk.engine.waiting import SharedLooks, Waiting, endpoint_of, polite_sec
 from tao_sdk.engine.watch import Watcher
 from tao_sdk.model.clock import to_iso, utc_now
 from tao_sdk.model.diagnosis import Diagnosis
-from tao_sdk.model.errors import PathNotFound, UsageError, WaitTimeout
+from tao_sdk.model.errors import PathNotFound, Unreachable, UsageError, WaitTimeout
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job, JobStatus
 from tao_sdk.model.settings import Settings
@@ -261,13 +261,27 @@ class Client:
             self._callbacks.fire(self.engine, self.store.get(found))
         return over
 
-    def remove(self, job_id: str) -> None:
-        """Forget an ended job and what the backend still has of it. Its results stay where they are."""
+    def remove(self, job_id: str, *, force: bool = False) -> bool:
+        """Forget an ended job and what the backend still has of it. Its results stay where they are.
+
+        `force` ends one that lives, and forgets it also when its backend cannot be asked, which may be gone for good:
+        then False, for what that has of it stays there.
+        """
         job = self.get_job(job_id)
-        if not job.status.terminal:
+        if not job.status.terminal and not force:
             raise UsageError(f"{job.id} is {job.status}.", "", f"End it first: tao cancel {job.id}")
-        self._release(job)
+        released = self._ended_and_released(job) if force else self._release(job)
         self.store.remove(job.id)
+        return released
+
+    def _ended_and_released(self, job: Job) -> bool:
+        """False when the backend cannot be asked."""
+        try:
+            if not self.cancel_job(job.id):
+                raise UsageError(f"{job.id} was told to end and has not been seen to.", "", f"tao wait {job.id}")
+            return self._release(self.store.get(job.id))
+        except Unreachable:
+            return False
 
     def gc(self, *, older_than: timedelta, dry_run: bool = False) -> list[str]:
         """Remove what ended jobs left at the backends, after keeping their logs, and what crashes left in the store.
@@ -287,11 +301,13 @@ class Client:
             self.store.sweep()
         return [job.id for job in left]
 
-    def _release(self, job: Job) -> None:
+    def _release(self, job: Job) -> bool:
+        """True once nothing of it is left at its backend. Raises Unreachable."""
         for row in self.store.attempts(job.id):
             if row.ref is not None:
                 drain(self.engine, job, row)
                 self.engine.backend_of(job).release(row.ref)
+        return True
 
     def watch(self, stop: threading.Event | None = None) -> None:
         """Carry the live jobs to their end, in this thread; returns when none is live, or `stop` is set."""
