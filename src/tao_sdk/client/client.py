@@ -85,10 +85,11 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Stop watching and close the store. Jobs go on."""
+        """Stop watching, let go of every connection, and close the store. Jobs go on."""
         self._stop.set()
         if (watching := self._watching) is not None:
             watching.join()
+        self.engine.close()
         self.store.close()
 
     # Submitting

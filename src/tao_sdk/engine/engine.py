@@ -48,6 +48,11 @@ class Engine:
             self._backends[key] = backend
         return self._backends[key]
 
+    def close(self) -> None:
+        """Let go of every backend's connections."""
+        for backend in list(self._backends.values()):
+            backend.close()
+
     def backend_of(self, job: Job) -> Backend:
         return self.backend(job.platform, self.store.attempt(job.id).attempt.endpoint)
 

@@ -64,6 +64,13 @@ class Daemon:
                 self._session = connect(self.address)
             return self._session
 
+    def close(self) -> None:
+        """Let go of the connections; the next request makes others."""
+        with self._lock:
+            session, self._session = self._session, None
+        if session is not None:
+            session.close()
+
     def ask(self, method: str, path: str, body: Any = None, timeout: float = TIMEOUT, **query: Any) -> Any:
         """The answer's JSON; None where there is none."""
         answer = self.request(method, path, json=body, params=parameters(query), timeout=timeout)

@@ -154,19 +154,19 @@ def test_an_sshd_that_goes_away_leaves_the_job_as_it_was_and_comes_back(
 def test_every_ssh_ends_with_its_client(sshd: Sshd, surroundings: dict[str, str], here: Daemon) -> None:
     with Client(settings=Settings({**surroundings, "DOCKER_HOST": sshd.url})) as client:
         assert client.doctor("docker")
-        session = client.engine.backend("docker").daemon.session  # pyright: ignore
-        session.close()
-    assert [each for each in children() if "127.0.0.1" in each and str(sshd.port) in each] == []
+        assert there(sshd)
+    assert there(sshd) == []
 
 
-def children() -> list[str]:
+def there(sshd: Sshd) -> list[str]:
+    """The command lines of the ssh that go there."""
     found: list[str] = []
     for process in Path("/proc").iterdir():
         try:
             found += [(process / "cmdline").read_text().replace("\0", " ")] if process.name.isdigit() else []
         except OSError:
             continue
-    return found
+    return [each for each in found if "127.0.0.1" in each and str(sshd.port) in each]
 
 
 @pytest.mark.parametrize(

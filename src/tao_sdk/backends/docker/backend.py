@@ -503,6 +503,9 @@ class DockerBackend:
     def doctor(self) -> list[Finding]:
         return doctor.examine(self.daemon, self.settings)
 
+    def close(self) -> None:
+        self.daemon.close()
+
     def identity(self, at_most: float = FRESH) -> str:
         """Which daemon answers here: behind one address it may be replaced."""
         return parse.identity(self.daemon.info(at_most))
