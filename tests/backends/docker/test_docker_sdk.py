@@ -13,7 +13,9 @@ from typing import Any
 import dockerd_here
 import pytest
 from dockerd_here import BUSYBOX, PYTHON, Daemon
+from recorder import Recorder
 
+from tao_sdk.action_workflow import ActionWorkflow
 from tao_sdk.client import Client
 from tao_sdk.model.errors import SpecError, StoreError
 from tao_sdk.model.settings import Settings
@@ -116,6 +118,30 @@ def is_private(path: Path, state: Path) -> bool:
     """Closed to others itself, or in a folder that is."""
     above = [path, *(each for each in path.parents if each == state or each.is_relative_to(state))]
     return any(not stat.S_IMODE(each.stat().st_mode) & 0o077 for each in above)
+
+
+def test_a_daemon_that_is_away_for_a_moment_ends_no_run_that_a_workflow_follows(
+    surroundings: dict[str, str], here: Daemon, tmp_path: Path
+) -> None:
+    way = tmp_path / "way.sock"
+    recorder = Recorder(way, here.socket)
+    with DockerSDK(settings=Settings({**surroundings, "DOCKER_HOST": f"unix://{way}"}), watch=False) as sdk:
+        job = sdk.create_job(image=BUSYBOX, command="sleep 300", gpu_count=0)
+        sdk.get_job_status(job.id)
+        run = ActionWorkflow(tmp_path / "state", "train", "1")
+        run.write_submission(job)
+        recorder.listening.close()
+        way.unlink()
+        sdk.engine.close()
+        dockerd_here.until(lambda: sdk.get_job(job.id).message.startswith("not seen since"), 10)
+        assert run.sync_from_sdk(sdk, job.id).status is Status.RUNNING
+        assert [each["job_id"] for each in run.active_jobs] == [job.id]
+        back = Recorder(way, here.socket)
+        assert sdk.cancel_job(job.id, grace=0) is True
+        assert run.sync_from_sdk(sdk, job.id).status is Status.CANCELED
+        assert list(run.active_jobs) == []
+        sdk.remove(job.id)
+        back.listening.close()
 
 
 def test_a_job_that_has_ended_is_not_asked_for_again(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
