@@ -161,3 +161,12 @@ def test_only_the_ends_of_the_process_catch_everything() -> None:
         if any(swallows_everything(node) for node in ast.walk(ast.parse(path.read_text())))
     }
     assert catchers <= ENDS_OF_A_PROCESS
+
+
+def test_importing_leaves_the_programs_logging_as_it_is() -> None:
+    script = (
+        "import logging, tao_sdk, tao_sdk.script_runner, tao_sdk.platforms.docker; tao_sdk.Client; "
+        "print(logging.root.handlers, logging.root.level == logging.WARNING)"
+    )
+    answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert answer.stdout == "[] True\n"

@@ -105,6 +105,18 @@ def test_a_live_job_is_not_removed_and_an_ended_one_leaves_its_results(tao: Tao)
     assert "kept.txt" in tao("files", folder).out
 
 
+def test_a_live_job_is_ended_and_removed_when_that_is_forced(tao: Tao) -> None:
+    kept = '"$TAO_RESULTS_DIR/kept.txt"'
+    job = tao.run_detached(f"trap 'echo told > {kept}; exit' TERM; echo begun; while :; do sleep 0.1; done")
+    while not tao("logs", job).out:
+        time.sleep(0.1)
+    folder = tao("status", "--json", job).json["results_dir"]
+    ran = tao("rm", "--force", job)
+    assert (ran.code, ran.out) == (0, f"{job}  removed\n")
+    assert tao("status", job).code == 3
+    assert "kept.txt" in tao("files", folder).out
+
+
 def test_gc_cleans_what_ended_long_enough_ago(tao: Tao) -> None:
     job = tao.run_detached("echo said")
     tao("wait", job)

@@ -23,7 +23,7 @@ from tao_sdk.script_runner import build_entrypoint
 HERE = Path(__file__).parent
 
 BANK = "the skill bank's scripts are not part of this version"
-DOCKER = "it runs on a real daemon, in tests/backends/docker/test_docker_document.py"
+DOCKER = "it runs on a real daemon, in tests/backends/docker"
 KUBERNETES = "the kubernetes platform is not part of this version"
 SLURM = "it needs a cluster: tests/backends/slurm runs it on one"
 NOT_RUN = {
@@ -33,7 +33,7 @@ NOT_RUN = {
     "tao-execution-sdk/credential-filter.sh": BANK,
     "tao-execution-sdk/dataset-listing.py": "s3:// cannot be looked at in this version",
     "tao-execution-sdk/install-command.sh": "it installs the document, not this SDK, from outside",
-    "local-docker/gpu-host.sh": BANK,
+    "local-docker/gpu-host.sh": DOCKER,
     "local-docker/direct-docker.sh": DOCKER,
     "local-docker/sdk-wrapper.sh": DOCKER,
     "local-docker/network.sh": DOCKER,

@@ -15,6 +15,7 @@ from tao_sdk.engine.prepare import Request, prepare
 from tao_sdk.engine.submit import change, keep, lease_of, settle
 from tao_sdk.model.errors import Refused
 from tao_sdk.model.job import Job
+from tao_sdk.model.plan import Ref
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
@@ -99,6 +100,34 @@ def test_a_refusal_is_told_by_the_look_that_met_it(client: Client) -> None:
     why = client.diagnose(job.id)
     assert why is not None
     assert (why.cause, "Submit it again" in why.suggestion) == (seen.message, True)
+
+
+class Slow:
+    """The real backend, which needs some seconds between two calls to get any further with a submit."""
+
+    def __init__(self, backend: Any, seconds: float) -> None:
+        self._backend, self.seconds, self.called = backend, seconds, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+    def submit(self, plan: Any, secrets: Mapping[str, str]) -> Any:
+        self.called += 1
+        of = plan.attempt
+        return Ref("local", of.endpoint, "", of.job_id, "", of, ready=False, step="instance", retry_after=self.seconds)
+
+
+@pytest.mark.parametrize(("seconds", "calls"), [(600, 1), (0, 4)])
+def test_a_submit_is_gone_on_with_when_the_backend_wants_it_and_not_at_every_look(
+    client: Client, seconds: float, calls: int
+) -> None:
+    job = kept(client)
+    endpoint = client.store.attempt(job.id).attempt.endpoint
+    slow = Slow(client.engine.backend("local", endpoint), seconds)
+    client.engine._backends["local", endpoint] = slow  # pyright: ignore
+    seen = [look(client.engine, [client.store.get(job.id)])[0].job for _ in range(4)]
+    assert (slow.called, {(each.status, each.message) for each in seen}) == (calls, {(Status.PENDING, "instance")})
+    assert client.cancel_job(job.id) is True
 
 
 def test_an_end_keeps_its_words_whatever_comes_late(client: Client) -> None:

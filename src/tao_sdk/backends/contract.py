@@ -162,3 +162,7 @@ class Backend(Protocol):
     def doctor(self) -> list[Finding]:
         """What a new user would trip over here, each with the command that mends it."""
         ...
+
+    def close(self) -> None:
+        """Let go of the connections that this client alone has. Jobs go on; a later call connects anew."""
+        ...

@@ -40,7 +40,7 @@ def doctor(client: Client, out: Output, of: str | None, platform: str | None, fi
         mend(out, found[name])
         found[name] = checked(client, name)
     if job is not None:
-        found[job.platform] = [*found[job.platform], *checked_job(client, job)]
+        found[job.platform] += new(checked_job(client, job), found[job.platform])
     ready = [name for name, findings in found.items() if not any(each.severity is Severity.ERROR for each in findings)]
     told = [{"platform": name, **each.to_json()} for name, findings in found.items() for each in findings]
     out.object({"schema": 1, "ready": ready, "findings": told})
@@ -85,6 +85,13 @@ def checked_job(client: Client, job: Asked) -> list[Finding]:
     except TaoError as error:
         return [finding(error)]
     return seen or [Finding(Severity.OK, "job.ready", "Nothing would stop the job.")]
+
+
+def new(findings: list[Finding], told: list[Finding]) -> list[Finding]:
+    """Those that say what has not been said: what is wrong with the platform stops every job on it."""
+    wrong = [each for each in told if each.severity is Severity.ERROR]
+    codes, fixes = {each.code for each in wrong}, {each.fix for each in wrong if each.fix}
+    return [each for each in findings if each.code not in codes and each.fix not in fixes]
 
 
 def finding(error: TaoError) -> Finding:

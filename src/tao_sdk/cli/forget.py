@@ -16,14 +16,22 @@ if TYPE_CHECKING:
 
 @command("rm")
 @jobs_argument
-def rm(client: Client, out: Output, jobs: tuple[str, ...]) -> None:
+@click.option(
+    "--force", is_flag=True, help="End those that live, and forget also those whose platform cannot be asked any more."
+)
+def rm(client: Client, out: Output, jobs: tuple[str, ...], force: bool) -> None:
     """Forget ended jobs: their rows, logs, and what the backend still has of them. Their results stay where they are."""
     from tao_sdk.client.client import ended
 
-    ids = list(dict.fromkeys(ended(client.get_job(job)).id for job in jobs))  # none is forgotten where one still runs
+    found = [client.get_job(job) for job in jobs]
+    for job in [] if force else found:
+        ended(job)  # none is forgotten where one still runs
+    ids = list(dict.fromkeys(job.id for job in found))
     for job in ids:
-        client.remove(job)
-        out.line(f"{job}  removed")
+        gone = client.remove(job, force=force)
+        out.line(
+            f"{job}  removed" + ("" if gone else "; its platform could not be asked, what it has of the job stays")
+        )
     out.object({"schema": 1, "removed": ids})
 
 

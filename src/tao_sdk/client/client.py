@@ -25,7 +25,7 @@ from tao_sdk.engine.waiting import SharedLooks, Waiting, endpoint_of, polite_sec
 from tao_sdk.engine.watch import Watcher
 from tao_sdk.model.clock import to_iso, utc_now
 from tao_sdk.model.diagnosis import Diagnosis
-from tao_sdk.model.errors import JobNotFound, PathNotFound, UsageError, WaitTimeout
+from tao_sdk.model.errors import JobNotFound, PathNotFound, Unreachable, UsageError, WaitTimeout
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job, JobStatus
 from tao_sdk.model.settings import Settings
@@ -85,10 +85,11 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Stop watching and close the store. Jobs go on."""
+        """Stop watching, let go of every connection, and close the store. Jobs go on."""
         self._stop.set()
         if (watching := self._watching) is not None:
             watching.join()
+        self.engine.close()
         self.store.close()
 
     # Submitting
@@ -270,11 +271,25 @@ class Client:
             self._fired([self.refresh_progress(job) if self._callbacks.want_epochs(found) else job])
         return over
 
-    def remove(self, job_id: str) -> None:
-        """Forget an ended job and what the backend still has of it. Its results stay where they are."""
-        job = ended(self.get_job(job_id))
-        self._release(job)
+    def remove(self, job_id: str, *, force: bool = False) -> bool:
+        """Forget an ended job and what the backend still has of it. Its results stay where they are.
+
+        `force` ends one that lives, and forgets it also when its backend cannot be asked, which may be gone for good:
+        then False, for what that has of it stays there.
+        """
+        job = self.get_job(job_id)
+        released = self._ended_and_released(job) if force else self._release(ended(job))
         self.store.remove(job.id)
+        return released
+
+    def _ended_and_released(self, job: Job) -> bool:
+        """False when the backend cannot be asked."""
+        try:
+            if not self.cancel_job(job.id):
+                raise UsageError(f"{job.id} was told to end and has not been seen to.", "", f"tao wait {job.id}")
+            return self._release(self.store.get(job.id))
+        except Unreachable:
+            return False
 
     def gc(self, *, older_than: timedelta, dry_run: bool = False) -> list[str]:
         """Remove what ended jobs left at the backends, after keeping their logs, and what crashes left in the store.
@@ -294,11 +309,13 @@ class Client:
             self.store.sweep()
         return [job.id for job in left]
 
-    def _release(self, job: Job) -> None:
+    def _release(self, job: Job) -> bool:
+        """True once nothing of it is left at its backend. Raises Unreachable."""
         for row in self.store.attempts(job.id):
             if row.ref is not None:
                 drain(self.engine, job, row)
                 self.engine.backend_of(job).release(row.ref)
+        return True
 
     def watch(self, stop: threading.Event | None = None) -> None:
         """Carry the live jobs to their end, in this thread; returns when none is live, or `stop` is set."""

@@ -26,6 +26,7 @@ class Engine:
     log_copies: LogCopies
     process: str = field(default_factory=lease.this_process)
     file_looks: dict[str, float] = field(default_factory=dict[str, float])  # job -> when its results were looked into
+    submit_again: dict[str, float] = field(default_factory=dict[str, float])  # job -> when its submit can get further
     _backends: dict[tuple[str, str], Backend] = field(default_factory=dict[tuple[str, str], Backend])
 
     @property
@@ -46,6 +47,11 @@ class Engine:
                 )
             self._backends[key] = backend
         return self._backends[key]
+
+    def close(self) -> None:
+        """Let go of every backend's connections."""
+        for backend in list(self._backends.values()):
+            backend.close()
 
     def backend_of(self, job: Job) -> Backend:
         return self.backend(job.platform, self.store.attempt(job.id).attempt.endpoint)

@@ -6,6 +6,7 @@ our id is minted and stored before the backend is called, so no second copy is e
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -93,6 +94,7 @@ def hand_over(engine: Engine, job: Job, plan: Plan, secrets: Mapping[str, str]) 
 def confirm(engine: Engine, job_id: str, ref: Ref) -> Job:
     """Keep where the newest attempt lives, and what its backend tells of it."""
     engine.store.confirm(ref)
+    engine.submit_again[job_id] = time.monotonic() + ref.retry_after
     words = ref.step or "submitted"
     return change(
         engine,
@@ -103,13 +105,15 @@ def confirm(engine: Engine, job_id: str, ref: Ref) -> Job:
 
 def settle(engine: Engine, job: Job) -> bool:
     """Finish a submit that was never confirmed: adopt what runs, else start it, unless it is to be canceled: then that
-    is its end. True once it is confirmed.
+    is its end. True once it is confirmed; False also while the backend wants to be left alone with it.
 
     Raises Unreachable while the backend cannot be asked, Refused. The lease keeps this away from a submit under way.
     """
     ref = engine.ref_of(job)
     if ref is not None and ref.ready:
         return True
+    if not job.cancel_asked and time.monotonic() < engine.submit_again.get(job.id, 0):
+        return False
     if not engine.take_lease(lease_of(job.id), SUBMIT_LEASE_SECONDS):
         return False
     try:

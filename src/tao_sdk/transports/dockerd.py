@@ -23,6 +23,7 @@ from tao_sdk.transports.chunks import Chunks
 TIMEOUT = 60.0  # seconds for an answer to begin
 FRESH = 10.0  # seconds for which a daemon is believed to be as it was
 AT_ONCE = 32 * 1024  # bytes that a connection takes before the other side reads
+DENIED = "Become one of those who may use its socket: sudo usermod -aG docker $USER; then log in anew."
 OLDEST, NEWEST = "1.40", "1.47"  # versions of the API that we speak
 
 Json = dict[str, Any]
@@ -62,6 +63,13 @@ class Daemon:
             if self._session is None:
                 self._session = connect(self.address)
             return self._session
+
+    def close(self) -> None:
+        """Let go of the connections; the next request makes others."""
+        with self._lock:
+            session, self._session = self._session, None
+        if session is not None:
+            session.close()
 
     def ask(self, method: str, path: str, body: Any = None, timeout: float = TIMEOUT, **query: Any) -> Any:
         """The answer's JSON; None where there is none."""
@@ -188,14 +196,25 @@ def connect(address: Address) -> Any:
             session.mount("http+docker://", SshAdapter(address.url, TIMEOUT))
         session.trust_env = False  # else $REQUESTS_CA_BUNDLE would replace the daemon's own certificates
         answer = session.get(f"{session.base_url}/version", timeout=TIMEOUT)
-        session.agreed = min(answer.json()["ApiVersion"], NEWEST, key=numbers)
+        session.agreed = min(newest_api(address, answer), NEWEST, key=numbers)
         return session
     except (DockerException, TLSParameterError, requests.RequestException, OSError) as error:
-        raise Unreachable(
-            f"The Docker daemon at {address.url} cannot be reached.",
-            cause_of(error),
-            "Start Docker, or set DOCKER_HOST or DOCKER_CONTEXT to where it runs.",
-        ) from error
+        raise unreachable(address, cause_of(error)) from error
+
+
+def newest_api(address: Address, answer: Any) -> str:
+    """The newest version that the other side speaks."""
+    try:
+        return answer.json()["ApiVersion"]
+    except (ValueError, KeyError, TypeError):
+        raise unreachable(address, f"What answers there is none: {words(answer)[:200]}") from None
+
+
+def unreachable(address: Address, why: str) -> Unreachable:
+    fix = (
+        DENIED if "Permission denied" in why else "Start Docker, or set DOCKER_HOST or DOCKER_CONTEXT to where it runs."
+    )
+    return Unreachable(f"The Docker daemon at {address.url} cannot be reached.", f"{why.rstrip('.')}.", fix)
 
 
 def raw_socket(session: Any, answer: Any) -> Any:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 from dockerd_here import PYTHON
 
+from tao_sdk.backends.docker import doctor as examined
 from tao_sdk.client import Client
+from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.settings import Settings
+from tao_sdk.transports import dockerd
 
 
 def found(surroundings: dict[str, str], code: str) -> Finding:
@@ -29,6 +34,80 @@ def test_a_daemon_that_does_not_answer_is_told_in_the_documents_words(
 ) -> None:
     seen = found({**surroundings, "DOCKER_HOST": f"unix://{tmp_path}/none.sock"}, "backend.unreachable")
     assert (seen.severity, seen.what) == (Severity.ERROR, "MISSING: docker daemon not reachable. Start Docker.")
+    assert (seen.evidence, seen.fix) == (
+        f"unix://{tmp_path}/none.sock: [Errno 2] No such file or directory.",
+        "sudo systemctl start docker",
+    )
+
+
+def doctor(surroundings: dict[str, str], *words: str) -> list[dict[str, str]]:
+    argv = [sys.executable, "-m", "tao_sdk.cli.main", "doctor", *words, "--json"]
+    done = subprocess.run(argv, env=surroundings, cwd=surroundings["HOME"], capture_output=True, text=True)
+    assert done.returncode == 2, done.stdout
+    return json.loads(done.stdout)["findings"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        ({"DOCKER_HOST": "unix:///none.sock"}, "backend.unreachable"),
+        ({"DOCKER_HOST": "foo"}, "usage"),
+        ({"DOCKER_NETWORK": "nowhere"}, "docker.network"),
+    ],
+)
+def test_with_a_job_file_what_is_wrong_is_said_once(
+    surroundings: dict[str, str], tmp_path: Path, wrong: dict[str, str], code: str
+) -> None:
+    (tmp_path / "job.yaml").write_text(f"{{platform: docker, image: {PYTHON}, gpu_count: 0, command: 'true'}}")
+    said = doctor({**surroundings, **wrong}, str(tmp_path / "job.yaml"))
+    assert [each["code"] for each in said if each["severity"] == "error"] == [code]
+
+
+@pytest.mark.parametrize("host", ["foo", "127.0.0.1:2375", "tcp://x:y", "tcp://", "unix://", "fd://"])
+def test_what_is_no_address_is_told_so_with_those_that_are(surroundings: dict[str, str], host: str) -> None:
+    (said,) = doctor({**surroundings, "DOCKER_HOST": host}, "docker")
+    assert said["what"] == f"{host!r} is no address of a Docker daemon."
+    assert said["fix"] == "Write unix:///var/run/docker.sock, tcp://host:2376 or ssh://user@host."
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (b"", "timed out."),
+        (b"HTTP/1.0 400 Bad\r\n\r\nClient sent an HTTP request to an HTTPS server.\n",
+         "What answers there is none: Client sent an HTTP request to an HTTPS server."),
+        (b"HTTP/1.0 200 OK\r\n\r\n{}", "What answers there is none: {}."),
+    ],
+    ids=["nothing", "http-to-https", "another-service"],
+)  # fmt: skip
+def test_why_a_daemon_of_the_network_cannot_be_reached_is_told_in_words(
+    monkeypatch: pytest.MonkeyPatch, answer: bytes, why: str
+) -> None:
+    monkeypatch.setattr(dockerd, "TIMEOUT", 0.5)
+    over = threading.Event()
+
+    def serve() -> None:
+        line = listening.accept()[0]
+        line.recv(65536)
+        line.sendall(answer)
+        over.wait(10 if not answer else 0)
+        line.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        serving = threading.Thread(target=serve, daemon=True)
+        serving.start()
+        with pytest.raises(Unreachable) as told:
+            dockerd.Daemon(dockerd.Address(f"tcp://127.0.0.1:{listening.getsockname()[1]}")).get("/info")
+        over.set()
+        serving.join(10)
+    assert told.value.why == why
+
+
+def test_a_socket_that_others_may_use_is_no_reason_to_start_docker() -> None:
+    denied = dockerd.unreachable(dockerd.Address("unix:///run/docker.sock"), "[Errno 13] Permission denied")
+    said = examined.unreachable(dockerd.Address("unix:///run/docker.sock"), denied)
+    assert "usermod -aG docker" in said.fix
+    assert "start" not in repr(said).lower()
 
 
 def test_a_missing_toolkit_is_told_with_the_command(surroundings: dict[str, str]) -> None:
@@ -76,8 +155,8 @@ def test_with_a_job_file_that_can_run_the_doctor_says_so(surroundings: dict[str,
 
 def test_a_daemon_elsewhere_that_does_not_answer_is_not_to_be_started_here(surroundings: dict[str, str]) -> None:
     seen = found({**surroundings, "DOCKER_HOST": "ssh://no-such-host.invalid"}, "backend.unreachable")
-    assert "there is no host no-such-host.invalid" in seen.evidence
-    assert "systemctl" not in seen.fix
+    assert "there is no host no-such-host.invalid" in seen.what
+    assert "start" not in repr(seen).lower()
 
 
 def test_credentials_are_named_and_never_shown(surroundings: dict[str, str]) -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import socket
 import subprocess
 import sys
-import threading
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import s3_here
 from dockerd_here import DOCUMENTED, PYTHON, ROOT, Daemon
+from recorder import Recorder
 
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Refused
@@ -85,36 +82,25 @@ def test_the_documents_preflight_runs_as_written(
     assert (wrapper.returncode, wrapper.stdout) == (0, "")
 
 
-class Recorder:
-    """Stands before the daemon's socket, passes everything on, and remembers what was sent."""
-
-    def __init__(self, path: Path, behind: Path) -> None:
-        self.behind, self.sent = behind, bytearray()
-        self.listening = socket.socket(socket.AF_UNIX)
-        self.listening.bind(str(path))
-        self.listening.listen(16)
-        threading.Thread(target=self.serve, daemon=True).start()
-
-    def serve(self) -> None:
-        with suppress(OSError):
-            while True:
-                near = self.listening.accept()[0]
-                far = socket.socket(socket.AF_UNIX)
-                far.connect(str(self.behind))
-                threading.Thread(target=self.pass_on, args=(near, far, self.sent), daemon=True).start()
-                threading.Thread(target=self.pass_on, args=(far, near, bytearray()), daemon=True).start()
-
-    def pass_on(self, source: socket.socket, to: socket.socket, kept: bytearray) -> None:
-        with suppress(OSError):
-            while data := source.recv(65536):
-                kept += data
-                to.sendall(data)
-            to.shutdown(socket.SHUT_WR)
-
-    def created(self) -> dict[str, Any]:
-        """The body of the request that makes a job's container."""
-        body = self.sent.partition(b"/containers/create?name=tao-job-")[2].partition(b"\r\n\r\n")[2]
-        return json.JSONDecoder().raw_decode(body.decode("utf-8", "replace"))[0]
+@pytest.mark.parametrize("folder", ["skills", "platform"])
+@pytest.mark.parametrize("driver", [True, False], ids=["ready", "not-ready"])
+def test_the_documents_check_of_the_host_asks_the_setup_script(
+    surroundings: dict[str, str], tmp_path: Path, folder: str, driver: bool
+) -> None:
+    """The skill bank's script, which this package does not have, is one that looks for a driver as that does."""
+    script = tmp_path / folder / "tao-setup-nvidia-gpu-host" / "scripts" / "setup-nvidia-gpu-host.sh"
+    (tmp_path / "bin").mkdir()
+    for path, text in ((script, 'echo "$*"; nvidia-smi'), (tmp_path / "bin" / "nvidia-smi", f"exit {int(not driver)}")):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!/bin/sh\n{text}\n")
+        path.chmod(0o755)
+    environ = {**surroundings, "PATH": f"{tmp_path}/bin:{surroundings['PATH']}", "TAO_SKILL_BANK_ROOT": str(tmp_path)}
+    checked = snippet("gpu-host.sh", environ, tmp_path)
+    said = ["--backend docker --check-only"]
+    if not driver:
+        said += ["MISSING: TAO GPU host runtime is not ready.", "After user approval, run:"]
+        said += [f" bash {script} --backend docker --install --yes"]
+    assert (checked.returncode, checked.stdout.splitlines()) == (int(not driver), said)
 
 
 @pytest.mark.parametrize(("gpu_count", "asked"), [(1, {"Count": 1}), (4, {"Count": 4}), (-1, {"Count": -1})])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -110,10 +111,10 @@ def test_a_job_of_the_daemon_that_was_there_before_is_not_called_removed(
         other = Daemon(tmp_path / "other", there.folder, "--bridge=none")
         other.start()
         try:
-            until(client, job, Status.RUNNING, "another Docker daemon")
+            until(client, job, Status.RUNNING, "Another Docker daemon")
             time.sleep(2.5)  # two looks more
-            until(client, job, Status.RUNNING, "another Docker daemon")
-            with pytest.raises(Unreachable, match="another Docker daemon"):
+            until(client, job, Status.RUNNING, "Another Docker daemon")
+            with pytest.raises(Unreachable, match="Another Docker daemon"):
                 client.cancel_job(job.id)
         finally:
             other.stop()
@@ -122,6 +123,37 @@ def test_a_job_of_the_daemon_that_was_there_before_is_not_called_removed(
         there.docker("exec", f"tao-job-{job.id}", "touch", "/end")
         client.wait(job.id, timeout=60)
         assert client.get_job(job.id).status is Status.COMPLETE
+
+
+def test_a_job_whose_daemon_was_replaced_for_good_is_settled_by_who_knows_that(
+    surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    with dockerd_here.apart(tmp_path / "data") as there, opened(surroundings, there) as client:
+        job = submit(client, "echo begun; sleep 300")
+        begun(client, job)
+        there.docker("rm", "-f", f"tao-job-{job.id}")
+        there.stop()
+        other = Daemon(tmp_path / "other", there.folder, "--bridge=none")
+        other.start()
+        settle = f"tao rm --force {job.id}"
+        try:
+            until(client, job, Status.RUNNING, settle)
+            refused = tao(surroundings, there, "cancel", job.id)
+            assert (refused.returncode, settle in refused.stderr) == (4, True)
+            assert tao(surroundings, there, "rm", job.id).returncode == 2
+            assert job.id in [each.id for each in client.list_jobs()]
+            forgotten = tao(surroundings, there, "rm", "--force", job.id)
+            assert "its platform could not be asked, what it has of the job stays" in forgotten.stdout
+            assert (forgotten.returncode, client.list_jobs()) == (0, [])
+        finally:
+            other.stop()
+            other.leave_no_mounts()
+
+
+def tao(surroundings: dict[str, str], there: Daemon, *words: str) -> subprocess.CompletedProcess[str]:
+    environ = {**surroundings, "DOCKER_HOST": there.host}
+    argv = [sys.executable, "-m", "tao_sdk.cli.main", *words]
+    return subprocess.run(argv, env=environ, capture_output=True, text=True)
 
 
 @pytest.fixture

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import shutil
+import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -150,19 +154,19 @@ def test_an_sshd_that_goes_away_leaves_the_job_as_it_was_and_comes_back(
 def test_every_ssh_ends_with_its_client(sshd: Sshd, surroundings: dict[str, str], here: Daemon) -> None:
     with Client(settings=Settings({**surroundings, "DOCKER_HOST": sshd.url})) as client:
         assert client.doctor("docker")
-        session = client.engine.backend("docker").daemon.session  # pyright: ignore
-        session.close()
-    assert [each for each in children() if "127.0.0.1" in each and str(sshd.port) in each] == []
+        assert there(sshd)
+    assert there(sshd) == []
 
 
-def children() -> list[str]:
+def there(sshd: Sshd) -> list[str]:
+    """The command lines of the ssh that go there."""
     found: list[str] = []
     for process in Path("/proc").iterdir():
         try:
             found += [(process / "cmdline").read_text().replace("\0", " ")] if process.name.isdigit() else []
         except OSError:
             continue
-    return found
+    return [each for each in found if "127.0.0.1" in each and str(sshd.port) in each]
 
 
 @pytest.mark.parametrize(
@@ -183,3 +187,55 @@ def test_an_address_that_ssh_cannot_take_is_refused_and_a_password_not_shown(url
     with pytest.raises(UsageError) as refused:
         Target.parse(url)
     assert "secret" not in str(refused.value)
+
+
+RESULTS = """
+import os, sys
+from pathlib import Path
+from tao_sdk.client import Client
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec
+
+def run(folder):
+    command = 'id -u; umask 077; mkdir -p "$TAO_RESULTS_DIR"; echo 1 > "$TAO_RESULTS_DIR/a"'
+    spec = JobSpec(image=sys.argv[1], command=command, gpu_count=0, keep_results=True)
+    with Client(settings=Settings({**os.environ, "TAO_SDK_STATE_DIR": folder + "/state"})) as client:
+        job = client.submit(spec, "docker").job.id
+        client.wait(job, timeout=60)
+        fetched = client.fetch_results(job, Path(folder) / "fetched")
+        seen = client.get_job_logs(job).strip(), client.get_job_results_dir(job), *fetched
+        client.remove(job)
+        return seen
+
+root, home, uid = sys.argv[2:]
+os.chdir(root); run(root)  # loads what the plain user might not be able to read
+if int(uid):
+    os.setgroups([]); os.setgid(int(uid)); os.setuid(int(uid))
+os.chdir(home); print(*run(home))
+"""
+
+
+@pytest.mark.parametrize("name", ["root", "nobody"])
+def test_results_far_away_are_the_images_users_and_what_is_fetched_is_the_callers(
+    here: Daemon, surroundings: dict[str, str], tmp_path: Path, name: str
+) -> None:
+    """Of root and of a plain user, who has to have a name for ssh to run at all."""
+    uid = pwd.getpwnam(name).pw_uid
+    home = Path(tempfile.mkdtemp(prefix="tao-far-"))  # pytest's own folder is only root's
+    far = Sshd(home)
+    try:
+        far.start(DOCKER_HOST=here.host)
+        for path in (home, home / "key", home / "known_hosts"):
+            os.chown(path, uid, -1)
+        environ = {**surroundings, "HOME": str(home), "PATH": far.path(), "DOCKER_HOST": far.url}
+        argv = [sys.executable, "-c", RESULTS, BUSYBOX, str(tmp_path), str(home), str(uid)]
+        done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        user, there, fetched = done.stdout.split()
+        assert (user, there.startswith(f"{here.data}/volumes/tao-runs/")) == ("0", True)
+        assert Path(there, "a").stat().st_uid == 0
+        assert (Path(fetched).read_text(), Path(fetched).stat().st_uid) == ("1\n", uid)
+    finally:
+        far.stop()
+        shutil.rmtree(home)
+        here.docker("volume", "rm", "tao-runs")

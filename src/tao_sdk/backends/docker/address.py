@@ -4,16 +4,35 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+from tao_sdk.model.errors import UsageError
 from tao_sdk.model.settings import Settings
 from tao_sdk.transports.dockerd import Address
 
 SOCKET = "unix:///var/run/docker.sock"
 
 
+# What docker's own command takes, too. Where ssh goes is for ssh to say.
+KNOWN = re.compile(r"(unix|npipe)://.+|/.+|ssh://.*|(tcp|http|https)://(\[[0-9a-fA-F:.]+\]|[^/:\s]+)(:\d+)?/?")
+
+
 def find_address(settings: Settings) -> Address:
+    """Raises UsageError for what is no address of a daemon."""
+    found = named(settings)
+    if not KNOWN.fullmatch(found.url):
+        where = "DOCKER_HOST" if settings.get("DOCKER_HOST") else "the docker context in use"
+        raise UsageError(
+            f"{found.url!r} is no address of a Docker daemon.",
+            f"So says {where}.",
+            "Write unix:///var/run/docker.sock, tcp://host:2376 or ssh://user@host.",
+        )
+    return found
+
+
+def named(settings: Settings) -> Address:
     verify = bool(settings.environ.get("DOCKER_TLS_VERIFY"))
     certificates = settings.environ.get("DOCKER_CERT_PATH", "")
     if host := settings.get("DOCKER_HOST"):

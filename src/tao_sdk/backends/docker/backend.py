@@ -347,7 +347,7 @@ class DockerBackend:
 
     def observed(self, ref: Ref, state: str | None, doubted: bool) -> Observation:
         if state is None and not self.is_the_daemon(ref.details.get("daemon", "")):
-            return Observation(Phase.UNREACHABLE, "", reason=self.another_daemon())
+            return Observation(Phase.UNREACHABLE, "", reason=f"{self.another_daemon()}; {settled(ref.attempt)}")
         if state is None:
             return Observation(Phase.ABSENT, "no such container")
         if state in parse.PHASES and state != "created" and not doubted and not self.room_left(ref) < FULL:
@@ -394,7 +394,7 @@ class DockerBackend:
         self.images.forgo(ref.attempt.job_id)
         container = self.inspect(ref.unique_id or ref.native_id)
         if container is None:
-            self.must_be_the_daemon(ref.details.get("daemon", ""))
+            self.must_be_the_daemon(ref.details.get("daemon", ""), f"Start that one, or {settled(ref.attempt)}.")
         if container is None or not self.is_of(container, ref.attempt):
             return self.judged(ref, None)
         if not container.begun or not (ref.ready or self.took_in(container)):
@@ -502,6 +502,9 @@ class DockerBackend:
     def doctor(self) -> list[Finding]:
         return doctor.examine(self.daemon, self.settings)
 
+    def close(self) -> None:
+        self.daemon.close()
+
     def identity(self, at_most: float = FRESH) -> str:
         """Which daemon answers here: behind one address it may be replaced."""
         return parse.identity(self.daemon.info(at_most))
@@ -509,12 +512,12 @@ class DockerBackend:
     def is_the_daemon(self, identity: str) -> bool:
         return not identity or identity == self.identity()
 
-    def must_be_the_daemon(self, identity: str) -> None:
+    def must_be_the_daemon(self, identity: str, fix: str = "Start that one.") -> None:
         if not self.is_the_daemon(identity):
-            raise Unreachable(f"{self.another_daemon()}.", "What the other one has cannot be known.", "Start that one.")
+            raise Unreachable(f"{self.another_daemon()}.", "What the job's one has cannot be known.", fix)
 
     def another_daemon(self) -> str:
-        return f"another Docker daemon than the job's answers at {self.address.url}"
+        return f"Another Docker daemon than the job's answers at {self.address.url}"
 
     def must_be_here(self, ref: Ref) -> None:
         if ref.endpoint != self.endpoint:
@@ -528,6 +531,11 @@ def ignored(*statuses: int) -> Generator[None]:
     except DaemonError as error:
         if error.status not in statuses:
             raise
+
+
+def settled(attempt: Attempt) -> str:
+    """What a person does about a job whose daemon never comes back: nobody else can know that."""
+    return f"if that one is gone for good: tao rm --force {attempt.job_id}"
 
 
 def network_name(plan: Plan) -> str:

@@ -12,7 +12,7 @@ from tao_sdk.model.credentials import IN_THE_JOB
 from tao_sdk.model.errors import MissingExtra, TaoError
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.settings import Settings
-from tao_sdk.transports.dockerd import Daemon
+from tao_sdk.transports.dockerd import DENIED, Address, Daemon
 
 TOOLKIT = "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"
 OLDEST = (20, 10)
@@ -28,15 +28,21 @@ def examine(daemon: Daemon, settings: Settings) -> list[Finding]:
         fix = error.next.partition("Run: ")[2]
         return [finding(Severity.ERROR, error.code, "MISSING: docker Python client not installed.", error.why, fix)]
     except TaoError as error:
-        what = "MISSING: docker daemon not reachable. Start Docker."
-        fix = "sudo systemctl start docker" if is_local(daemon.address) else error.next
-        return [finding(Severity.ERROR, error.code, what, f"{error.what} {error.why}".strip(), fix)]
+        return [unreachable(daemon.address, error)]
     return [
         *daemon_findings(daemon, info),
         *gpu_findings(daemon, info),
         *network_findings(settings, networks),
         *credential_findings(settings),
     ]
+
+
+def unreachable(address: Address, error: TaoError) -> Finding:
+    """The document's words fit a daemon of this machine that does not run."""
+    if not is_local(address) or error.next == DENIED:
+        return finding(Severity.ERROR, error.code, f"MISSING: {error.what}", error.why, error.next)
+    what = "MISSING: docker daemon not reachable. Start Docker."
+    return finding(Severity.ERROR, error.code, what, f"{address.url}: {error.why}", "sudo systemctl start docker")
 
 
 def daemon_findings(daemon: Daemon, info: Mapping[str, Any]) -> Iterator[Finding]:

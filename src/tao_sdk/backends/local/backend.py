@@ -237,6 +237,9 @@ class LocalBackend:
     def doctor(self) -> list[Finding]:
         return look.doctor(self.settings.environ, self.state_dir)
 
+    def close(self) -> None:
+        """No connection is ever open."""
+
     def folder(self, attempt: Attempt) -> Folder:
         if "/" in attempt.job_id or attempt.job_id.startswith("."):
             raise UsageError(f"{attempt.job_id!r} is no job id.", "It names a folder.")

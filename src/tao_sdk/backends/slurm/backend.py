@@ -219,6 +219,9 @@ class SlurmBackend:
     def doctor(self) -> list[Finding]:
         return doctor.examine(self.ssh, self.settings)
 
+    def close(self) -> None:
+        """The connection of ssh is shared with other processes, and ends by itself."""
+
     def must_be_here(self, ref: Ref) -> None:
         if ref.endpoint != self.endpoint:
             raise Unreachable(f"The job lives on {ref.endpoint}, this is {self.endpoint}.", "", "Ask from there.")
