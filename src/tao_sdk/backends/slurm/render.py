@@ -307,7 +307,14 @@ def batch_body(of: Parts, at: Paths, attempt: Attempt) -> Iterator[str]:
     yield 'limit=false; if [ -e "$d/timed_out" ]; then limit=true; code=124; fi'
     yield "# What SLURM ends it may start again: that is no end, and the secrets are needed then."
     yield 'case "$ended$said" in yes*|*"Node failure"*|*"*** JOB "*"CANCELLED AT"*) [ $limit = true ] || exit $code ;; esac'
-    yield 'if [ $limit = true ] || [ $code -le 128 ]; then rm -f "$d/env.sh"; fi'
+    yield "again=no"
+    if "no-requeue" not in of["directives"]:
+        yield "# A node that SLURM took for lost may still have brought it here: then it is another run's turn, or will be."
+        yield 'now=$(timeout 10 scontrol show job --oneliner "$SLURM_JOB_ID" 2>/dev/null) || again=perhaps'
+        yield 'case "$again$now" in perhaps*|*" JobState=RUNNING "*" Restarts=${SLURM_RESTART_COUNT:-0} "*) ;; *) exit $code ;; esac'
+    yield "if [ $again = no ] && { [ $limit = true ] || [ $code -le 128 ]; }; then"
+    yield '  rm -f "$d/env.sh"'
+    yield "fi"
     yield f'printf \'{{"attempt":{attempt.number},"exit_code":%d,"time_limit":%s}}\' $code $limit > "$d/exit.new"'
     yield 'mv -f "$d/exit.new" "$d/exit"'
     yield "exit $code"
