@@ -37,7 +37,7 @@ PACKAGES = {
     "/usr/sbin/slurmdbd": "slurmdbd", "/usr/sbin/munged": "munge", "/usr/sbin/sshd": "openssh-server",
     "/usr/sbin/mariadbd": "mariadb-server", "/usr/bin/gcc": "gcc", "/usr/include/stdio.h": "libc6-dev",
     "/usr/include/slurm/spank.h": "libslurm-dev", "/usr/bin/mksquashfs": "squashfs-tools",
-    "/usr/bin/python3": "python3-minimal",
+    "/usr/bin/pydoc3": "python3",
 }  # fmt: skip
 LOGIN_NODES = ("login1", "login2")  # each with an sshd of its own
 START_SECONDS = 60.0
