@@ -78,6 +78,12 @@ def sessions(cluster: Cluster, host: str) -> int:
     return (cluster.folder / "log" / f"sshd-{host}.out").read_text(errors="replace").count("Starting session")
 
 
+def slurm_jobs(cluster: Cluster) -> Counter[str]:
+    """How many SLURM jobs of each name there ever were."""
+    names = cluster.ask("sacct", "-XnP", "-a", "-S", "now-1days", "-o", "JobName").stdout.split()
+    return Counter(name for name in names if name.startswith("soak-"))
+
+
 def test_every_job_has_its_status_and_ran_once_whatever_broke(
     cluster: Cluster, surroundings: dict[str, str], tmp_path: Path
 ) -> None:
@@ -108,9 +114,8 @@ def test_every_job_has_its_status_and_ran_once_whatever_broke(
     )
     assert cluster.running["slurmctld"].pid != controller
     assert sessions(cluster, "login2") > other_login, "nobody had to use the other login node"
-    names = cluster.ask("sacct", "-XnP", "-a", "-S", "now-1days", "-o", "JobName").stdout.split()
-    ours = Counter(name for name in names if name.startswith("soak-"))
-    assert [name for name, count in ours.items() if count > 1] == [], "SLURM had a job twice"
-    assert {name.partition(".")[0] for name in ours} <= {job.id for job in jobs}
+    ids = {job.id for job in jobs}
+    until(lambda: {name.partition(".")[0] for name in slurm_jobs(cluster)} == ids)  # sacct's list lags behind
+    assert [name for name, count in slurm_jobs(cluster).items() if count > 1] == [], "SLURM had a job twice"
     ran = {each.name: set(each.read_text().split()) for each in cluster.path(f"{SHARED}/soak").iterdir()}
     assert ran == {number: {job.id} for number, job in ended.items()}

@@ -311,7 +311,8 @@ def batch_body(of: Parts, at: Paths, attempt: Attempt) -> Iterator[str]:
     if "no-requeue" not in of["directives"]:
         yield "# A node that SLURM took for lost may still have brought it here: then it is another run's turn, or will be."
         yield 'now=$(timeout 10 scontrol show job --oneliner "$SLURM_JOB_ID" 2>/dev/null) || again=perhaps'
-        yield 'case "$again$now" in perhaps*|*" JobState=RUNNING "*" Restarts=${SLURM_RESTART_COUNT:-0} "*) ;; *) exit $code ;; esac'
+        yield 'ours="JobState=RUNNING *Restarts=${SLURM_RESTART_COUNT:-0} "'
+        yield 'case "$again$now" in perhaps*|*" "$ours*) ;; *) exit $code ;; esac'
     yield "if [ $again = no ] && { [ $limit = true ] || [ $code -le 128 ]; }; then"
     yield '  rm -f "$d/env.sh"'
     yield "fi"
