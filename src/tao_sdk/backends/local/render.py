@@ -17,9 +17,8 @@ from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.secrets import SecretRef, is_secret_name, split_secrets
 from tao_sdk.model.spec import JobSpec, remote_root
 from tao_sdk.model.units import format_size
-from tao_sdk.payload.declared import ArgumentKeys, SpecKeys, declared_inputs
+from tao_sdk.payload.declared import chosen_outputs, declared_inputs
 from tao_sdk.payload.schemes import is_here
-from tao_sdk.payload.values import plain_mapping
 from tao_sdk.runner.local import path_of
 
 GRACE = 10.0  # seconds between SIGTERM and SIGKILL unless the caller says otherwise
@@ -148,17 +147,6 @@ def local_inputs(spec: JobSpec, cwd: str) -> dict[str, str]:
     travels = any(not posixpath.isabs(path) for path in spec.files)
     paths = {each["key"]: path_of(each["uri"]) for each in declared_inputs(spec) if is_here(each["uri"])}
     return {key: posixpath.join(cwd, path) for key, path in paths.items() if posixpath.isabs(path) or not travels}
-
-
-def chosen_outputs(spec: JobSpec) -> list[str]:
-    """The absolute paths that the spec names for its outputs: the user's word."""
-    given = spec.specs if spec.specs is not None else spec.args
-    if given is None:
-        return []
-    keys = SpecKeys if spec.specs is not None else ArgumentKeys
-    outputs = keys(plain_mapping(given, "specs"), "specs").outputs(spec.outputs)
-    values = (path_of(each["value"]) for each in outputs if is_here(each["value"]))
-    return [path for path in values if posixpath.isabs(path)]
 
 
 def notes(spec: JobSpec) -> Iterator[str]:
