@@ -153,7 +153,7 @@ def test_addresses_of_the_cluster_stand_in_the_spec_as_the_paths_that_they_name_
     specs = {
         "declared": f"lustre://{SHARED}/set/images.txt", "list": [{"images": f"slurm://{SHARED}/set/images.txt"}],
         "other": f"slurm://{SHARED}/set/images.txt",
-        "labels": f"lustre://{elsewhere}/labels.json", "note": "lustre:///not/there", "out": f"lustre://{SHARED}/out/new",
+        "labels": f"lustre://{elsewhere}/labels.json", "note": "lustre:///not/there", "out": f"lustre://{SHARED}/fresh/new",
     }  # fmt: skip
     show = (
         "import json, sys; d = json.load(open(sys.argv[1])); print(*(open(d[n]).read() for n in ('labels', 'other')))"
@@ -170,7 +170,7 @@ def test_addresses_of_the_cluster_stand_in_the_spec_as_the_paths_that_they_name_
     assert json.loads("{" + written) == {
         "declared": f"{SHARED}/set/images.txt", "list": [{"images": f"{SHARED}/set/images.txt"}],
         "other": f"{SHARED}/set/images.txt",
-        "labels": f"{elsewhere}/labels.json", "note": "lustre:///not/there", "out": f"{SHARED}/out/new",
+        "labels": f"{elsewhere}/labels.json", "note": "lustre:///not/there", "out": f"{SHARED}/fresh/new",
     }  # fmt: skip
     with pytest.raises(Refused, match=r"The value list\[0\].images is not on the cluster: /lustre/nowhere"):
         client.submit(JobSpec(command="true", specs={"list": [{"images": "slurm:///lustre/nowhere"}]}), "slurm")

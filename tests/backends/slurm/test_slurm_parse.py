@@ -62,9 +62,10 @@ CASES = {
     "time limit": (
         EMPTY, accounted(row("7", "TIMEOUT"), *steps("CANCELLED", "0:15")), Phase.FAILED, None, "time limit reached"),
     "node failed, not requeued": (
-        EMPTY, accounted(row("7", "NODE_FAIL", "1:0"), *steps("CANCELLED", "")), Phase.FAILED, 1, "node failed"),
+        EMPTY, accounted(row("7", "NODE_FAIL", "1:0"), *steps("CANCELLED", "")), Phase.FAILED, None, "node failed"),
     "node failed, requeued": (
         queued("PENDING", "BeginTime", ""), accounted(row("7", "NODE_FAIL", "1:0")), Phase.PENDING, None, "BeginTime"),
+    "its deadline passed": (EMPTY, accounted(row("7", "DEADLINE", "1:0")), Phase.FAILED, None, "deadline"),
     "a node did not start": (EMPTY, accounted(row("7", "BOOT_FAIL")), Phase.FAILED, None, "could not be started"),
     "requeued by hand": (queued("PENDING", "BeginTime", ""), accounted(row("7", "REQUEUED")), Phase.PENDING, None, "BeginTime"),
     "requeued and held": (
