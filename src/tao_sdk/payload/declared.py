@@ -292,6 +292,14 @@ def shared_paths(spec: JobSpec) -> list[tuple[str, str]]:
     return [(joined(way), before_wildcards(path) if way in globs else path) for way, path in keys.shared()]
 
 
+def chosen_outputs(spec: JobSpec) -> list[str]:
+    """The absolute paths that the spec names for its outputs: the user's word."""
+    keys = keys_of(spec)
+    outputs = keys.outputs(spec.outputs) if keys else []
+    values = (path_of(each["value"]) for each in outputs if schemes.is_here(each["value"]))
+    return [path for path in values if posixpath.isabs(path)]
+
+
 def keys_of(spec: JobSpec) -> SpecKeys | None:
     """Of a fresh copy of its specs or args; None when it has neither."""
     if spec.specs is None and spec.args is None:

@@ -37,7 +37,7 @@ PACKAGES = {
     "/usr/sbin/slurmdbd": "slurmdbd", "/usr/sbin/munged": "munge", "/usr/sbin/sshd": "openssh-server",
     "/usr/sbin/mariadbd": "mariadb-server", "/usr/bin/gcc": "gcc", "/usr/include/stdio.h": "libc6-dev",
     "/usr/include/slurm/spank.h": "libslurm-dev", "/usr/bin/mksquashfs": "squashfs-tools",
-    "/usr/bin/python3": "python3-minimal",
+    "/usr/bin/pydoc3": "python3",
 }  # fmt: skip
 LOGIN_NODES = ("login1", "login2")  # each with an sshd of its own
 START_SECONDS = 60.0
@@ -205,8 +205,7 @@ class Cluster:
         until(lambda: subprocess.run(ask, capture_output=True).returncode == 0, START_SECONDS, self.words)
 
     def start_accounting(self) -> None:
-        self.run("control", "slurmdbd", "slurmdbd", "-D")
-        until(lambda: listens("127.0.0.1", self.place.port(DBD)), START_SECONDS, self.words)
+        self.start_slurmdbd()
         with (self.folder / "etc/sacctmgr").open("rb") as said:
             self.run_by_hand("sacctmgr", "-i", "-Q", stdin=said)
 
@@ -371,8 +370,7 @@ class Cluster:
         if all(getattr(self.site, name) == getattr(before, name) for name in controllers):
             return
         if self.site.accounting and "slurmdbd" not in self.running:
-            self.run("control", "slurmdbd", "slurmdbd", "-D")
-            until(lambda: listens("127.0.0.1", self.place.port(DBD)), START_SECONDS, self.words)
+            self.start_slurmdbd()
         self.restart_controller()
         if not self.site.accounting:
             self.stop("slurmdbd")
@@ -399,6 +397,19 @@ class Cluster:
             yield
         finally:
             os.kill(self.running[name].pid, signal.SIGCONT)
+
+    @contextmanager
+    def without_accounting(self) -> Iterator[None]:
+        """slurmdbd is away for a while, at a site that has it."""
+        self.stop("slurmdbd")
+        try:
+            yield
+        finally:
+            self.start_slurmdbd()
+
+    def start_slurmdbd(self) -> None:
+        self.run("control", "slurmdbd", "slurmdbd", "-D")
+        until(lambda: listens("127.0.0.1", self.place.port(DBD)), START_SECONDS, self.words)
 
     def fail_node(self, node: str) -> None:
         """The controller takes it for dead at once; its daemon brings it back by itself."""

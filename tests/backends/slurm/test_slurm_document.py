@@ -124,6 +124,25 @@ def test_the_sdk_trains_on_data_of_the_cluster_and_leaves_results_and_metadata_a
     assert said[-1] == "True"
 
 
+def test_results_lie_below_the_root_that_a_job_names_wherever_on_the_cluster_that_is(
+    cluster: Cluster, client: Client
+) -> None:
+    root = cluster.ours / "root"  # not below what is mounted in every job
+    root.mkdir(exist_ok=True)
+    root.chmod(0o777)
+    spec = JobSpec(
+        image=PYTHON, command="echo $TAO_API_RESULTS_DIR; cat {config_path} > $TAO_RESULTS_DIR/results_dir/seen", gpu_count=0,
+        specs={"results_dir": ""}, outputs={"results_dir": {"type": "folder"}}, config_format="json",
+        env_vars={"TAO_RESULTS_ROOT": f"lustre://{root}"},
+    )  # fmt: skip
+    job = client.submit(spec, "slurm").job
+    assert client.wait(job.id, timeout=60).status is Status.COMPLETE, client.get_job_logs(job.id)
+    assert client.get_job_logs(job.id) == f"{root}\n"
+    assert json.loads((root / job.id / "results_dir" / "seen").read_text()) == {
+        "results_dir": f"{root}/{job.id}/results_dir"
+    }
+
+
 def test_addresses_of_the_cluster_stand_in_the_spec_as_the_paths_that_they_name_declared_or_not(
     cluster: Cluster, client: Client
 ) -> None:
@@ -134,7 +153,7 @@ def test_addresses_of_the_cluster_stand_in_the_spec_as_the_paths_that_they_name_
     specs = {
         "declared": f"lustre://{SHARED}/set/images.txt", "list": [{"images": f"slurm://{SHARED}/set/images.txt"}],
         "other": f"slurm://{SHARED}/set/images.txt",
-        "labels": f"lustre://{elsewhere}/labels.json", "note": "lustre:///not/there", "out": f"lustre://{SHARED}/out/new",
+        "labels": f"lustre://{elsewhere}/labels.json", "note": "lustre:///not/there", "out": f"lustre://{SHARED}/fresh/new",
     }  # fmt: skip
     show = (
         "import json, sys; d = json.load(open(sys.argv[1])); print(*(open(d[n]).read() for n in ('labels', 'other')))"
@@ -151,7 +170,7 @@ def test_addresses_of_the_cluster_stand_in_the_spec_as_the_paths_that_they_name_
     assert json.loads("{" + written) == {
         "declared": f"{SHARED}/set/images.txt", "list": [{"images": f"{SHARED}/set/images.txt"}],
         "other": f"{SHARED}/set/images.txt",
-        "labels": f"{elsewhere}/labels.json", "note": "lustre:///not/there", "out": f"{SHARED}/out/new",
+        "labels": f"{elsewhere}/labels.json", "note": "lustre:///not/there", "out": f"{SHARED}/fresh/new",
     }  # fmt: skip
     with pytest.raises(Refused, match=r"The value list\[0\].images is not on the cluster: /lustre/nowhere"):
         client.submit(JobSpec(command="true", specs={"list": [{"images": "slurm:///lustre/nowhere"}]}), "slurm")

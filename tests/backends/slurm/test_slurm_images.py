@@ -19,7 +19,7 @@ from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.backends.slurm.site import Site
 from tao_sdk.client import Client
-from tao_sdk.model.errors import CredentialError, SpecError
+from tao_sdk.model.errors import CredentialError, Refused, SpecError
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
@@ -312,3 +312,20 @@ def test_a_job_of_the_sdk_runs_in_an_image_that_was_converted_for_it(
     job = client.submit(JobSpec(image=HUB_NAME, command="head -n 1 /etc/passwd", gpu_count=0), "slurm").job
     assert client.wait(job.id, timeout=60).status is Status.COMPLETE
     assert client.get_job_logs(job.id) == "root:x:0:0:root:/root:/bin/sh\n"
+
+
+def test_a_job_on_a_cluster_that_has_lost_pyxis_is_an_error_that_says_so_and_the_next_is_refused(
+    cluster: Cluster, client: Client, surroundings: dict[str, str]
+) -> None:
+    spec = JobSpec(image=PYTHON, command="true", gpu_count=0)
+    client.plan(spec, "slurm")  # what is known of the cluster is from before
+    with cluster.as_site(pyxis=False, enroot=False):
+        job = client.submit(spec, "slurm").job
+        assert client.wait(job.id, timeout=60).status is Status.ERROR
+        found = client.diagnose(job.id)
+        assert found is not None
+        assert (found.rule, found.retryable) == ("slurm.no_pyxis", False)
+        for kept in (client.settings.state_dir / "slurm").glob("*.facts.json"):
+            kept.unlink()
+        with pytest.raises(Refused, match="cannot run images"):
+            client.submit(spec, "slurm")

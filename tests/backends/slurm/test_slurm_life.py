@@ -164,6 +164,26 @@ def test_nothing_is_found_only_when_slurm_has_answered(cluster: Cluster, client:
         backend.find(planned.attempt)
 
 
+def test_nothing_is_found_only_when_the_accounting_and_the_file_system_have_answered_too(
+    cluster: Cluster, client: Client
+) -> None:
+    planned = client.plan(job("true"), "slurm").plan
+    backend = backend_of(client)
+    with cluster.without_accounting(), pytest.raises(Unreachable, match="could not say"):
+        backend.find(planned.attempt, planned)
+    cluster.login(f"mkdir -p {planned.request['job_dir']} && chmod 0 {planned.request['job_dir']}")
+    with pytest.raises(Unreachable, match="Permission denied"):
+        backend.find(planned.attempt, planned)
+    cluster.login(f"rmdir {planned.request['job_dir']}")
+    assert backend.find(planned.attempt, planned) is None
+
+
+def test_a_site_that_refuses_what_goes_over_a_limit_is_quoted_with_the_remedy(cluster: Cluster, client: Client) -> None:
+    with cluster.as_site(enforce_limits=True), pytest.raises(Refused, match="Requested time limit is invalid") as told:
+        submit(client, "true", native={"time": "12:00:00"})
+    assert "--time-limit" in told.value.next
+
+
 def test_a_job_is_found_below_the_base_directory_that_it_was_handed_over_to_whatever_that_is_now(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -288,6 +308,10 @@ def test_a_job_that_ends_without_accounting_keeps_its_exit_code(cluster: Cluster
         assert until_ended(client, fails).exit_code == 7
         late = submit(client, "exit 9")
         id = slurm_id(client, late)
+        runs = submit(client, "sleep 60")
+        until_running(client, runs)
+        assert client.cancel_job(runs.id)
+        assert client.get_job(runs.id).status is Status.CANCELED
         until(lambda: "Invalid job id" in cluster.ask("squeue", "-j", id).stderr, 30)
         assert until_ended(client, late).exit_code == 9
 
@@ -452,14 +476,34 @@ def node_of(cluster: Cluster, id: str) -> str:
     return cluster.ask("squeue", "-h", "-j", id, "-o", "%N").stdout.strip()
 
 
-def test_slurms_own_requeue_is_followed(cluster: Cluster, client: Client) -> None:
-    made = submit(client, "echo run; [ $SLURM_RESTART_COUNT ] || sleep 60")
-    until_running(client, made)
-    cluster.fail_node(node_of(cluster, slurm_id(client, made)))
-    until(lambda: client.get_job(made.id).status is Status.PENDING)
-    ended = until_ended(client, made, 90)
+def test_slurms_own_requeue_is_followed_also_where_the_site_requeues_only_who_asks(
+    cluster: Cluster, client: Client
+) -> None:
+    with cluster.as_site(requeue=False):
+        made = submit(client, "echo run; [ $SLURM_RESTART_COUNT ] || sleep 60")
+        until_running(client, made)
+        cluster.fail_node(node_of(cluster, slurm_id(client, made)))
+        until(lambda: client.get_job(made.id).status is Status.PENDING)
+        ended = until_ended(client, made, 90)
     assert (ended.status, ended.attempt) == (Status.COMPLETE, 1), f"{ended.message} {client.diagnose(made.id)}"
     assert client.get_job_logs(made.id) == "run\nrun\n"
+
+
+def test_what_a_program_does_wrong_and_an_end_without_a_word_are_one_slurm_job_each(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    with Client(settings=Settings(surroundings(cluster, tmp_path)), watch=True, poll_interval=0.3) as client:
+        ends = ["echo 'RuntimeError: CUDA error: out of memory' >&2; exit 1", "exit 1"]
+        made = [submit(client, end) for end in ends]
+        assert [until_ended(client, each).status for each in made] == [Status.ERROR] * 2
+        assert [client.get_job(each.id).attempt for each in made] == [1, 1]
+        until(lambda: [slurm_jobs(cluster, each) for each in made] == [1, 1])
+
+
+def slurm_jobs(cluster: Cluster, made: Job) -> int:
+    """How many SLURM jobs it ever had; sacct's list lags some seconds behind."""
+    names = cluster.ask("sacct", "-XnP", "-a", "-S", "now-1days", "-o", "JobName").stdout.split()
+    return sum(name.startswith(made.id) for name in names)
 
 
 def test_an_attempt_is_not_followed_by_another_while_it_lives(cluster: Cluster, client: Client) -> None:

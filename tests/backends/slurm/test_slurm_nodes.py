@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import jax_here
 import pytest
 from cluster_here import Cluster
 from cluster_images import PYTHON
@@ -41,6 +42,19 @@ print(json.dumps({"total": total, "node": os.environ["SLURMD_NODENAME"], **said}
 """
 
 
+# The same with what trains: every process adds what all have.
+JAX = """
+import os
+import jax
+jax.config.update("jax_cpu_collectives_implementation", "gloo")
+address = os.environ["MASTER_ADDR"] + ":" + os.environ["MASTER_PORT"]
+jax.distributed.initialize(address, int(os.environ["WORLD_SIZE"]), int(os.environ["NODE_RANK"]))
+from jax.experimental import multihost_utils
+numbers = multihost_utils.process_allgather(jax.numpy.array([10 ** jax.process_index()]))
+print("sum", int(numbers.sum()), "of", jax.process_count())
+"""
+
+
 def ranks(client: Client, job_id: str, count: int) -> list[dict[str, str]]:
     return [json.loads(b"".join(client.follow_logs(job_id, rank=rank, follow=False))) for rank in range(count)]
 
@@ -65,6 +79,19 @@ def test_two_nodes_form_a_process_group_and_each_rank_has_its_place(
     ]  # fmt: skip
     assert [(each["NUM_GPU_PER_NODE"], each["NPROC_PER_NODE"]) for each in (first, second)] == [("2", "2")] * 2
     assert [each["CUDA_VISIBLE_DEVICES"] for each in (first, second)] == ["0,1"] * 2
+
+
+def test_jax_forms_a_process_group_on_two_nodes_with_nothing_but_the_jobs_variables(
+    client: Client, cluster: Cluster
+) -> None:
+    command = (
+        f"export PYTHONPATH={jax_here.place(cluster)} JAX_PLATFORMS=cpu\nexec {jax_here.PYTHON} - <<'END'\n{JAX}END\n"
+    )
+    spec = JobSpec(command=command, num_nodes=2, gpu_count=0, memory="8g")
+    job = client.submit(spec, "slurm", {"container_runtime": "none"}).job
+    assert client.wait(job.id, timeout=120).status is Status.COMPLETE, client.get_job_logs(job.id)
+    said = [b"".join(client.follow_logs(job.id, rank=rank, stream="stdout", follow=False)) for rank in (0, 1)]
+    assert [each.splitlines()[-1] for each in said] == [b"sum 11 of 2"] * 2
 
 
 def test_nothing_of_slurm_makes_lightning_believe_that_srun_started_its_ranks(client: Client, command: str) -> None:

@@ -353,6 +353,24 @@ def test_what_the_site_names_is_mounted_and_the_base_and_the_inputs_always_are()
         assert each in text
 
 
+def test_an_output_that_would_be_lost_with_the_container_is_a_warning_before_submit() -> None:
+    def told(path: str, **more: Any) -> bool:
+        spec = job(image=IMAGE, specs={"out": path}, outputs={"out": {"type": "folder"}}, **more)
+        return "output.lost" in findings(planned(spec))
+
+    assert told("/workspace/out")
+    assert not told("")
+    assert not told("/lustre/me/out")
+    assert not told("lustre:///lustre/me/out")
+    assert not told("/workspace/out", mounts=["/data:/workspace"])
+    assert told("/workspace/out", mounts=["/data:/workspace:ro"])
+
+
+def test_a_results_root_that_nothing_else_mounts_is_mounted() -> None:
+    text = mounted(planned(job(image=IMAGE, env_vars={"TAO_RESULTS_ROOT": "/scratch/me"})))
+    assert "/scratch/me:/scratch/me" in text
+
+
 def test_results_lie_below_the_base_directory_unless_a_root_is_named() -> None:
     plan = planned(job())
     assert plan.results_dir == f"{BASE}/results/{ATTEMPT.job_id}"

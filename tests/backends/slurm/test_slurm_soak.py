@@ -45,8 +45,9 @@ def breaking(steps: dict[int, Callable[[], None]]) -> Iterator[Callable[[int], N
 
 
 def lose_node(cluster: Cluster) -> None:
-    """Its daemon is killed, and starts again once the controller has noticed."""
+    """Its daemon is killed while a job runs there, and starts again once the controller has noticed."""
     node = cluster.place.nodes[3]
+    until(lambda: cluster.ask("squeue", "-h", "-w", node, "-t", "R", "-o", "%i").stdout, PATIENCE)
     cluster.kill_node(node)
     if JOBS < 100:
         cluster.fail_node(node)
@@ -60,15 +61,27 @@ def lose_login_node(cluster: Cluster) -> None:
         threading.Event().wait(3 if JOBS < 100 else 20)
 
 
-def submit(client: Client, number: int) -> str:
-    command = f"echo $TAO_JOB_ID >> {SHARED}/soak/{number}; exit {code(number)}"
+def submit(client: Client, number: int, node: str = "") -> str:
+    """On `node` it takes some seconds, so that the node can be lost under it."""
+    command = f"{'sleep 4; ' if node else ''}echo $TAO_JOB_ID >> {SHARED}/soak/{number}; exit {code(number)}"
     spec = JobSpec(name="soak", command=command, gpu_count=0, cpus=1, labels={"number": str(number)})
     for _ in range(20):
         try:
-            return client.submit(spec, "slurm", {"container_runtime": "none", "partition": "grizzly"}).job.id
+            options = {"container_runtime": "none", "partition": "grizzly", "nodelist": node}
+            return client.submit(spec, "slurm", options).job.id
         except Unreachable:
             continue  # nothing was started, or it is in doubt and belongs to a job that is counted below
     raise AssertionError(f"job {number} could not be handed over")
+
+
+def sessions(cluster: Cluster, host: str) -> int:
+    return (cluster.folder / "log" / f"sshd-{host}.out").read_text(errors="replace").count("Starting session")
+
+
+def slurm_jobs(cluster: Cluster) -> Counter[str]:
+    """How many SLURM jobs of each name there ever were."""
+    names = cluster.ask("sacct", "-XnP", "-a", "-S", "now-1days", "-o", "JobName").stdout.split()
+    return Counter(name for name in names if name.startswith("soak-"))
 
 
 def test_every_job_has_its_status_and_ran_once_whatever_broke(
@@ -76,6 +89,7 @@ def test_every_job_has_its_status_and_ran_once_whatever_broke(
 ) -> None:
     cluster.login(f"rm -rf {SHARED}/soak; mkdir -p {SHARED}/soak")
     settings = Settings({**surroundings, "SLURM_HOSTNAME": "login1,login2"})
+    controller, other_login = cluster.running["slurmctld"].pid, sessions(cluster, "login2")
     steps: dict[int, Callable[[], None]] = {
         JOBS // 4: lambda: lose_node(cluster),
         JOBS // 2: cluster.restart_controller,
@@ -84,7 +98,7 @@ def test_every_job_has_its_status_and_ran_once_whatever_broke(
     with Client(settings=settings, watch=True, poll_interval=2) as client, breaking(steps) as reached:
         for number in range(JOBS):
             reached(number)
-            submit(client, number)
+            submit(client, number, cluster.place.nodes[3] if number == JOBS // 4 else "")
         jobs = client.list_jobs(look=False)
         ended = {job.labels["number"]: job for job in client.wait_all([job.id for job in jobs], timeout=PATIENCE)}
     wrong = [
@@ -95,9 +109,13 @@ def test_every_job_has_its_status_and_ran_once_whatever_broke(
     assert wrong == []
     assert sorted(ended, key=int) == [str(number) for number in range(JOBS)]
     assert len(jobs) == JOBS
-    names = cluster.ask("sacct", "-XnP", "-a", "-S", "now-1days", "-o", "JobName").stdout.split()
-    ours = Counter(name for name in names if name.startswith("soak-"))
-    assert [name for name, count in ours.items() if count > 1] == [], "SLURM had a job twice"
-    assert {name.partition(".")[0] for name in ours} <= {job.id for job in jobs}
+    assert "NODE_FAIL" in cluster.ask("sacct", "-XnPD", "-a", "-S", "now-1days", "-o", "State").stdout, (
+        "no job lost its node"
+    )
+    assert cluster.running["slurmctld"].pid != controller
+    assert sessions(cluster, "login2") > other_login, "nobody had to use the other login node"
+    ids = {job.id for job in jobs}
+    until(lambda: {name.partition(".")[0] for name in slurm_jobs(cluster)} == ids)  # sacct's list lags behind
+    assert [name for name, count in slurm_jobs(cluster).items() if count > 1] == [], "SLURM had a job twice"
     ran = {each.name: set(each.read_text().split()) for each in cluster.path(f"{SHARED}/soak").iterdir()}
     assert ran == {number: {job.id} for number, job in ended.items()}

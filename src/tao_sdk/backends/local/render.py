@@ -17,14 +17,12 @@ from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.secrets import SecretRef, is_secret_name, split_secrets
 from tao_sdk.model.spec import JobSpec, remote_root
 from tao_sdk.model.units import format_size
-from tao_sdk.payload.declared import ArgumentKeys, SpecKeys, declared_inputs
-from tao_sdk.payload.schemes import is_here
-from tao_sdk.payload.values import plain_mapping
+from tao_sdk.payload.declared import chosen_outputs, declared_inputs
+from tao_sdk.payload.schemes import SHARED, is_here
 from tao_sdk.runner.local import path_of
 from tao_sdk.runner.scheme import scheme
 
 GRACE = 10.0  # seconds between SIGTERM and SIGKILL unless the caller says otherwise
-CLUSTERS = frozenset({"lustre", "slurm"})  # schemes of paths that a cluster's nodes share
 ROOT = "runs"  # below the folder where the job was submitted
 IN_USE = 1024  # MiB on a GPU; less is what a driver or a desktop takes
 LITTLE_SPACE = 1 << 30  # bytes; less at the results is worth a warning
@@ -155,18 +153,7 @@ def local_inputs(spec: JobSpec, cwd: str) -> dict[str, str]:
 def cluster_inputs(spec: JobSpec) -> dict[str, str]:
     """Path -> scheme of each declared input that is named as a path of a cluster's own file system."""
     addresses = [each["uri"] for each in declared_inputs(spec)]
-    return {path_of(uri): scheme(uri) for uri in addresses if scheme(uri) in CLUSTERS}
-
-
-def chosen_outputs(spec: JobSpec) -> list[str]:
-    """The absolute paths that the spec names for its outputs: the user's word."""
-    given = spec.specs if spec.specs is not None else spec.args
-    if given is None:
-        return []
-    keys = SpecKeys if spec.specs is not None else ArgumentKeys
-    outputs = keys(plain_mapping(given, "specs"), "specs").outputs(spec.outputs)
-    values = (path_of(each["value"]) for each in outputs if is_here(each["value"]))
-    return [path for path in values if posixpath.isabs(path)]
+    return {path_of(uri): scheme(uri) for uri in addresses if scheme(uri) in SHARED}
 
 
 def notes(spec: JobSpec) -> Iterator[str]:

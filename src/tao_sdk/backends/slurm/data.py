@@ -14,7 +14,7 @@ from tao_sdk.backends.slurm.containers import Mount
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.spec import JobSpec
-from tao_sdk.payload.declared import declared_inputs, shared_paths
+from tao_sdk.payload.declared import chosen_outputs, declared_inputs, shared_paths
 from tao_sdk.runner.local import path_of
 from tao_sdk.runner.scheme import scheme
 
@@ -93,18 +93,24 @@ def without_scheme(given: Any) -> Any:
     return given
 
 
-def mounts(spec: JobSpec, facts: SlurmFacts) -> list[Mount]:
-    """The job's own, the site's, and what it needs: the base directory, and its inputs where nothing else has them."""
+def mounts(spec: JobSpec, facts: SlurmFacts, root: str) -> list[Mount]:
+    """The job's own, the site's, and what it needs and nothing else has: base directory, results, data."""
     found = asked_mounts(spec)
     for default in site_mounts(facts):
         if all(each.target != default.target for each in found):
             found.append(default)
     read = (Mount(each.path, each.path, read_only=True) for each in inputs(spec))
     named = (Mount(each.path, each.path) for each in addresses(spec))  # what for, nobody has said
-    for each in (Mount(facts.base, facts.base), *read, *named):
+    for each in (Mount(facts.base, facts.base), Mount(root, root), *read, *named):
         if not any(has(mount, each.source) for mount in found):
             found.append(each)
     return found
+
+
+def lost_outputs(spec: JobSpec, mounted: Sequence[Mount]) -> list[str]:
+    """Outputs that the spec places where nothing of the cluster is: they go with the container."""
+    kept = [mount.target for mount in mounted if not mount.read_only]
+    return [path for path in chosen_outputs(spec) if not any(within(path, target) for target in kept)]
 
 
 def has(mount: Mount, path: str) -> bool:

@@ -38,7 +38,6 @@ class SlurmFacts:
     partitions: Mapping[str, Partition] = field(default_factory=dict[str, Partition])
     accounting: bool = False
     enforces_limits: bool = False
-    requeues: bool = True
     kill_wait: int = 30  # seconds between SIGTERM and SIGKILL
     accounts: tuple[str, ...] = ()
     qos: Mapping[str, timedelta | None] = field(default_factory=dict[str, "timedelta | None"])

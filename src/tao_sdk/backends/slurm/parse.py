@@ -54,6 +54,9 @@ WORDS = {
     "DEADLINE": "its deadline has passed",
     "PREEMPTED": "preempted by a job of higher priority",
 }
+OWN_ENDS = frozenset(
+    {"FAILED", "LAUNCH_FAILED", "OUT_OF_MEMORY"}
+)  # of what SLURM has ended the code is not the command's
 KILLED = 137
 NEVER = "DependencyNeverSatisfied"
 SQUEUE = ("%i", "%T", "%r", "%S", "%e", "%N", "%j")  # id, state, reason, start, end, nodes, name
@@ -230,12 +233,12 @@ def ended(of: Accounted, resumes: bool) -> Observation:
     oom = word != "COMPLETED" and any(step.word == "OUT_OF_MEMORY" for step in of.steps)
     word = "OUT_OF_MEMORY" if oom else word
     code = KILLED if word == "OUT_OF_MEMORY" else exit_code(job.exit)
-    told = word == "COMPLETED" or bool(code)  # of what SLURM has ended it says 0
+    told = word == "COMPLETED" or (word in OWN_ENDS and bool(code))
     raw = f"{job.state} on {job.nodes}" if job.nodes and job.nodes != "None assigned" else job.state
     return Observation(
         phase=ended_phase(word, resumes),
         raw=raw,
-        exit_code=code if told and phase(word) is not Phase.CANCELED else None,
+        exit_code=code if told else None,
         reason=why(word, code, job.reason, job.exit),
         started_at=moment(job.start),
         ended_at=moment(job.end),

@@ -58,9 +58,10 @@ def parts(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> dict[str, 
     wants = shape(spec, options, facts)
     runtime = container_runtime(spec, options, facts)
     image = images.plan(spec.image, options, facts) if runtime not in ("", NONE) and spec.image else None
-    mounts = data.mounts(spec, facts) if image else []
-    start = containers.start(runtime, Task(mounts, gpus=wants.gpus), facts)
     root = results_root(spec, facts)
+    mounts = data.mounts(spec, facts, root) if image else []
+    start = containers.start(runtime, Task(mounts, gpus=wants.gpus), facts)
+    lost = data.lost_outputs(spec, mounts) if image else []
     return {
         "base": facts.base,
         "results_root": root,
@@ -80,7 +81,7 @@ def parts(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> dict[str, 
         "checks": [[each.path, each.what] for each in data.wanted(spec)],
         "resume_on_timeout": options.resume_on_timeout,
         "cluster": facts.cluster,
-        "findings": [plain_finding(each) for each in findings(spec, options, runtime, facts)],
+        "findings": [plain_finding(each) for each in findings(spec, options, runtime, facts, lost)],
         "notes": [*wants.notes, *(image.notes if image else ())],
     }
 
@@ -307,7 +308,15 @@ def batch_body(of: Parts, at: Paths, attempt: Attempt) -> Iterator[str]:
     yield 'limit=false; if [ -e "$d/timed_out" ]; then limit=true; code=124; fi'
     yield "# What SLURM ends it may start again: that is no end, and the secrets are needed then."
     yield 'case "$ended$said" in yes*|*"Node failure"*|*"*** JOB "*"CANCELLED AT"*) [ $limit = true ] || exit $code ;; esac'
-    yield 'if [ $limit = true ] || [ $code -le 128 ]; then rm -f "$d/env.sh"; fi'
+    yield "again=no"
+    if "no-requeue" not in of["directives"]:
+        yield "# A node that SLURM took for lost may still have brought it here: then it is another run's turn, or will be."
+        yield 'now=$(timeout 10 scontrol show job --oneliner "$SLURM_JOB_ID" 2>/dev/null) || again=perhaps'
+        yield 'ours="JobState=RUNNING *Restarts=${SLURM_RESTART_COUNT:-0} "'
+        yield 'case "$again$now" in perhaps*|*" "$ours*) ;; *) exit $code ;; esac'
+    yield "if [ $again = no ] && { [ $limit = true ] || [ $code -le 128 ]; }; then"
+    yield '  rm -f "$d/env.sh"'
+    yield "fi"
     yield f'printf \'{{"attempt":{attempt.number},"exit_code":%d,"time_limit":%s}}\' $code $limit > "$d/exit.new"'
     yield 'mv -f "$d/exit.new" "$d/exit"'
     yield "exit $code"
@@ -364,13 +373,19 @@ def task_body(of: Parts, at: Paths, attempt: Attempt) -> Iterator[str]:
 # What would stop it
 
 
-def findings(spec: JobSpec, options: SlurmOptions, runtime: str, facts: SlurmFacts) -> Iterator[Finding]:
+def findings(
+    spec: JobSpec, options: SlurmOptions, runtime: str, facts: SlurmFacts, lost: Sequence[str]
+) -> Iterator[Finding]:
     """What would stop the job (errors), and what it should know (warnings)."""
     if spec.image:
         yield from containers.check(options, facts)
     elif runtime != NONE:
         fix = "Name one: image: ..., or use --container-runtime none."
         yield Finding(Severity.ERROR, "spec.image", f"{runtime} needs an image.", "", fix)
+    for path in lost:
+        what = f"The output {path} lies in the container and is lost with it."
+        fix = "Leave it empty, and it is kept with the results; or name a path of the cluster that is mounted."
+        yield warning("output.lost", what, "Nothing of the cluster is mounted there.", fix)
     if spec.shm_size:
         yield warning("slurm.shm_unused", "shm_size is not used: on SLURM /dev/shm is the node's.", "", "Leave it out.")
 

@@ -59,7 +59,7 @@ RULES: Sequence[Rule] = (
          "Submit it again, or with --requeue, or resume_on_timeout: true."),
     Rule("slurm.time_limit", at_time_limit, "The job reached its time limit.", USER,
          "Give it more (--time-limit), or let it go on in a new SLURM job: resume_on_timeout: true."),
-    Rule("slurm.oom", backend_says(r"OUT_OF_MEMORY|\(OOM\)|oom-kill"),
+    Rule("slurm.oom", backend_says(r"OUT_OF_MEMORY|\(OOM\)|oom-kill|exceeded (job )?memory limit"),
          "The node's memory ran out and the command was killed.", PROGRAM,
          "Ask for more (--memory 64g), or use fewer data-loader workers or a smaller batch."),
     Rule("slurm.node_failed", backend_says(r"^NODE_FAIL|node failed|NodeFail"), "A node of the job failed: {seen}.", INFRA,

@@ -76,7 +76,6 @@ def read(seen: Sections, site: Site, seen_at: datetime) -> SlurmFacts:
         partitions=partitions(seen["partitions"], seen["nodes"]),
         accounting="slurmdbd" in config.get("AccountingStorageType", ""),
         enforces_limits=config.get("EnforcePartLimits", "NO") == "ALL",
-        requeues=config.get("JobRequeue", "1") == "1",
         kill_wait=int(re.sub(r"\D.*", "", config.get("KillWait", "30")) or 30),
         accounts=tuple(dict.fromkeys(line.split("|")[0] for line in seen["accounts"].splitlines() if "|" in line)),
         qos={line.split("|")[0]: limit(line.split("|")[1]) for line in seen["qos"].splitlines() if "|" in line},
