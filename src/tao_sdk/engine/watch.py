@@ -52,7 +52,7 @@ class Watcher:
             self._run()
         finally:
             for endpoint in list(self._paces):
-                self.engine.leave_watch(lease_of(endpoint))
+                self._safely(partial(self.engine.leave_watch, lease_of(endpoint)))  # else it ends by itself
 
     def _run(self) -> None:
         self._work("deliveries", self.deliver)
