@@ -23,6 +23,8 @@ HUGE = "9" * 20
         (("run", "--gpus", "0", "python3", "train.py"), "tao run --gpus 0 -- python3 train.py"),
         (("run", "python3"), "tao run -- python3"),
         (("run", "-"), "/dev/stdin"),
+        (("stop", "x"), "Did you mean tao cancel?"),
+        (("help",), "Did you mean tao --help?"),
         (("run", "https://host/job.yaml"), "fetch it first"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -165,3 +166,12 @@ def test_a_job_can_be_given_as_its_fields_by_name(sdk: LocalSDK) -> None:
 def test_an_age_that_is_no_time_is_one_clear_error(sdk: LocalSDK) -> None:
     with pytest.raises(UsageError, match="timedelta"):
         sdk.gc(older_than=3)  # pyright: ignore[reportArgumentType]
+
+
+def test_what_a_client_returns_goes_to_another_process_and_the_client_does_not(sdk: LocalSDK) -> None:
+    job = sdk.create_job(command="true", gpu_count=0)
+    status = sdk.wait(job.id)
+    job = sdk.get_job(job.id)
+    assert pickle.loads(pickle.dumps((job, status))) == (job, status)
+    with pytest.raises(TypeError, match="belongs to its process"):
+        pickle.dumps(sdk)
