@@ -40,6 +40,12 @@ def test_a_number_larger_than_any_is_a_number(typed: Callable[..., Ran], args: t
     assert typed(*args, "--json").code == 0
 
 
+def test_a_path_of_a_cluster_is_not_looked_for_here_without_a_word(typed: Callable[..., Ran]) -> None:
+    ran = typed("files", "lustre:///nowhere/data")
+    assert (ran.code, "--platform slurm" in ran.err) == (3, True)
+    assert "--platform slurm" not in typed("files", "/nowhere/data").err
+
+
 def test_an_unknown_platform_in_a_job_file_is_told_with_its_line(tao: Tao) -> None:
     tao.write("job.yaml", "command: x\nplatform: slrum\n")
     ran = tao("run", "job.yaml")

@@ -168,6 +168,14 @@ def test_an_age_that_is_no_time_is_one_clear_error(sdk: LocalSDK) -> None:
         sdk.gc(older_than=3)  # pyright: ignore[reportArgumentType]
 
 
+@pytest.mark.parametrize("path", ["", "a\0b", "foo://bar"])
+def test_what_can_be_no_path_is_told(sdk: LocalSDK, path: str) -> None:
+    with pytest.raises(UsageError):
+        sdk.check_path(path)
+    with pytest.raises(UsageError):
+        sdk.list_path(path)
+
+
 def test_what_a_client_returns_goes_to_another_process_and_the_client_does_not(sdk: LocalSDK) -> None:
     job = sdk.create_job(command="true", gpu_count=0)
     status = sdk.wait(job.id)
