@@ -95,9 +95,7 @@ def platform_in(args: Sequence[str]) -> str:
     for word in args:
         if word.endswith((".yaml", ".yml")) and Path(word).is_file():
             found = re.search(r"^platform:\s*([\w-]+)", Path(word).read_text(errors="replace"), re.MULTILINE)
-            return (
-                found[1] if found and is_known(found[1]) else DEFAULT_PLATFORM
-            )  # the file's reader tells where it errs
+            return found[1] if found and is_known(found[1]) else DEFAULT_PLATFORM  # its reader tells where it is wrong
     return DEFAULT_PLATFORM
 
 
