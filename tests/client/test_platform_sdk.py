@@ -168,6 +168,12 @@ def test_an_age_that_is_no_time_is_one_clear_error(sdk: LocalSDK) -> None:
         sdk.gc(older_than=3)  # pyright: ignore[reportArgumentType]
 
 
+def test_more_than_one_node_is_refused_in_one_sentence(sdk: LocalSDK) -> None:
+    with pytest.raises(Refused) as error:
+        sdk.create_job(command="true", gpu_count=0, num_nodes=2)
+    assert (error.value.code, error.value.what) == ("spec.num_nodes", "local runs a job on one node, not 2.")
+
+
 @pytest.mark.parametrize("path", ["", "a\0b", "foo://bar"])
 def test_what_can_be_no_path_is_told(sdk: LocalSDK, path: str) -> None:
     with pytest.raises(UsageError):
