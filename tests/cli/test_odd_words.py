@@ -78,6 +78,11 @@ def test_of_several_jobs_none_is_forgotten_while_one_runs(tao: Tao) -> None:
     assert tao("rm", over, over).code == 0
 
 
+def test_an_error_quotes_no_more_than_people_can_read(typed: Callable[..., Ran]) -> None:
+    assert len(typed("status", "x" * 100_000).err) < 3000
+    assert "x" * 100_000 in typed("status", "--json", "x" * 100_000).error["message"]
+
+
 def test_json_may_stand_before_the_verb(typed: Callable[..., Ran]) -> None:
     assert typed("--json", "ls").json == []
     assert typed("--json", "status", "none-such").error["code"] == "job.not_found"
