@@ -20,7 +20,6 @@ from tao_sdk.model.errors import TaoError, UsageError
 from tao_sdk.model.secrets import Redactor, is_secret_name
 from tao_sdk.model.settings import Settings
 
-
 LONGEST_LINE = 1000  # characters of an error that quotes what was given; --json has all of it
 
 
