@@ -145,6 +145,7 @@ def test_the_runner_imports_only_the_standard_library() -> None:
 
 
 ENDS_OF_A_PROCESS = {"cli/main.py", "engine/watch.py", "runner/main.py", "runner/crew.py"}
+CALLS_CODE_OF_OTHERS = {"engine/hooks.py"}  # a caller's callback may raise anything, and it is no error of ours
 
 
 def swallows_everything(node: ast.AST) -> bool:
@@ -160,7 +161,7 @@ def test_only_the_ends_of_the_process_catch_everything() -> None:
         for path in SOURCE.rglob("*.py")
         if any(swallows_everything(node) for node in ast.walk(ast.parse(path.read_text())))
     }
-    assert catchers <= ENDS_OF_A_PROCESS
+    assert catchers <= ENDS_OF_A_PROCESS | CALLS_CODE_OF_OTHERS
 
 
 def test_importing_leaves_the_programs_logging_as_it_is() -> None:

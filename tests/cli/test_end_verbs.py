@@ -88,8 +88,17 @@ def test_a_service_stops_watching_when_it_is_told_to(tao: Tao) -> None:
     assert watching.stderr is not None
     assert "Watching" in watching.stderr.readline()
     watching.terminate()
-    watching.communicate(timeout=20)
+    assert "No job is live." in watching.communicate(timeout=20)[1]
     assert watching.returncode == 0
+
+
+def test_a_watcher_that_is_told_to_stop_says_no_more_than_is_true(tao: Tao) -> None:
+    tao.run_detached("sleep 60")
+    watching = tao.start("watch")
+    assert watching.stderr is not None
+    assert "Watching 1 live job." in watching.stderr.readline()
+    watching.terminate()
+    assert "the jobs go on. Come back: tao watch" in watching.communicate(timeout=20)[1]
 
 
 def test_a_live_job_is_not_removed_and_an_ended_one_leaves_its_results(tao: Tao) -> None:

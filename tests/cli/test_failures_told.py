@@ -152,7 +152,7 @@ def test_wrong_usage_ends_with_2_and_few_lines(typed: Callable[..., Ran], args: 
 
 
 def test_a_verb_that_was_mistyped_is_told_with_what_was_meant(typed: Callable[..., Ran]) -> None:
-    assert "Did you mean status?" in typed("statsu").err
+    assert "Did you mean tao status?" in typed("statsu").err
     assert "tao run job.yaml" in typed("job.yaml").err
 
 

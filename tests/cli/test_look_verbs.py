@@ -86,6 +86,12 @@ def test_why_gives_the_cause_the_evidence_and_what_to_do(ended: Ended) -> None:
     assert ended.tao("why", "--json", ended.failed).json["diagnosis"]["err_class"] in ("ERR_PROGRAM", "ERR_USER")
 
 
+def test_why_says_nothing_twice(tao: Tao) -> None:
+    job = tao.run_detached("echo \"ModuleNotFoundError: No module named 'torchh'\"; exit 1")
+    tao("wait", job)
+    assert tao("why", job).out.count("torchh") == 1
+
+
 def test_why_of_a_job_that_is_well_says_so(ended: Ended) -> None:
     assert ended.tao("why", ended.complete).out.startswith("Complete after ")
     assert ended.tao("why", "--json", ended.complete).json["diagnosis"] is None

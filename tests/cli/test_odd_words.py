@@ -17,12 +17,14 @@ HUGE = "9" * 20
         (("wait", "--timeout", "1e400", "x"), "is longer than time can be counted"),
         (("wait", "--timeout", f"{HUGE}d", "x"), "is longer than time can be counted"),
         (("wait", "--timeout", "nan", "x"), "is not a duration"),
-        (("cancel", "--grace", "-1", "x"), "is less than no time"),
-        (("gc", "--older-than", "-5"), "is less than no time"),
+        (("cancel", "--grace", "-1", "x"), "is negative"),
+        (("gc", "--older-than", "-5"), "is negative"),
         (("run", "python3", "train.py", "--lr", "3"), "tao run -- python3 train.py --lr 3"),
         (("run", "--gpus", "0", "python3", "train.py"), "tao run --gpus 0 -- python3 train.py"),
         (("run", "python3"), "tao run -- python3"),
         (("run", "-"), "/dev/stdin"),
+        (("stop", "x"), "Did you mean tao cancel?"),
+        (("help",), "Did you mean tao --help?"),
         (("run", "https://host/job.yaml"), "fetch it first"),
     ],
 )
@@ -36,6 +38,12 @@ def test_it_is_told_in_words_and_ends_with_2(typed: Callable[..., Ran], args: tu
 @pytest.mark.parametrize("args", [("ls", "--limit", HUGE), ("events", "--since", HUGE)])
 def test_a_number_larger_than_any_is_a_number(typed: Callable[..., Ran], args: tuple[str, ...]) -> None:
     assert typed(*args, "--json").code == 0
+
+
+def test_a_path_of_a_cluster_is_not_looked_for_here_without_a_word(typed: Callable[..., Ran]) -> None:
+    ran = typed("files", "lustre:///nowhere/data")
+    assert (ran.code, "--platform slurm" in ran.err) == (3, True)
+    assert "--platform slurm" not in typed("files", "/nowhere/data").err
 
 
 def test_an_unknown_platform_in_a_job_file_is_told_with_its_line(tao: Tao) -> None:
@@ -68,6 +76,11 @@ def test_of_several_jobs_none_is_forgotten_while_one_runs(tao: Tao) -> None:
     assert (ran.code, ran.out, live in ran.err) == (2, "", True)
     assert tao("status", over).code == 0
     assert tao("rm", over, over).code == 0
+
+
+def test_an_error_quotes_no_more_than_people_can_read(typed: Callable[..., Ran]) -> None:
+    assert len(typed("status", "x" * 100_000).err) < 3000
+    assert "x" * 100_000 in typed("status", "--json", "x" * 100_000).error["message"]
 
 
 def test_json_may_stand_before_the_verb(typed: Callable[..., Ran]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import time
 
@@ -126,6 +127,14 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_come_back(tao: Tao) -> No
     assert "Traceback" not in err
     assert tao("logs", "-f", job).out.endswith("over\n")
     assert tao("wait", job).code == 0
+
+
+def test_a_store_that_is_spoiled_under_a_running_job_says_that_the_job_goes_on(tao: Tao) -> None:
+    spoil = f"for file in {tao.home}/state/jobs.db*; do [ -d $file ] || head -c 400000 /dev/urandom > $file; done"
+    ran = tao("run", "--gpus", "0", "--", f"sleep 0.5; {spoil}; sleep 5")
+    assert (ran.code, "Traceback" in ran.err) == (2, False)
+    assert re.search(r"next: .* job-\w+ goes on: tao logs -f job-\w+", ran.err)
+    shutil.rmtree(tao.home / "state")
 
 
 def test_a_mistake_in_the_job_file_is_told_with_its_line(tao: Tao) -> None:

@@ -111,7 +111,7 @@ def test_warnings_of_the_job_are_shown() -> None:
         STARTED,
         event("warning", code="output.ephemeral", what="RESULTS WILL BE LOST", why="No mount.", next="Mount one."),
     )
-    assert "  ! RESULTS WILL BE LOST No mount. Mount one." in lines(made)
+    assert "  ! RESULTS WILL BE LOST. No mount. Mount one." in lines(made)
 
 
 def test_a_log_that_is_cut_anywhere_gives_the_same_screen() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -165,3 +166,26 @@ def test_a_job_can_be_given_as_its_fields_by_name(sdk: LocalSDK) -> None:
 def test_an_age_that_is_no_time_is_one_clear_error(sdk: LocalSDK) -> None:
     with pytest.raises(UsageError, match="timedelta"):
         sdk.gc(older_than=3)  # pyright: ignore[reportArgumentType]
+
+
+def test_more_than_one_node_is_refused_in_one_sentence(sdk: LocalSDK) -> None:
+    with pytest.raises(Refused) as error:
+        sdk.create_job(command="true", gpu_count=0, num_nodes=2)
+    assert (error.value.code, error.value.what) == ("spec.num_nodes", "local runs a job on one node, not 2.")
+
+
+@pytest.mark.parametrize("path", ["", "a\0b", "foo://bar"])
+def test_what_can_be_no_path_is_told(sdk: LocalSDK, path: str) -> None:
+    with pytest.raises(UsageError):
+        sdk.check_path(path)
+    with pytest.raises(UsageError):
+        sdk.list_path(path)
+
+
+def test_what_a_client_returns_goes_to_another_process_and_the_client_does_not(sdk: LocalSDK) -> None:
+    job = sdk.create_job(command="true", gpu_count=0)
+    status = sdk.wait(job.id)
+    job = sdk.get_job(job.id)
+    assert pickle.loads(pickle.dumps((job, status))) == (job, status)
+    with pytest.raises(TypeError, match="belongs to its process"):
+        pickle.dumps(sdk)

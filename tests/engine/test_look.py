@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from tao_sdk.client import Client
 from tao_sdk.engine import cancel
 from tao_sdk.engine.look import look
+from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import Unreachable, WaitTimeout
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.observation import Observation, Phase
@@ -152,6 +154,16 @@ def test_a_job_that_stays_away_for_longer_than_its_list_lags_is_gone(client: Cli
     gone = until(client, job, "removed outside")
     assert gone.status is Status.ERROR
     assert costly.looks
+
+
+def test_a_job_that_is_gone_is_gone_also_when_the_clock_was_set_back(client: Client) -> None:
+    job = run(client, "sleep 10")
+    until(client, job, "Running")
+    costly = Costly(client, job, lag_seconds=0.5)
+    costly.missing = True
+    seen = client.get_job(job)
+    assert client.store.update(replace(seen, absent_looks=1, seen_at=utc_now() + timedelta(days=1)))
+    until(client, job, "removed outside")
 
 
 def test_why_a_job_failed_is_still_told_when_nothing_of_it_is_left(client: Client) -> None:

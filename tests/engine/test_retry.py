@@ -1,6 +1,9 @@
 from __future__ import annotations
 
-from tao_sdk.engine.retry import LONGEST_WAIT_SECONDS, RetryPolicy, wait_before
+from datetime import timedelta
+
+from tao_sdk.engine.retry import LONGEST_WAIT_SECONDS, RetryPolicy, is_due, wait_before
+from tao_sdk.model.clock import utc_now
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass
 
 LOST_NODE = Diagnosis("node lost", ErrClass.INFRA, "", retryable=True)
@@ -22,3 +25,10 @@ def test_a_programs_failure_a_canceled_job_and_an_unexplained_one_are_not_tried_
 def test_the_wait_doubles_up_to_its_limit() -> None:
     assert [wait_before(attempt) for attempt in (2, 3, 4)] == [5.0, 10.0, 20.0]
     assert wait_before(50) == LONGEST_WAIT_SECONDS
+
+
+def test_a_clock_that_is_set_back_puts_off_no_retry() -> None:
+    now = utc_now()
+    assert is_due(now - timedelta(seconds=1), now)
+    assert not is_due(now + timedelta(seconds=LONGEST_WAIT_SECONDS - 1), now)
+    assert is_due(now + timedelta(hours=1), now)

@@ -36,6 +36,12 @@ SPEC = {"event": "failed", "code": "spec.unwritable", "what": "The spec could no
 NO_PYTHON = "tao: python3 (3.8 or later) is needed in the image\n"
 
 
+def test_what_the_runner_says_reads_as_sentences() -> None:
+    why = {**MISSING, "what": "The input images is not there: /data/coco", "why": "The nearest folder is /data"}
+    found = diagnose(Evidence(exit_code=125, runner=(why,)))
+    assert found.cause == "The input images is not there: /data/coco. The nearest folder is /data. Check it."
+
+
 # rule, evidence, what the user reads, class, worth another try
 def failed(code: str, what: str) -> dict[str, str]:
     """The runner's own word that it could not do its part."""

@@ -346,3 +346,13 @@ def test_an_endpoint_that_another_process_watches_is_left_to_it(client: Client) 
     client.watch(stop)
     assert client.get_job(job, look=False).status is Status.PENDING
     assert client.get_job(job).status is Status.COMPLETE
+
+
+def test_an_error_in_a_callback_is_logged_and_not_the_error_of_whoever_looks(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = run(client, "true", hooks={"on_complete": lambda job: 1 / 0})
+    assert client.wait(job, timeout=30).status is Status.COMPLETE
+    (record,) = (each for each in caplog.records if each.name == "tao_sdk.hooks")
+    assert record.getMessage() == f"the on_complete of {job} raised an error"
+    assert "ZeroDivisionError" in str(record.exc_info)

@@ -42,6 +42,11 @@ from tao_sdk.model.units import format_duration, parse_duration, parse_size
         ({"command": "true", "hooks": {"on_error": "a\0b"}}, "hooks.on_error is"),
         ({"command": "true", "hooks": {"on_error": " "}}, "hooks.on_error is ' '"),
         ({"command": "true", "cpus": float("inf")}, "cpus is inf"),
+        (
+            {"command": "true", "env_vars": {"A": "x" * 200_000}},
+            "env_vars['A'] has 200,002 bytes; Linux starts no program with",
+        ),
+        ({"command": "true", "env_vars": {"A_KEY": Secret("a\0b")}}, "env_vars['A_KEY'] contains a NUL byte"),
     ],
 )
 def test_a_wrong_field_is_named_with_its_value_and_what_is_allowed(values: dict[str, object], words: str) -> None:
@@ -68,9 +73,15 @@ def test_an_id_is_a_dns_label_of_at_most_28_characters_whatever_the_name(name: s
     assert job_id.startswith(dns_label(name))
 
 
-@given(st.integers(1, 10**7))
-def test_a_duration_reads_back_from_how_it_is_written(seconds: int) -> None:
-    assert parse_duration(format_duration(timedelta(seconds=seconds))) == timedelta(seconds=seconds)
+@given(st.one_of(st.integers(1, 10**7).map(lambda number: number * 1000), st.integers(1, 10**9)))
+def test_a_duration_reads_back_from_how_it_is_written(milliseconds: int) -> None:
+    duration = timedelta(milliseconds=milliseconds)
+    assert parse_duration(format_duration(duration)) == duration
+
+
+def test_a_duration_is_written_as_people_write_it() -> None:
+    texts = ["0s", "0.5s", "90s", "45m", "4h", "2d"]
+    assert [format_duration(parse_duration(text)) for text in texts] == texts
 
 
 def test_durations_and_sizes_as_people_write_them() -> None:

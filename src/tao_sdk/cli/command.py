@@ -96,7 +96,7 @@ class Duration(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
         except OverflowError:
             self.fail(f"{value!r} is longer than time can be counted.", param, ctx)
         if duration < timedelta(0):
-            self.fail(f"{value!r} is less than no time.", param, ctx)
+            self.fail(f"{value!r} is negative.", param, ctx)
         return duration
 
 

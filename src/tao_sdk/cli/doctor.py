@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tao_sdk.backends.registry import is_known
 from tao_sdk.cli import exit_codes, show
 from tao_sdk.cli.command import Platform, command, platform_option
 from tao_sdk.cli.submit import DEFAULT_PLATFORM, Asked, asked
@@ -34,20 +35,33 @@ def doctor(client: Client, out: Output, of: str | None, platform: str | None, fi
     """
     job = asked(of, platform, (), {}) if of and not is_platform(of) else None
     platform = job.platform if job else platform or of
-    names = [platform] if platform else sorted(client.platforms(), key=lambda name: name != DEFAULT_PLATFORM)
-    found = {name: checked(client, name) for name in names}
-    for name in found if fix else ():
-        mend(out, found[name])
-        found[name] = checked(client, name)
+    found = looked_at(client, out, platforms_asked(client, platform), fix)
     if job is not None:
         found[job.platform] += new(checked_job(client, job), found[job.platform])
     ready = [name for name, findings in found.items() if not any(each.severity is Severity.ERROR for each in findings)]
     told = [{"platform": name, **each.to_json()} for name, findings in found.items() for each in findings]
     out.object({"schema": 1, "ready": ready, "findings": told})
-    out.lines(finding_lines(found, out))
-    out.lines([] if platform else ready_lines(ready))
+    out.lines([*finding_lines(found, out), *([] if platform else ready_lines(ready))])
     needed = platform or DEFAULT_PLATFORM  # what nobody asked for may be missing
     return exit_codes.DONE if needed in ready else exit_codes.WRONG
+
+
+def platforms_asked(client: Client, platform: str | None) -> list[str]:
+    """The one that was named, else all. Raises UsageError for a name that nobody knows."""
+    if not platform:
+        return sorted(client.platforms(), key=lambda name: name != DEFAULT_PLATFORM)
+    if not is_known(platform):
+        client.options_class(platform)
+    return [platform]
+
+
+def looked_at(client: Client, out: Output, names: Sequence[str], fix: bool) -> dict[str, list[Finding]]:
+    """What is found of each platform; with `fix`, after what can be mended here has been."""
+    found = {name: checked(client, name) for name in names}
+    for name in names if fix else ():
+        mend(out, found[name])
+        found[name] = checked(client, name)
+    return found
 
 
 def finding_lines(found: Mapping[str, Sequence[Finding]], out: Output) -> Iterator[str]:
@@ -64,8 +78,6 @@ def ready_lines(ready: Sequence[str]) -> list[str]:
 
 def is_platform(word: str) -> bool:
     """Whether it is a platform's name, and no file's."""
-    from tao_sdk.backends.registry import is_known
-
     return is_known(word) or not (Path(word).exists() or Path(word).suffix)
 
 

@@ -15,10 +15,12 @@ from pathlib import Path
 import click
 
 from tao_sdk.cli import exit_codes
-from tao_sdk.cli.output import has_color, printable
+from tao_sdk.cli.output import cut, has_color, printable
 from tao_sdk.model.errors import TaoError, UsageError
 from tao_sdk.model.secrets import Redactor, is_secret_name
 from tao_sdk.model.settings import Settings
+
+LONGEST_LINE = 1000  # characters of an error that quotes what was given; --json has all of it
 
 
 class Detached(TaoError):
@@ -74,8 +76,8 @@ def as_lines(error: TaoError) -> str:
 
 
 def readable(text: str) -> str:
-    """The text's own lines, below each other, without what a terminal would obey."""
-    return "\n       ".join(printable(line) for line in text.splitlines())
+    """The text's own lines, below each other, none without end, and without what a terminal would obey."""
+    return "\n       ".join(cut(printable(line), LONGEST_LINE) for line in text.splitlines())
 
 
 def wants_json(argv: list[str]) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import click
 
 from tao_sdk.cli import exit_codes
-from tao_sdk.cli.verbs import VERBS
+from tao_sdk.cli.verbs import MEANT, VERBS
 
 COMPLETE = "_TAO_COMPLETE"
 
@@ -51,8 +51,8 @@ def unknown_verb(name: str) -> click.UsageError:
 
     if name.endswith((".yaml", ".yml")):
         return click.UsageError(f"To run a job file: tao run {name}")
-    near = difflib.get_close_matches(name, VERBS, n=1)
-    return click.UsageError(f"There is no verb {name!r}." + (f" Did you mean {near[0]}?" if near else ""))
+    meant = MEANT.get(name) or next(iter(difflib.get_close_matches(name, VERBS, n=1)), "")
+    return click.UsageError(f"There is no verb {name!r}." + (f" Did you mean tao {meant}?" if meant else ""))
 
 
 def print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:

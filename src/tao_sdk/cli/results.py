@@ -12,6 +12,7 @@ import click
 from tao_sdk.cli import show
 from tao_sdk.cli.command import command, job_argument, newest, platform_option
 from tao_sdk.model.clock import to_iso
+from tao_sdk.model.errors import PathNotFound
 from tao_sdk.model.units import format_size
 
 if TYPE_CHECKING:
@@ -104,10 +105,22 @@ def files(client: Client, out: Output, uri: str, platform: str) -> None:
     from tao_sdk.client.results import backend_path
 
     there, path = client.files(platform, uri), backend_path(uri)
-    stat = there.stat(path)
+    try:
+        stat = there.stat(path)
+    except PathNotFound as error:
+        raise elsewhere(error, uri, platform) from None
     inside = sorted(there.list(path), key=lambda each: each.path) if stat.is_dir else []
     out.object({"schema": 1, **file_json(stat), "files": [file_json(each) for each in inside]})
     out.lines(file_line(each) for each in (inside if stat.is_dir else [stat]))
+
+
+def elsewhere(error: PathNotFound, uri: str, platform: str) -> PathNotFound:
+    """What names a file system of a cluster was hardly meant for another place."""
+    scheme = uri.partition("://")[0]
+    if scheme not in ("lustre", "slurm") or platform == "slurm":
+        return error
+    why = f"{scheme}:// names a file system of a cluster, and {platform} was asked."
+    return PathNotFound(error.what, why, "Ask the cluster: --platform slurm")
 
 
 def moment(stat: FileStat) -> str | None:

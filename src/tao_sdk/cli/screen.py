@@ -12,6 +12,7 @@ from typing import Any
 
 from tao_sdk.cli import show
 from tao_sdk.cli.output import printable
+from tao_sdk.model.errors import sentences
 from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Progress, ProgressReader, richer
 from tao_sdk.model.status import Status
@@ -91,9 +92,7 @@ class Scene:
         elif event.name == "transfer":
             self.moving[str(event.facts.get("stage"))] = transfer(event.facts)
         elif event.name in ("warning", "failed"):
-            self.warnings.append(
-                " ".join(str(event.facts[part]) for part in ("what", "why", "next") if event.facts.get(part))
-            )
+            self.warnings.append(sentences(*(str(event.facts.get(part) or "") for part in ("what", "why", "next"))))
 
     def _enter(self, stage: str) -> None:
         self.stage = stage

@@ -166,9 +166,11 @@ def why(job: Job, diagnosis: Diagnosis | None, out: Output) -> list[str]:
 
 
 def explanation(diagnosis: Diagnosis, out: Output) -> list[str]:
+    cause = one_line(diagnosis.cause)
+    more = "" if one_line(diagnosis.evidence) in cause else diagnosis.evidence
     return [
-        one_line(diagnosis.cause),
-        *labelled("Seen:", diagnosis.evidence, out.width),
+        cause,
+        *labelled("Seen:", more, out.width),
         *labelled("Do:", diagnosis.suggestion, out.width),
         *(["Trying again can help."] if diagnosis.retryable else []),
     ]

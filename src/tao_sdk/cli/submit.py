@@ -21,7 +21,7 @@ from tao_sdk.cli.failure import Detached
 from tao_sdk.cli.flags import OPTION, SPEC, flags, generic, given
 from tao_sdk.cli.output import Output
 from tao_sdk.client.job_file import JobFile, options_class, read_job_file
-from tao_sdk.model.errors import SpecError, UsageError
+from tao_sdk.model.errors import SpecError, TaoError, UsageError, sentences
 from tao_sdk.model.fields import settings_of
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.secrets import is_secret_name
@@ -95,9 +95,7 @@ def platform_in(args: Sequence[str]) -> str:
     for word in args:
         if word.endswith((".yaml", ".yml")) and Path(word).is_file():
             found = re.search(r"^platform:\s*([\w-]+)", Path(word).read_text(errors="replace"), re.MULTILINE)
-            return (
-                found[1] if found and is_known(found[1]) else DEFAULT_PLATFORM
-            )  # the file's reader tells where it errs
+            return found[1] if found and is_known(found[1]) else DEFAULT_PLATFORM  # its reader tells where it is wrong
     return DEFAULT_PLATFORM
 
 
@@ -212,6 +210,9 @@ def watched(client: Client, out: Output, job: Job) -> int:
         ended = (ended_with_events if out.json else ended_with_screen)(client, out, job)
     except KeyboardInterrupt:
         raise Detached(f"Detached; {job.id} goes on.", f"tao logs -f {job.id}") from None
+    except TaoError as error:
+        error.next = sentences(error.next, f"{job.id} goes on: tao logs -f {job.id}")
+        raise
     return exit_codes.of_statuses([ended.status])
 
 

@@ -29,3 +29,23 @@ VERBS: Mapping[str, Verb] = {
     "doctor": Verb("doctor", "Find what is missing or wrong on this machine."),
     "completion": Verb("completion", "Print the completion script for bash, zsh or fish."),
 }
+
+# What other tools call them.
+MEANT: Mapping[str, str] = {
+    word: verb
+    for verb, words in {
+        "run": "submit start launch exec create apply",
+        "plan": "validate check dry-run lint",
+        "ls": "list ps jobs queue",
+        "status": "show describe info get inspect",
+        "cancel": "stop kill abort terminate",
+        "why": "explain diagnose debug",
+        "results": "fetch download output outputs",
+        "rm": "delete remove",
+        "gc": "clean cleanup prune",
+        "doctor": "preflight verify",
+        "--help": "help",
+        "--version": "version",
+    }.items()
+    for word in words.split()
+}

@@ -80,13 +80,15 @@ def watch(client: Client, out: Output, forever: bool) -> int:
     """Carry live jobs to their end in the foreground: retries, hooks, kept logs. Ends when no job is live."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, partial(told_to_stop, stop))
-    out.note(f"Watching {len(client.store.live())} live jobs. Ctrl-C stops watching; the jobs go on.")
+    live = len(client.store.live())
+    out.note(f"Watching {live} live job{'s' * (live != 1)}. Ctrl-C stops watching; the jobs go on.")
     try:
         client.watch(stop)
         while forever and not stop.wait(POLL_SECONDS):
             client.watch(stop)
     except KeyboardInterrupt:
         raise Detached("No longer watching; the jobs go on.", "tao watch") from None
-    out.object({"schema": 1, "live": len(client.store.live())})
-    out.note("No job is live.")
+    left = len(client.store.live())
+    out.object({"schema": 1, "live": left})
+    out.note("No job is live." if not left else "No longer watching; the jobs go on. Come back: tao watch")
     return exit_codes.DONE

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tao_sdk.backends.contract import Files, LogRequest
 from tao_sdk.backends.registry import backend_class, platforms
@@ -83,6 +83,10 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        """A job is passed to another process by its id."""
+        raise TypeError(f"A {type(self).__name__} belongs to its process: make one in the other, and pass it job.id.")
 
     def close(self) -> None:
         """Stop watching, let go of every connection, and close the store. Jobs go on."""

@@ -313,7 +313,8 @@ def read_files(name: str, value: Value, folder: Path) -> dict[str, bytes]:
 def named_files(target: str, path: Path, source: Value) -> Iterator[tuple[str, Path]]:
     """(path in the job, path here) of a file, or of every file below a folder, in a fixed order."""
     if not path.exists():
-        raise DocumentError(source.place, f"files.{target}: there is no {path}.", "Paths are relative to the job file.")
+        why = "Paths are relative to the job file." if source.place.line else ""
+        raise DocumentError(source.place, f"files.{target}: there is no {path}.", why)
     if not path.is_dir():
         yield target, path
         return

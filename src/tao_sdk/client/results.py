@@ -15,7 +15,7 @@ from tao_sdk.backends.contract import Files, FileStat, MiB
 from tao_sdk.engine.bucket_files import MANIFEST, files_of, in_bucket
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model import checkpoints
-from tao_sdk.model.errors import PathNotFound, TaoError
+from tao_sdk.model.errors import PathNotFound, TaoError, UsageError
 from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Progress
 
@@ -142,10 +142,12 @@ def _copy(files: Files, stat: FileStat, target: Path) -> None:
 
 
 def backend_path(uri: str) -> str:
-    """The path of a file://, lustre:// or slurm:// address; a plain path and s3:// as they are. Raises TaoError for others."""
+    """The path of a file://, lustre:// or slurm:// address; a plain path and s3:// as they are. Raises UsageError for others."""
+    if not uri or "\0" in uri:
+        raise UsageError(f"{uri!r} is no path.", "", "Name a file or a folder; . is the current one.")
     scheme, separator, rest = uri.partition("://")
     if not separator or in_bucket(uri):
         return uri
     if scheme in ("file", "lustre", "slurm"):
         return "/" + rest.lstrip("/")
-    raise TaoError(f"{scheme}:// cannot be looked at yet.", "", "Give a path, s3://, file:// or lustre://.")
+    raise UsageError(f"{scheme}:// cannot be looked at yet.", "", "Give a path, s3://, file:// or lustre://.")

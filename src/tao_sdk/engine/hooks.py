@@ -8,6 +8,7 @@ event id by which a receiver can tell a repeat, also after a restart.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import tempfile
@@ -23,6 +24,7 @@ from tao_sdk.model.secrets import Redactor, is_secret_name
 from tao_sdk.model.status import Status
 from tao_sdk.store import NewEvent
 
+log = logging.getLogger("tao_sdk.hooks")
 DUE, DONE = "hook-due", "hook-done"
 HOOK_OF = {Status.COMPLETE: "on_complete", Status.ERROR: "on_error"}
 DELIVERY_SECONDS = 60.0
@@ -59,7 +61,7 @@ class Callbacks:
     def _fire_end(self, engine: Engine, job: Job) -> None:
         callback = self.of_job.pop(job.id, {}).get(HOOK_OF.get(job.status, ""))
         if callback and engine.store.claim(job.id, HOOK_OF[job.status], "callback"):
-            callback(job)
+            call(HOOK_OF[job.status], callback, job)
 
     def _fire_epochs(self, engine: Engine, job: Job, callback: Callback) -> None:
         for event in engine.store.events(job.id, self._read.get(job.id, 0)):
@@ -69,7 +71,15 @@ class Callbacks:
             self._read[job.id] = event.seq
             if mine:
                 now = engine.store.get(job.id)  # the event may be newer than the job that we were given
-                callback(now, epoch, now.progress.get("epochs"))
+                call("on_epoch_milestone", callback, now, epoch, now.progress.get("epochs"))
+
+
+def call(hook: str, callback: Callback, job: Job, *facts: Any) -> None:
+    """Call what the caller gave. Whoever happens to look at the job is not to fail by an error in it."""
+    try:
+        callback(job, *facts)
+    except Exception:
+        log.exception("the %s of %s raised an error", hook, job.id)
 
 
 def split(hooks: Mapping[str, Any]) -> tuple[dict[str, Callback], dict[str, Any]]:

@@ -152,7 +152,12 @@ def _is_worth_reading(backend: Backend, job: Job, standing: Standing) -> bool:
 
 def _may_lag(backend: Backend, job: Job, seen: Observation) -> bool:
     """The last look has not found it either, but that was a moment ago: the same lag may be behind both."""
-    return job.seen_at is not None and seen.seen_at - job.seen_at < timedelta(seconds=backend.capabilities.lag_seconds)
+    return job.seen_at is not None and apart(seen, job.seen_at) < timedelta(seconds=backend.capabilities.lag_seconds)
+
+
+def apart(seen: Observation, last: datetime) -> timedelta:
+    """The time between two looks. The clock may have been set back meanwhile: then the last one lies ahead."""
+    return abs(seen.seen_at - last)
 
 
 def _let_go(engine: Engine, backend: Backend, job: Job) -> None:
@@ -207,7 +212,7 @@ def _write(engine: Engine, job: Job, seen: Observation, standing: Standing, why:
 
 def _worth_writing(job: Job, seen: Observation) -> bool:
     looked = seen.phase is not Phase.UNREACHABLE
-    return looked and (job.seen_at is None or seen.seen_at - job.seen_at > SEEN_AGAIN)
+    return looked and (job.seen_at is None or apart(seen, job.seen_at) > SEEN_AGAIN)
 
 
 def _after(job: Job, seen: Observation, standing: Standing) -> Job:

@@ -197,7 +197,7 @@ def nothing_known(evidence: Evidence) -> Diagnosis:
     return Diagnosis(
         cause=f"The command ended{code}{words}; no rule explains it.",
         err_class=ErrClass.PROGRAM,
-        suggestion="Read the end of the log below; `tao logs` has all of it.",
+        suggestion="Read the end of its log: `tao logs` has all of it.",
         evidence=last_lines(evidence),
         rule="nothing_known",
         events=evidence.events or (seen,),

@@ -19,6 +19,7 @@ from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.look import Looked, look
 from tao_sdk.engine.pace import Pace
 from tao_sdk.engine.resubmit import resubmit
+from tao_sdk.engine.retry import is_due
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import JobNotFound, StoreError, TaoError
 from tao_sdk.model.job import Endpoint, Job
@@ -51,7 +52,7 @@ class Watcher:
             self._run()
         finally:
             for endpoint in list(self._paces):
-                self.engine.leave_watch(lease_of(endpoint))
+                self._safely(partial(self.engine.leave_watch, lease_of(endpoint)))  # else it ends by itself
 
     def _run(self) -> None:
         self._work("deliveries", self.deliver)
@@ -131,12 +132,13 @@ class Watcher:
 
     def _act(self, looked: Looked) -> None:
         job = looked.job
-        if looked.retry_at is not None and utc_now() >= self._retry_at.setdefault(
-            (job.id, job.attempt), looked.retry_at
-        ):
+        if looked.retry_at is not None and is_due(self._first_told(job, looked.retry_at), utc_now()):
             job = resubmit(self.engine, job)
         if job.started is not None and (hooks.wants_epochs(job) or self.callbacks.want_epochs(job.id)):
             progress.scan(self.engine, job)
+
+    def _first_told(self, job: Job, retry_at: datetime) -> datetime:
+        return self._retry_at.setdefault((job.id, job.attempt), retry_at)
 
     def fire_callbacks(self) -> None:
         for job_id in list(self.callbacks.of_job):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence, NodeEvent
+from tao_sdk.model.errors import sentences
 
 Looks = Callable[[Evidence], str | None]
 
@@ -58,7 +59,7 @@ def runner_failed(prefix: str) -> Looks:
     def looks(evidence: Evidence) -> str | None:
         for event in reversed(evidence.runner):
             if event.get("event") == "failed" and str(event.get("code", "")).startswith(prefix):
-                return " ".join(str(event.get(part) or "") for part in ("what", "why", "next")).strip()
+                return sentences(*(str(event.get(part) or "") for part in ("what", "why", "next")))
         return None
 
     return looks

@@ -20,6 +20,7 @@ MODES = ("config", "args", "passthrough")
 CONFIG_FORMATS = ("json", "yaml", "toml")
 ID_LENGTH = 10  # 36**10: a chance of 1e-8 of a clash after 9 million jobs of one name
 NAME_LENGTH = 28 - ID_LENGTH - 1  # a DNS label of at most 28 characters fits every backend's names
+LARGEST_VARIABLE = 128 * 1024 - 1  # bytes of NAME=value; MAX_ARG_STRLEN, less the NUL at its end
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 EnvValue = str | Secret | SecretRef
@@ -137,13 +138,22 @@ def check_environment(env_vars: Mapping[str, EnvValue], where: str) -> None:
     for name in env_vars:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             raise f.FieldError("env_vars", f"{where}env_vars has the name {name!r}; letters, digits and _ are allowed.")
-    for name, value in env_vars.items():
-        if isinstance(value, str) and "\0" in value:
-            raise f.FieldError("env_vars", f"{where}env_vars[{name!r}] contains a NUL byte.")
-        if isinstance(value, (str, Secret)) and not is_bytes(value.value if isinstance(value, Secret) else value):
-            raise f.FieldError(
-                "env_vars", f"{where}env_vars[{name!r}] is neither text nor bytes that were read as text."
-            )
+    given = {name: value.value if isinstance(value, Secret) else value for name, value in env_vars.items()}
+    for name, value in given.items():
+        if isinstance(value, str) and (wrong := why_no_variable(name, value)):
+            raise f.FieldError("env_vars", f"{where}env_vars[{name!r}] {wrong}.")
+
+
+def why_no_variable(name: str, value: str) -> str:
+    """Why no process can have this variable; "" when one can."""
+    if "\0" in value:
+        return "contains a NUL byte"
+    if not is_bytes(value):
+        return "is neither text nor bytes that were read as text"
+    size = len(f"{name}={value}".encode("utf-8", "surrogateescape"))
+    return f"has {size:,} bytes; Linux starts no program with more than {LARGEST_VARIABLE:,}" * (
+        size > LARGEST_VARIABLE
+    )
 
 
 def is_target(hook: Any) -> bool:

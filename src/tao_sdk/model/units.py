@@ -26,11 +26,11 @@ def parse_duration(text: str) -> timedelta:
 
 def format_duration(duration: timedelta) -> str:
     """The shortest of `parse_duration`'s forms that says the same."""
-    seconds = int(duration.total_seconds())
+    seconds = duration.total_seconds()
     for unit in ("d", "h", "m"):
         if seconds and seconds % _UNIT_SECONDS[unit] == 0:
-            return f"{seconds // _UNIT_SECONDS[unit]}{unit}"
-    return f"{seconds}s"
+            return f"{seconds / _UNIT_SECONDS[unit]:.0f}{unit}"
+    return f"{seconds:.6f}".rstrip("0").rstrip(".") + "s"
 
 
 def parse_size(text: str) -> int:

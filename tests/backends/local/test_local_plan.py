@@ -72,7 +72,6 @@ def test_a_plan_says_all_that_will_happen() -> None:
             "gpus": {"count": 1, "asked": 1, "ids": [], "from": ["1:GPU-b", "0:GPU-a"], "locks": "/run/lock"},
             "time_limit": 14400.0,
             "grace": 10.0,
-            "nodes": 1,
             "venv": "",
             "inputs": {},
             "outside": [],
@@ -258,10 +257,6 @@ def test_an_output_outside_the_results_is_kept_with_a_warning() -> None:
     finding = check(specs=specs, outputs=outputs, gpu_count=0)["output.outside"]
     assert (finding.severity, "/elsewhere/out" in finding.what) == (Severity.WARNING, True)
     assert plan(specs=specs, outputs=outputs).request["outside"] == ["/elsewhere/out"]
-
-
-def test_more_than_one_node_is_refused() -> None:
-    assert check(num_nodes=2)["nodes.one_only"].severity is Severity.ERROR
 
 
 def test_mounts_are_not_used_and_that_is_said() -> None:

@@ -50,7 +50,6 @@ def plan(spec: JobSpec, options: LocalOptions, facts: LocalFacts, attempt: Attem
         },
         "time_limit": spec.time_limit.total_seconds() if spec.time_limit else 0.0,
         "grace": GRACE,
-        "nodes": spec.num_nodes or 1,
         "venv": venv(options, facts),
         "inputs": local_inputs(spec, facts.cwd),
         "outside": [path for path in chosen_outputs(spec) if not within(path, root)],
@@ -232,11 +231,6 @@ def path_findings(plan: Plan, facts: LocalFacts) -> Iterator[Finding]:
 
 
 def unused_findings(request: Mapping[str, Any]) -> Iterator[Finding]:
-    if request["nodes"] > 1:
-        fix = "Leave num_nodes out, or use slurm or kubernetes."
-        yield error(
-            "nodes.one_only", f"num_nodes is {request['nodes']}; a local job runs on this machine alone.", "", fix
-        )
     if request["mounts"]:
         yield warning("mounts.unused", "mounts are not used: a local job sees this machine's own paths.", "", "")
     if request["native"]:
