@@ -83,6 +83,10 @@ class Jobs:
         """Build and run; `env` adds to the job's, and an empty value takes away."""
         return self.run_text(build_entrypoint(command=command, **arguments)["command"], env=env, stdin=stdin)
 
+    def manifest_folders(self) -> dict[str, list[int]]:
+        """The checkpoints of the last run that are folders: how many files and bytes."""
+        return json.loads((self.results / ".tao" / "manifest.json").read_text())["folders"]
+
     def run_text(
         self, text: str, *, shell: tuple[str, ...] = BASH, env: dict[str, str] | None = None, stdin: bytes = b""
     ) -> Ran:

@@ -387,6 +387,47 @@ def test_a_checkpoint_that_is_damaged_or_was_replaced_in_the_bucket_is_not_used(
     assert resumed_from(attempt(jobs, minio, 2)) == str(jobs.results / "results_dir" / "epoch_1.pth")
 
 
+FOLDERS = "; ".join(
+    f"mkdir {name}; for n in 1 2 3; do echo {name} $n > {name}/model-$n.safetensors; done; touch -d '{age} min ago' {name}/*"
+    for name, age in (("checkpoint-900", 9), ("checkpoint-1000", 2))
+)
+
+
+def test_a_checkpoint_that_is_a_folder_comes_back_whole(jobs, store):
+    attempt(jobs, store, 1, FOLDERS)
+    elsewhere(jobs)
+    path = jobs.results / "results_dir" / "checkpoint-1000"
+    assert resumed_from(attempt(jobs, store, 2)) == str(path)
+    assert {each.name: each.read_text() for each in path.iterdir()} == {
+        f"model-{n}.safetensors": f"checkpoint-1000 {n}\n" for n in (1, 2, 3)
+    }
+
+
+@pytest.mark.parametrize("change", ["lost", "replaced"])
+def test_a_folder_of_which_a_file_is_missing_or_another_is_not_used(jobs, minio, change):
+    """Its runner may have been killed while the folder was on its way."""
+    attempt(jobs, minio, 1, FOLDERS)
+    elsewhere(jobs)
+    key = "results/job-1/results_dir/checkpoint-1000/model-2.safetensors"
+    assert minio.server.s3().ask("DELETE", minio.name, key).status == 204
+    if change == "replaced":
+        minio.server.s3().put(minio.name, key, b"checkpoint-1000 X\n")
+    assert resumed_from(attempt(jobs, minio, 2)) == str(jobs.results / "results_dir" / "checkpoint-900")
+
+
+def test_a_folder_that_is_being_written_is_not_vouched_for(jobs, minio, tmp_path, eventually):
+    """Its first files stand still for long while the others are still being written."""
+    growing = f"while [ ! -e {tmp_path}/stop ]; do echo x >> step_5/b.pt; sleep 0.01; done"
+    command = f"{FOLDERS}; mkdir step_5; echo 1 > step_5/a.pt; {growing}"
+    job = start(jobs, minio, command, {"TAO_SYNC_SECONDS": "0.2"})
+    eventually(lambda: "results_dir/step_5/a.pt" in minio.listed() and len(minio.manifest()["folders"]) == 3)
+    assert minio.manifest()["folders"]["results_dir/step_5"] == [-1, -1]
+    assert minio.manifest()["folders"]["results_dir/checkpoint-1000"][0] == 3
+    (tmp_path / "stop").write_text("")
+    assert job.ended().code == 0
+    assert minio.manifest()["folders"]["results_dir/step_5"][0] == 2
+
+
 def test_a_checkpoint_outlives_an_attempt_that_added_none(jobs, minio):
     attempt(jobs, minio, 1, CHECKPOINTS)
     elsewhere(jobs)

@@ -24,6 +24,7 @@ from tao_sdk.runner.scheme import scheme
 
 if TYPE_CHECKING:
     from tao_sdk.runner.s3 import S3, Entry
+    from tao_sdk.runner.web import Web
 
 MANIFEST = ".tao/manifest.json"
 PATIENCE = "5"  # seconds that somebody at a terminal waits for a server that is away
@@ -152,6 +153,17 @@ def level(s3: S3, bucket: str, prefix: str) -> tuple[list[str], list[Entry]]:
         folders += [decode(inner(each, "Prefix")) for each in elements(page, "CommonPrefixes")]
         entries += contents(page)
     return folders, entries
+
+
+def is_there(uri: str, web: Web) -> None:
+    """As s3_input.look, without listing it all: raises the same Failures."""
+    from tao_sdk.runner.s3 import S3
+    from tao_sdk.runner.s3_input import nothing, single
+
+    bucket, key = parts(uri)
+    s3, slash, key = S3(web), key.endswith("/"), key.rstrip("/")
+    if (slash or not single(s3, bucket, key)) and all(each.key.endswith("/") for each in s3.list(bucket, below(key))):
+        raise nothing(uri, bucket, slash and bool(single(s3, bucket, key)))
 
 
 def nothing_at(path: str) -> PathNotFound:
