@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tao_sdk.backends.contract import Files, FileStat
 from tao_sdk.engine.engine import Engine
+from tao_sdk.model.aws_profile import KEYS
 from tao_sdk.model.credentials import job_credentials
 from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.model.job import Job
@@ -69,7 +70,14 @@ def own_words(engine: Engine, job: Job) -> dict[str, str]:
 
 
 def environment(settings: Settings, own: Mapping[str, str] | None = None) -> dict[str, str]:
-    return {"TAO_RETRY_SECONDS": PATIENCE, **settings.environ, **job_credentials(settings.get), **(own or {})}
+    given = {"TAO_RETRY_SECONDS": PATIENCE, **settings.environ, **job_credentials(settings.get), **(own or {})}
+    return {**aws_words(settings, own or {}), **given}
+
+
+def aws_words(settings: Settings, own: Mapping[str, object]) -> dict[str, str]:
+    """What the AWS profile adds; of keys nothing where a job has its own: a token goes with its own pair."""
+    keys = KEYS if "AWS_ACCESS_KEY_ID" in own else ()
+    return {name: value for name, value in settings.aws.items() if name not in keys}
 
 
 class BucketFiles:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
+from tao_sdk.backends.mounts import cache_finding
 from tao_sdk.backends.rendezvous import MASTER_PORT, rendezvous, single_node
 from tao_sdk.backends.slurm import containers, data, images
 from tao_sdk.backends.slurm.containers import NONE, Task
@@ -363,6 +364,8 @@ def findings(spec: JobSpec, options: SlurmOptions, runtime: str, facts: SlurmFac
         what = f"{', '.join(fetched)} will be fetched while the job holds its GPUs."
         why = "Idle GPUs are billed, and many sites end jobs that leave them idle."
         yield warning("slurm.fetched_on_gpus", what, why, data.STAGE)
+    if spec.mount_path and spec.image:
+        yield from cache_finding(spec.mount_path, [each.target for each in data.mounts(spec, facts)])
     if spec.shm_size:
         yield warning("slurm.shm_unused", "shm_size is not used: on SLURM /dev/shm is the node's.", "", "Leave it out.")
 
