@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import pytest
 import s3_here
 
 from tao_sdk.client import Client
-from tao_sdk.model.errors import Refused
+from tao_sdk.model.errors import Refused, Unreachable, UsageError
 from tao_sdk.model.finding import Severity
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
@@ -74,3 +77,58 @@ def test_without_keys_a_job_that_runs_here_is_refused(client, bucket, tmp_path):
     with Client(settings=Settings(environ)) as without, pytest.raises(Refused) as error:
         without.submit(reading(f"s3://{bucket}/data"), "local")
     assert error.value.code == "s3.no_credentials"
+
+
+def opened(tmp_path, **environ):
+    base = {"TAO_SDK_STATE_DIR": str(tmp_path / "profile"), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    return Client(settings=Settings({**base, "AWS_EC2_METADATA_DISABLED": "true", **environ}))
+
+
+@pytest.fixture
+def profiles(tmp_path):
+    """What `aws configure` writes: a default that nobody lets in, and a profile that opens the store."""
+    folder = tmp_path / ".aws"
+    folder.mkdir()
+    (folder / "credentials").write_text(
+        "[default]\naws_access_key_id = nobody\naws_secret_access_key = nobodys-secret\n"
+        f"[lab]\naws_access_key_id = {s3_here.ACCESS}\naws_secret_access_key = {s3_here.SECRET}\n"
+    )
+    (folder / "config").write_text(
+        f"[default]\nregion = eu-west-1\n[profile lab]\nregion = us-east-1\nendpoint_url = {s3_here.minio().url}\n"
+    )
+
+
+def test_the_profile_of_the_aws_command_opens_a_bucket_here(profiles, bucket, tmp_path):
+    with opened(tmp_path, AWS_PROFILE="lab") as client:
+        assert client.check_path(f"s3://{bucket}/data/a")
+        assert client.list_path(f"s3://{bucket}/data") == ["a"]
+    with opened(tmp_path, S3_ENDPOINT_URL=s3_here.minio().url) as client, pytest.raises(Unreachable) as error:
+        client.check_path(f"s3://{bucket}/data/a")  # the default profile's keys are unknown there
+    assert error.value.code in ("s3.unknown_key", "s3.denied")
+    with opened(tmp_path, AWS_PROFILE="lab", **KEYS, S3_ENDPOINT_URL=s3_here.minio().url) as client:
+        assert client.check_path(f"s3://{bucket}/data/a")
+
+
+def test_a_job_that_reads_from_a_bucket_gets_the_keys_of_the_profile_as_secrets_and_another_job_none(
+    profiles, bucket, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    with opened(tmp_path, AWS_PROFILE="lab") as client:
+        reads = JobSpec(command=f"cat {tmp_path}/in", gpu_count=0, inputs={f"{tmp_path}/in": f"s3://{bucket}/data/a"})
+        planned = client.plan(reads, "local")
+        assert set(planned.plan.secrets) == {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
+        assert s3_here.SECRET not in json.dumps(planned.plan.to_json()) + repr(planned)
+        job = client.submit(reads, "local").job
+        assert client.wait(job.id, timeout=60).status == "Complete", client.get_job_logs(job.id)
+        assert client.get_job_logs(job.id).endswith("x")
+        assert client.plan(JobSpec(command="true", gpu_count=0), "local").plan.secrets == ()
+        own = replace(reads, env_vars={"AWS_ACCESS_KEY_ID": "mine", "AWS_SECRET_ACCESS_KEY": "my-own-secret"})
+        assert client.plan(own, "local").secrets == {
+            "AWS_ACCESS_KEY_ID": "mine", "AWS_SECRET_ACCESS_KEY": "my-own-secret",
+        }  # fmt: skip
+
+
+def test_a_profile_that_is_not_there_is_told_with_where_it_was_looked_for(profiles, bucket, tmp_path):
+    with opened(tmp_path, AWS_PROFILE="lap") as client, pytest.raises(UsageError) as error:
+        client.check_path(f"s3://{bucket}/data/a")
+    assert "lap" in str(error.value) and ".aws/credentials" in str(error.value)

@@ -79,12 +79,31 @@ class Jobs:
     def results(self) -> Path:
         return self.root / "job-1"
 
-    def run(self, command: str, *, env: dict[str, str] | None = None, stdin: bytes = b"", **arguments: Any) -> Ran:
+    def run(
+        self,
+        command: str,
+        *,
+        env: dict[str, str] | None = None,
+        stdin: bytes = b"",
+        timeout: float = 60.0,
+        **arguments: Any,
+    ) -> Ran:
         """Build and run; `env` adds to the job's, and an empty value takes away."""
-        return self.run_text(build_entrypoint(command=command, **arguments)["command"], env=env, stdin=stdin)
+        text = build_entrypoint(command=command, **arguments)["command"]
+        return self.run_text(text, env=env, stdin=stdin, timeout=timeout)
+
+    def manifest_folders(self) -> dict[str, list[int]]:
+        """The checkpoints of the last run that are folders: how many files and bytes."""
+        return json.loads((self.results / ".tao" / "manifest.json").read_text())["folders"]
 
     def run_text(
-        self, text: str, *, shell: tuple[str, ...] = BASH, env: dict[str, str] | None = None, stdin: bytes = b""
+        self,
+        text: str,
+        *,
+        shell: tuple[str, ...] = BASH,
+        env: dict[str, str] | None = None,
+        stdin: bytes = b"",
+        timeout: float = 60.0,
     ) -> Ran:
         done = subprocess.run(
             [*shell, text],
@@ -93,7 +112,7 @@ class Jobs:
             cwd=self.folder,
             capture_output=True,
             check=False,
-            timeout=60,
+            timeout=timeout,
         )
         return divided(done.returncode, done.stdout, done.stderr, self.results)
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import http.server
 import json
 import os
 import random
 import signal
 import subprocess
-import threading
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import link_here
 import pytest
 import s3_here
+from endpoint_here import Endpoint, Keys, called
 
 from tao_sdk.engine.bucket_files import BucketFiles
 from tao_sdk.runner.sending import Item, Sending
@@ -310,11 +308,11 @@ def test_a_file_that_turns_into_a_folder_while_its_turn_comes_is_sent_as_one(job
         (jobs.results / "results_dir" / "b.pth" / "x").write_text("inside")
         Path(turned).write_text("")
 
-    with called(turn) as url:
+    with called(turn) as hook:
         command = f"echo 1 > a.pth; head -c 9000000 /dev/zero > b.pth; echo ready; while [ ! -e {turned} ]; do sleep 0.05; done"
         job = start(jobs, line, command, {"TAO_SYNC_SECONDS": "0.2"})
         job.until(b"ready")
-        line.link.faults(hook=url, hook_at=1, methods="PUT", match="a.pth")
+        line.link.faults(hook=hook.url, hook_at=1, methods="PUT", match="a.pth")
         ran = job.ended()
     assert ran.code == 0, ran.raw
     assert line.read("results/job-1/results_dir/b.pth/x") == b"inside"
@@ -385,6 +383,47 @@ def test_a_checkpoint_that_is_damaged_or_was_replaced_in_the_bucket_is_not_used(
     elsewhere(jobs)
     minio.server.s3().put(minio.name, "results/job-1/results_dir/epoch_2.pth", b"X\n")
     assert resumed_from(attempt(jobs, minio, 2)) == str(jobs.results / "results_dir" / "epoch_1.pth")
+
+
+FOLDERS = "; ".join(
+    f"mkdir {name}; for n in 1 2 3; do echo {name} $n > {name}/model-$n.safetensors; done; touch -d '{age} min ago' {name}/*"
+    for name, age in (("checkpoint-900", 9), ("checkpoint-1000", 2))
+)
+
+
+def test_a_checkpoint_that_is_a_folder_comes_back_whole(jobs, store):
+    attempt(jobs, store, 1, FOLDERS)
+    elsewhere(jobs)
+    path = jobs.results / "results_dir" / "checkpoint-1000"
+    assert resumed_from(attempt(jobs, store, 2)) == str(path)
+    assert {each.name: each.read_text() for each in path.iterdir()} == {
+        f"model-{n}.safetensors": f"checkpoint-1000 {n}\n" for n in (1, 2, 3)
+    }
+
+
+@pytest.mark.parametrize("change", ["lost", "replaced"])
+def test_a_folder_of_which_a_file_is_missing_or_another_is_not_used(jobs, minio, change):
+    """Its runner may have been killed while the folder was on its way."""
+    attempt(jobs, minio, 1, FOLDERS)
+    elsewhere(jobs)
+    key = "results/job-1/results_dir/checkpoint-1000/model-2.safetensors"
+    assert minio.server.s3().ask("DELETE", minio.name, key).status == 204
+    if change == "replaced":
+        minio.server.s3().put(minio.name, key, b"checkpoint-1000 X\n")
+    assert resumed_from(attempt(jobs, minio, 2)) == str(jobs.results / "results_dir" / "checkpoint-900")
+
+
+def test_a_folder_that_is_being_written_is_not_vouched_for(jobs, minio, tmp_path, eventually):
+    """Its first files stand still for long while the others are still being written."""
+    growing = f"while [ ! -e {tmp_path}/stop ]; do echo x >> step_5/b.pt; sleep 0.01; done"
+    command = f"{FOLDERS}; mkdir step_5; echo 1 > step_5/a.pt; {growing}"
+    job = start(jobs, minio, command, {"TAO_SYNC_SECONDS": "0.2"})
+    eventually(lambda: "results_dir/step_5/a.pt" in minio.listed() and len(minio.manifest()["folders"]) == 3)
+    assert minio.manifest()["folders"]["results_dir/step_5"] == [-1, -1]
+    assert minio.manifest()["folders"]["results_dir/checkpoint-1000"][0] == 3
+    (tmp_path / "stop").write_text("")
+    assert job.ended().code == 0
+    assert minio.manifest()["folders"]["results_dir/step_5"][0] == 2
 
 
 def test_a_checkpoint_outlives_an_attempt_that_added_none(jobs, minio):
@@ -503,7 +542,7 @@ def test_a_file_that_is_written_anew_while_it_is_sent_never_appears_mixed(jobs, 
         eventually((tmp_path / "written").exists)
 
     fill = "python3 -c 'import sys; sys.stdout.buffer.write(sys.argv[1].encode() * 24000000)'"
-    with called(write_anew) as url:
+    with called(write_anew) as hook:
         job = start(
             jobs,
             line,
@@ -513,7 +552,7 @@ def test_a_file_that_is_written_anew_while_it_is_sent_never_appears_mixed(jobs, 
             {"TAO_SYNC_SECONDS": "0.2"},
         )
         job.until(b"ready")
-        line.link.faults(hook=url, hook_at=1, methods="PUT", match="partNumber=3")
+        line.link.faults(hook=hook.url, hook_at=1, methods="PUT", match="partNumber=3")
         key = "results/job-1/results_dir/x.pth"
         eventually(lambda: key in line.keys)
         seen = set(line.read(key))
@@ -522,28 +561,122 @@ def test_a_file_that_is_written_anew_while_it_is_sent_never_appears_mixed(jobs, 
     assert seen == set(line.read(key)) == set(path.read_bytes()) == {ord("b")}
 
 
-def test_keys_that_end_while_the_job_runs_are_renewed(jobs, minio, eventually):
+def test_keys_that_end_while_the_job_runs_are_renewed(jobs, minio):
     """A real endpoint as containers have it gives keys for seconds; it is asked again, and what it gives then is used."""
-    asked = []
+    keys = {"AccessKeyId": s3_here.ACCESS, "SecretAccessKey": s3_here.SECRET}
 
-    class Endpoint(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            asked.append(self.path)
-            ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3))
-            keys = {"AccessKeyId": s3_here.ACCESS, "SecretAccessKey": s3_here.SECRET, "Expiration": ends}
-            self.send_response(200)
-            self.end_headers()
-            self.wfile.write(json.dumps(keys).encode())
+    def reply(*_):
+        ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3))
+        return 200, json.dumps({**keys, "Expiration": ends})
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Nobody reads it."""
-
-    with serving(Endpoint) as url:
-        keys = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_CONTAINER_CREDENTIALS_FULL_URI": url}
-        ran = start(jobs, minio, "for i in 1 2 3 4 5 6; do echo $i > $i.pth; sleep 0.5; done", keys).ended()
+    with Endpoint(reply) as endpoint:
+        env = {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_CONTAINER_CREDENTIALS_FULL_URI": endpoint.url}
+        ran = start(jobs, minio, "for i in 1 2 3 4 5 6; do echo $i > $i.pth; sleep 0.5; done", env).ended()
     assert ran.code == 0, ran.raw
-    assert len(asked) > 1
+    assert len(endpoint.asked) > 1
     assert {f"results_dir/{n}.pth" for n in range(1, 7)} <= set(minio.listed())
+
+
+@pytest.fixture
+def minio_line(jobs):
+    """A store that knows sessions, behind a line that fails on demand."""
+    jobs.env["TAO_LOCAL_ROOT"] = str(jobs.root)
+    server = s3_here.minio()
+    with link_here.Link(server.address) as link:
+        store = Store(server, link.url)
+        store.link = link
+        yield store
+
+
+LARGE = "head -c 60000000 /dev/urandom > large.pth; for i in 1 2 3 4; do echo $i > $i.pth; done"
+REFUSALS = [(403, "ExpiredToken"), (400, "ExpiredToken"), (403, "InvalidAccessKeyId")]  # AWS, AWS, versitygw
+
+
+@pytest.mark.parametrize(("status", "code"), REFUSALS)
+def test_keys_that_the_store_refuses_in_mid_upload_are_renewed(jobs, minio_line, status, code):
+    with Keys(minio_line.server) as keys:
+        job = start(jobs, minio_line, f"echo ready; {LARGE}", {**keys.environ, "TAO_SYNC_SECONDS": "100"})
+        job.until(b"ready")
+        expired = {"expired": keys.given[0]["AccessKeyId"], "expired_status": status, "expired_code": code}
+        minio_line.link.faults(methods="PUT POST", match="large.pth", expired_at=4, **expired)
+        ran = job.ended()
+        counts = minio_line.link.counts
+    assert (ran.code, len(keys.given)) == (0, 2), ran.raw
+    assert counts[str(status)] >= 1  # it was refused, and the rest went on with the others
+    name = "results_dir/large.pth"
+    assert minio_line.read(f"results/job-1/{name}") == (jobs.results / name).read_bytes()
+    assert minio_line.manifest()["whole"] is True
+
+
+def test_without_newer_keys_the_job_says_in_mid_upload_that_they_expired_and_where_the_files_are(jobs, minio_line):
+    with Keys(minio_line.server, last=1) as keys:
+        job = start(jobs, minio_line, f"echo ready; {LARGE}", {**keys.environ, "TAO_SYNC_SECONDS": "100"})
+        job.until(b"ready")
+        minio_line.link.faults(
+            methods="PUT POST", match="large.pth", expired_at=4, expired=keys.given[0]["AccessKeyId"]
+        )
+        ran = job.ended()
+    assert (ran.code, ran.failure["code"]) == (125, "output.lost")
+    assert "have expired" in ran.failure["why"] and str(jobs.results) in ran.failure["next"]
+    assert {f"results_dir/{n}.pth" for n in (1, 2, 3, 4)} <= set(minio_line.listed())
+    assert keys.given[0]["SecretAccessKey"].encode() not in ran.raw
+
+
+@pytest.mark.parametrize("newer", [True, False])
+def test_keys_that_expire_in_mid_download_are_renewed_or_told(jobs, minio_line, tmp_path, newer):
+    data = os.urandom(60_000_000)
+    minio_line.server.s3().put(minio_line.name, "data/large", data)
+    with Keys(minio_line.server, last=2 if newer else 1) as keys:
+        minio_line.link.faults()
+        key = "AccessKeyId"
+
+        def expire():
+            minio_line.link.faults(methods="GET", match="data/large", expired=keys.given[0][key])
+
+        with called(expire) as hook:
+            minio_line.link.faults(methods="GET", match="data/large", hook=hook.url, hook_at=3)
+            ran = jobs.run(
+                f"sha256sum {tmp_path}/in",
+                inputs={f"{tmp_path}/in": f"s3://{minio_line.name}/data/large"},
+                env={**minio_line.env, **keys.environ, "S3_BUCKET_NAME": "", "TAO_RESULTS_ROOT": str(jobs.root)},
+            )
+    if newer:
+        assert (ran.code, len(keys.given)) == (0, 2), ran.raw
+        assert ran.out.split()[0].decode() == hashlib.sha256(data).hexdigest()
+    else:
+        assert (ran.code, ran.failure["code"]) == (125, "s3.expired")
+        assert ran.out == b""
+
+
+def test_a_store_that_slows_down_in_mid_upload_is_waited_for(jobs, line):
+    """Each connection gets less and less: what comes takes long, and nothing is given up or sent twice."""
+    job = start(jobs, line, f"echo ready; {LARGE}", {"TAO_SYNC_SECONDS": "100"})
+    job.until(b"ready")
+    line.link.faults(methods="PUT", upload_rate=1_500_000)
+    ran = job.ended()
+    counts = line.link.counts
+    assert (ran.code, ran.warnings) == (0, []), ran.raw
+    name = "results_dir/large.pth"
+    assert line.read(f"results/job-1/{name}") == (jobs.results / name).read_bytes()
+    assert counts["PUT"] <= 8 + 4 + 4  # parts, small files, log and manifests
+
+
+def test_a_store_that_answers_slow_down_for_a_full_minute_costs_nothing(jobs, line, tmp_path):
+    """The one test that takes that minute: the store is busy from the job's first request on."""
+    data = os.urandom(20_000_000)
+    line.server.s3().put(line.name, "data/large", data)
+    line.link.faults(busy_seconds=60)
+    ran = jobs.run(
+        f"cp {tmp_path}/in {tmp_path}/out.pth",
+        inputs={f"{tmp_path}/in": f"s3://{line.name}/data/large"},
+        outputs=[f"{tmp_path}/out.pth"],
+        bucket=True,
+        env={**line.env, "TAO_RETRY_SECONDS": ""},  # as it is where nobody sets it
+        timeout=150,
+    )
+    assert (ran.code, ran.warnings) == (0, []), ran.raw
+    assert line.link.counts["503"] > 5
+    assert line.read("results/job-1/out.pth") == data
 
 
 def test_a_full_disk_under_the_results_costs_only_what_did_not_fit(jobs, minio, request):
@@ -566,34 +699,6 @@ def test_a_full_disk_under_the_results_costs_only_what_did_not_fit(jobs, minio, 
     assert minio.listed()["results_dir/epoch_2.pth"]["sha256"] is None
 
 
-@contextmanager
-def called(act):
-    """An address for a line's hook; whoever calls it has `act` done before there is an answer."""
-
-    class Hook(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            act()
-            self.send_response(200)
-            self.end_headers()
-
-        do_POST = do_GET  # noqa: N815
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Nobody reads it."""
-
-    with serving(Hook) as url:
-        yield url
-
-
-@contextmanager
-def serving(handler):
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
-    server.server_close()
-
-
 def child_of(pid):
     return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
 
@@ -607,9 +712,9 @@ POINTS = random.Random(1).sample(range(1, 60), 50)
 
 @pytest.mark.parametrize("fresh", [False, True], ids=["on the same machine", "elsewhere"])
 def test_a_runner_killed_at_any_moment_of_sending_loses_and_damages_nothing(jobs, line, fresh):
-    with called(lambda: kill_as_if_its_machine_were_gone(killed[0])) as url:
+    with called(lambda: kill_as_if_its_machine_were_gone(killed[0])) as hook:
         killed = []
-        kill_at_every_point(jobs, line, fresh, url, killed)
+        kill_at_every_point(jobs, line, fresh, hook.url, killed)
 
 
 def kill_as_if_its_machine_were_gone(job):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -108,6 +110,72 @@ def test_a_key_that_the_action_names_is_filled_instead(jobs, first, empty):
     assert ran.code == 0, ran.raw
     assert json.loads(ran.out)["model"]["restore"]["from"] == str(first / "epoch_2.pth")
     assert json.loads(ran.out)["train"][KEY] == ""
+
+
+FOLDER = (
+    "cd $TAO_RESULTS_DIR/results_dir; mkdir -p {n}/inner; for f in model-1.safetensors model-2.safetensors inner/optim.pt "
+    "config.json; do echo {n} > {n}/$f; touch -d '{age} min ago' {n}/$f; done"
+)
+
+
+@pytest.fixture
+def folders(jobs):
+    """An attempt that left two checkpoints that are folders, and an older one that is a file."""
+    older = "echo 1 > $TAO_RESULTS_DIR/results_dir/epoch_1.pth; touch -d '1 hour ago' $TAO_RESULTS_DIR/results_dir/epoch_1.pth"
+    made = [FOLDER.format(n=n, age=age) for n, age in (("checkpoint-900", 9), ("checkpoint-1000", 2))]
+    assert attempt(jobs, 1, "; ".join([older, *made])).code == 0
+    return jobs.results / "results_dir"
+
+
+def test_a_folder_of_files_is_a_checkpoint(jobs, folders):
+    ran = attempt(jobs, 2)
+    assert resumed_from(ran) == str(folders / "checkpoint-1000")
+    assert jobs.manifest_folders() == {
+        "results_dir/checkpoint-1000": [4, 64], "results_dir/checkpoint-900": [4, 60],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("change", ["rm inner/optim.pt", "echo 2 >> config.json", "echo 3 > model-3.safetensors"])
+def test_a_folder_in_which_anything_changed_since_is_not_trusted(jobs, folders, change):
+    subprocess.run(change, shell=True, cwd=folders / "checkpoint-1000", check=True)
+    assert resumed_from(attempt(jobs, 2)) == str(folders / "checkpoint-900")
+
+
+def test_a_folder_of_which_one_file_was_being_written_when_the_command_failed_is_not_trusted(jobs, folders):
+    """Nor is any file of it taken for a checkpoint of its own."""
+    for name in ("checkpoint-900", "checkpoint-1000"):
+        shutil.rmtree(folders / name)
+    more = FOLDER.format(n="checkpoint-1100", age=1) + "; echo more >> checkpoint-1100/model-2.safetensors; exit 1"
+    attempt(jobs, 2, more)
+    assert resumed_from(attempt(jobs, 3)) == str(folders / "epoch_1.pth")
+
+
+def test_a_file_alone_in_its_folder_is_the_checkpoint_itself(jobs, first):
+    attempt(
+        jobs, 2, "mkdir $TAO_RESULTS_DIR/results_dir/epoch_5; echo 5 > $TAO_RESULTS_DIR/results_dir/epoch_5/model.pth"
+    )
+    assert resumed_from(attempt(jobs, 3)) == str(first / "epoch_5" / "model.pth")
+
+
+@pytest.mark.parametrize(
+    ("command", "anew", "again"),
+    [
+        ("echo run", "run --lr 1", "run --lr 1 --resume PATH"),
+        ("echo run --from {resume} --on", "run --on --lr 1", "run --from PATH --on --lr 1"),
+        ("echo run --from='{resume}'", "run --lr 1", "run --from=PATH --lr 1"),
+    ],
+)
+def test_an_argument_is_filled_and_left_out_where_there_is_no_checkpoint(jobs, first, command, anew, again):
+    more = {"files": {"data.npz": "data"}, "env": {"TAO_ATTEMPT": "2"}}
+
+    def said():
+        ran = jobs.run(command, args={"lr": 1, "resume": ""}, outputs=[], resume_key="resume", **more)
+        assert ran.code == 0, ran.raw
+        return ran.out.decode().strip()
+
+    assert said() == again.replace("PATH", str(first / "epoch_2.pth"))
+    (jobs.results / ".tao" / "manifest.json").unlink()
+    assert said() == anew
 
 
 def test_a_named_key_that_is_set_is_the_users_and_one_without_specs_is_refused(jobs, first):

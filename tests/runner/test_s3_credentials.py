@@ -3,65 +3,18 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, HTTPServer
 
-import boto3
 import pytest
 import s3_here
+from endpoint_here import Endpoint
+from endpoint_here import session as session_at
 
 from tao_sdk.runner.report import Failure
 
 
 def session(seconds=3600.0):
-    """Keys of a session of the real server's, as its own token service gives them."""
-    sts = boto3.client(
-        "sts",
-        endpoint_url=s3_here.minio().url,
-        aws_access_key_id=s3_here.ACCESS,
-        aws_secret_access_key=s3_here.SECRET,
-        region_name="us-east-1",
-    )
-    role = {"RoleArn": "arn:aws:iam::123456789012:role/r", "RoleSessionName": "tests"}
-    made = sts.assume_role(**role, DurationSeconds=900)["Credentials"]
-    ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + seconds))
-    names = {"AccessKeyId": made["AccessKeyId"], "SecretAccessKey": made["SecretAccessKey"]}
-    return {**names, "Token": made["SessionToken"], "Expiration": ends}
-
-
-class Endpoint:
-    """Answers by a function of (method, path, headers, body), and remembers what it was asked."""
-
-    def __init__(self, answer):
-        self.asked = []
-        endpoint = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
-                body = self.rfile.read(int(self.headers.get("content-length") or 0)).decode()
-                endpoint.asked.append((self.command, self.path, dict(self.headers.items()), body))
-                status, text = answer(self.command, self.path, self.headers, body)
-                self.send_response(status)
-                self.send_header("content-length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text.encode())
-
-            do_PUT = do_POST = do_GET  # noqa: N815
-
-            def log_message(self, *_):
-                pass
-
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.server.shutdown()
-        self.server.server_close()
+    return session_at(s3_here.minio(), seconds)
 
 
 def reads(**environ):
@@ -94,7 +47,7 @@ def test_a_containers_endpoint_gives_keys_to_whoever_has_the_token(tmp_path):
 
     with Endpoint(answer) as endpoint:
         reads(
-            AWS_CONTAINER_CREDENTIALS_FULL_URI=f"{endpoint.url}/v2/keys",
+            AWS_CONTAINER_CREDENTIALS_FULL_URI=f"{endpoint.url}v2/keys",
             AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE=str(token),
         )
         assert len(endpoint.asked) == 1

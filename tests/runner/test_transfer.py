@@ -9,12 +9,12 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import link_here
 import pytest
 import s3_here
+from endpoint_here import Keys, called
 
 from tao_sdk.runner import s3_input, transfer
 from tao_sdk.runner.report import Failure
@@ -163,36 +163,10 @@ def test_a_source_that_always_arrives_damaged_is_told_and_never_seen(minio, link
     assert seen(tmp_path / "in") == {}
 
 
-class Hook:
-    """An address that does something when it is called."""
-
-    def __init__(self, act):
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
-                act()
-                self.send_response(200)
-                self.send_header("content-length", "0")
-                self.end_headers()
-
-            def log_message(self, *_):
-                pass
-
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.server.shutdown()
-        self.server.server_close()
-
-
 def test_a_source_replaced_in_mid_download_is_read_again_and_not_mixed(minio, link, tmp_path):
     bucket, _ = stored(minio, {"large": 40 * MIB, "other": 100})
     new = os.urandom(32 * MIB)
-    with Hook(lambda: minio.s3().put(bucket, "data/large", new)) as hook:
+    with called(lambda: minio.s3().put(bucket, "data/large", new)) as hook:
         link.faults(methods="GET", match="data/large", hook=hook.url, hook_at=3)
         fetched(minio.s3(link.url), f"s3://{bucket}/data", tmp_path / "in", threads=2)
     assert seen(tmp_path / "in")["large"] == new
@@ -267,7 +241,7 @@ def test_a_disk_that_others_fill_meanwhile_is_told_and_nothing_half_is_seen(mini
             except OSError:
                 return
 
-    with Hook(fill) as hook:
+    with called(fill) as hook:
         link.faults(methods="GET", match="data/large", hook=hook.url, hook_at=2)
         with pytest.raises(Failure) as failure:
             fetched(minio.s3(link.url), f"s3://{bucket}/data", small_disk / "in", threads=1)
@@ -290,64 +264,11 @@ def test_keys_that_are_one_path_in_a_file_system_are_told(paths, tmp_path):
 
 
 def test_credentials_that_expire_on_the_way_are_renewed(minio, link, tmp_path):
-    import boto3
-
     bucket, contents = stored(minio, {f"{number:02}": 9 * MIB for number in range(6)})
-    sts = boto3.client(
-        "sts",
-        endpoint_url=minio.url,
-        aws_access_key_id=s3_here.ACCESS,
-        aws_secret_access_key=s3_here.SECRET,
-        region_name="us-east-1",
-    )
-    given = []
-
-    def keys():
-        made = sts.assume_role(
-            RoleArn="arn:aws:iam::123456789012:role/r", RoleSessionName="tests", DurationSeconds=900
-        )["Credentials"]
-        given.append(made["AccessKeyId"])
-        return {
-            "AccessKeyId": made["AccessKeyId"],
-            "SecretAccessKey": made["SecretAccessKey"],
-            "Token": made["SessionToken"],
-            "Expiration": made["Expiration"].strftime("%Y-%m-%dT%H:%M:%SZ"),
-        }
-
-    with KeyServer(keys) as server:
-        environ = {"AWS_ACCESS_KEY_ID": "", "AWS_CONTAINER_CREDENTIALS_FULL_URI": server.url}
-        s3 = minio.s3(link.url, **environ)
+    with Keys(minio) as keys:
+        s3 = minio.s3(link.url, **keys.environ)
         s3.head(bucket, "data/00")
-        link.faults(methods="GET", expired=given[0], expired_at=4)
+        link.faults(methods="GET", expired=keys.given[0]["AccessKeyId"], expired_at=4)
         fetched(s3, f"s3://{bucket}/data", tmp_path / "in", threads=2)
-    assert len(given) == 2
+    assert len(keys.given) == 2
     assert seen(tmp_path / "in") == contents
-
-
-class KeyServer:
-    """A container's credentials endpoint."""
-
-    def __init__(self, keys):
-        import json
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self):
-                body = json.dumps(keys()).encode()
-                self.send_response(200)
-                self.send_header("content-length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, *_):
-                pass
-
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/keys"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.server.shutdown()
-        self.server.server_close()

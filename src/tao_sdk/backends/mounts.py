@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from tao_sdk.model.fields import FieldError
+from tao_sdk.model.finding import Finding, Severity
 
 SOURCE = ("source", "host_path", "from", "from_path", "src")
 TARGET = ("target", "container_path", "mount_path", "path", "destination", "dst", "bind")
@@ -42,6 +43,16 @@ class Mount:
 def mount_of(mounts: Sequence[Mount], path: str) -> Mount | None:
     """The mount in which a path of the container lies, if it lies in one: the innermost."""
     return max((each for each in mounts if each.covers(path)), key=lambda each: len(each.target), default=None)
+
+
+def cache_finding(path: str, targets: Iterable[str]) -> list[Finding]:
+    """A warning where the cache of fetched inputs (mount_path) lies on no mount of the job."""
+    normal = posixpath.normpath(path)
+    if any(posixpath.commonpath([normal, posixpath.normpath(each)]) == posixpath.normpath(each) for each in targets):
+        return []
+    what = f"mount_path {path} lies on no mount of the job: what is fetched there is gone with the container."
+    fix = f"Mount a folder there: mounts: [<folder>:{normal}]"
+    return [Finding(Severity.WARNING, "mount_path.no_mount", what, "No other job would find it.", fix)]
 
 
 def read_mounts(given: Any, cwd: str, home: str) -> list[Mount]:

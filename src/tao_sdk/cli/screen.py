@@ -89,6 +89,8 @@ class Scene:
             size = format_size(float(event.facts.get("bytes", 0)))
             self.stages[str(event.facts.get("what"))] = size
             self.moving.pop(str(event.facts.get("what")), None)
+        elif event.name == "waiting":
+            self.moving["inputs"] = f"waiting for another job that fetches {event.facts.get('what')}"
         elif event.name == "transfer":
             self.moving[str(event.facts.get("stage"))] = transfer(event.facts)
         elif event.name in ("warning", "failed"):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tao_sdk.backends.contract import Files, FileStat
 from tao_sdk.engine.engine import Engine
+from tao_sdk.model.aws_profile import KEYS
 from tao_sdk.model.credentials import job_credentials
 from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.model.job import Job
@@ -24,6 +25,7 @@ from tao_sdk.runner.scheme import scheme
 
 if TYPE_CHECKING:
     from tao_sdk.runner.s3 import S3, Entry
+    from tao_sdk.runner.web import Web
 
 MANIFEST = ".tao/manifest.json"
 PATIENCE = "5"  # seconds that somebody at a terminal waits for a server that is away
@@ -68,7 +70,14 @@ def own_words(engine: Engine, job: Job) -> dict[str, str]:
 
 
 def environment(settings: Settings, own: Mapping[str, str] | None = None) -> dict[str, str]:
-    return {"TAO_RETRY_SECONDS": PATIENCE, **settings.environ, **job_credentials(settings.get), **(own or {})}
+    given = {"TAO_RETRY_SECONDS": PATIENCE, **settings.environ, **job_credentials(settings.get), **(own or {})}
+    return {**aws_words(settings, own or {}), **given}
+
+
+def aws_words(settings: Settings, own: Mapping[str, object]) -> dict[str, str]:
+    """What the AWS profile adds; of keys nothing where a job has its own: a token goes with its own pair."""
+    keys = KEYS if "AWS_ACCESS_KEY_ID" in own else ()
+    return {name: value for name, value in settings.aws.items() if name not in keys}
 
 
 class BucketFiles:
@@ -152,6 +161,17 @@ def level(s3: S3, bucket: str, prefix: str) -> tuple[list[str], list[Entry]]:
         folders += [decode(inner(each, "Prefix")) for each in elements(page, "CommonPrefixes")]
         entries += contents(page)
     return folders, entries
+
+
+def is_there(uri: str, web: Web) -> None:
+    """As s3_input.look, without listing it all: raises the same Failures."""
+    from tao_sdk.runner.s3 import S3
+    from tao_sdk.runner.s3_input import nothing, single
+
+    bucket, key = parts(uri)
+    s3, slash, key = S3(web), key.endswith("/"), key.rstrip("/")
+    if (slash or not single(s3, bucket, key)) and all(each.key.endswith("/") for each in s3.list(bucket, below(key))):
+        raise nothing(uri, bucket, slash and bool(single(s3, bucket, key)))
 
 
 def nothing_at(path: str) -> PathNotFound:

@@ -8,14 +8,14 @@ what the store itself says is not there, or denies to the keys that the job gets
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from itertools import islice, repeat
 from typing import TYPE_CHECKING
 
 from tao_sdk.backends.contract import Capabilities
-from tao_sdk.engine.bucket_files import below, environment, parts
+from tao_sdk.engine.bucket_files import below, environment, in_bucket, is_there, parts
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.spec import JobSpec
@@ -66,8 +66,9 @@ def input_findings(
 
 def looked_at(wanted: Input, web: Web, runs_here: bool) -> Finding | None:
     module = import_module("tao_sdk.runner." + MODULES[scheme(wanted["uri"])])
+    look: Callable[[str, Web], None] = is_there if in_bucket(wanted["uri"]) else module.is_there
     try:
-        module.is_there(wanted["uri"], web)
+        look(wanted["uri"], web)
     except Failure as failure:
         what = f"The input {wanted['key']}: {failure.what}"
         if failure.code.startswith(ONLY_FROM_HERE) and not (runs_here and failure.code in KEYS):

@@ -5,11 +5,12 @@ Here: the environment with its secrets set apart, the packed command, the plan, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from tao_sdk.backends.contract import Backend
+from tao_sdk.engine.bucket_files import aws_words, in_bucket
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.input_findings import input_findings
 from tao_sdk.model.credentials import NEVER_IN_THE_JOB, job_credentials
@@ -86,12 +87,31 @@ def with_environment(spec: JobSpec, settings: Settings) -> tuple[JobSpec, dict[s
                     f"Export {name}, or give it in env_vars.",
                 )
             marked[name] = Secret(value)
-    everything = {**job_credentials(settings.get), **marked, **spec.env_vars}
+    aws = aws_words(settings, spec.env_vars) if speaks_s3(spec, settings) else {}
+    everything = {**aws, **job_credentials(settings.get), **marked, **spec.env_vars}
     wanted = {
         name: value for name, value in everything.items() if name not in NEVER_IN_THE_JOB and name != "TAO_JOB_ID"
     }
     env_vars, secrets = split_secrets(wanted, spec.secrets)
     return replace(spec, env_vars=env_vars), secrets
+
+
+def speaks_s3(spec: JobSpec, settings: Settings) -> bool:
+    """Whether data of the job come from or go to a bucket; another job has no business with the keys of a profile."""
+    named = {**job_credentials(settings.get), **spec.env_vars}
+    going = any(in_bucket(str(value)) for value in texts([spec.inputs, spec.outputs, spec.specs, spec.args]))
+    return going or bool(named.get("S3_BUCKET_NAME")) or in_bucket(str(named.get("TAO_RESULTS_ROOT", "")))
+
+
+def texts(tree: Any) -> Iterator[str]:
+    """Every text in a tree of mappings and lists."""
+    if isinstance(tree, Mapping):
+        yield from texts(list(cast("Mapping[Any, Any]", tree).values()))
+    elif isinstance(tree, (list, tuple)):
+        for each in cast("Sequence[Any]", tree):
+            yield from texts(each)
+    elif isinstance(tree, str):
+        yield tree
 
 
 def refuse_open_secrets(spec: JobSpec, options: Mapping[str, Any], redact: Redactor) -> None:

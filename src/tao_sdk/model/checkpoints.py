@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from typing import Any, cast
 
 from tao_sdk.model.progress import Progress
+from tao_sdk.runner.tree import growing
 
 TRAINED = (".pth.tar", ".pth", ".pt", ".ckpt", ".tlt", ".hdf5", ".h5", ".safetensors", ".npz", ".distcp", ".bin")
 EXPORTED = (".engine", ".onnx", ".trt")  # can be evaluated, cannot be trained on
@@ -208,12 +209,14 @@ def _by_time(groups: Mapping[str, list[_File]]) -> Callable[[str], bool]:
 def _by_manifest(manifest: Mapping[str, Any], there: Iterable[_File], root: str) -> Callable[[str], bool]:
     listed = dict(_listed(manifest))
     sizes = {file.below: file.size for file in there}
+    moving = [f"{path}/" for path in _in_motion(manifest)]
 
     def is_complete(place: str) -> bool:
         below = _below(root, place)
         if below in sizes:
             return sizes[below] == listed.get(below)
-        return _inside(below, sizes) == _inside(below, listed)
+        in_motion = any(f"{below}/".startswith(each) or each.startswith(f"{below}/") for each in moving)
+        return not in_motion and _inside(below, sizes) == _inside(below, listed)
 
     return is_complete
 
@@ -229,6 +232,16 @@ def _listed(manifest: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
                 yield path, size
             case _:
                 continue
+
+
+def _in_motion(manifest: Mapping[str, Any]) -> Iterator[str]:
+    """The folders of which the manifest says that they were still being written, or had not been sent whole."""
+    listed = dict(_listed(manifest))
+    folders: Any = manifest.get("folders")  # older ones do not have it
+    for path, told in cast(dict[str, Any], folders).items() if isinstance(folders, dict) else ():
+        there = [size for name, size in _inside(path, listed).items() if not growing(name)]
+        if told != [len(there), sum(there)]:
+            yield path
 
 
 def _inside(folder: str, sizes: Mapping[str, int]) -> dict[str, int]:

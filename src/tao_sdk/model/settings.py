@@ -75,6 +75,17 @@ class Settings:
         return {}
 
     @cached_property
+    def aws(self) -> Mapping[str, str]:
+        """What AWS's own names say, else its files, for whoever has not set ACCESS_KEY: the keys are of one place only."""
+        from tao_sdk.model.aws_profile import KEYS, WORDS, profile
+
+        if self.get("ACCESS_KEY"):
+            return {}
+        own = {name: self.environ[name] for name in WORDS.values() if self.environ.get(name)}
+        others = KEYS if KEYS[0] in own else ()
+        return {name: value for name, value in profile(self.environ, self.home).items() if name not in others} | own
+
+    @cached_property
     def profile(self) -> Mapping[str, str]:
         """What config.yaml says under the profile that is chosen; a profile that was named has to be there."""
         path, named = self.config_dir / "config.yaml", self.environ.get("TAO_PROFILE")

@@ -54,7 +54,7 @@ class JobSpec:
     resume_key: str | None = setting(
         f.TEXT,
         None,
-        "The spec key that a further attempt's checkpoint fills. Default: resume_training_checkpoint_path.",
+        "The key of specs or args that a further attempt's checkpoint fills. Default: resume_training_checkpoint_path.",
     )
     files: Mapping[str, Any] = setting(f.MAPPING, {}, "Path in the job -> content that travels with the job.")
     gpu_count: int = setting(f.integer(-1), 1, "GPUs per node; 0 for none, -1 for all.", flags=("--gpus",))

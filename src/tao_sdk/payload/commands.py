@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from typing import TypeGuard
 
 from tao_sdk.model.errors import SpecError
 from tao_sdk.payload.values import Hole, Tree
@@ -101,7 +102,8 @@ def command_template(command: str, values: Mapping[str, Sequence[Word]], appende
     how = marks(command)
     for match in placeholders(command, values):
         words, style = values[match[1]], how[match.start()].style
-        start, end = (match.start(), match.end()) if len(words) == 1 else word_around(command, how, match)
+        alone = len(words) == 1 and not is_whole(words[0])
+        start, end = (match.start(), match.end()) if alone else word_around(command, how, match)
         if start < done:
             raise SpecError(
                 f"One word of the command names {match[0]} and another placeholder that stands for several values."
@@ -110,12 +112,16 @@ def command_template(command: str, values: Mapping[str, Sequence[Word]], appende
         before, after = command[start : match.start()], command[match.end() : end]
         for index, word in enumerate(words):
             pieces += [" "] if index else []
-            pieces += [before, gap(word, style), after]
+            pieces += [gap(word, style, before, after)] if is_whole(word) else [before, gap(word, style), after]
         done = end
     pieces.append(command[done:])
     for word in appended:
-        pieces += [" ", gap(word, "shell")]
+        pieces += [gap(word, "shell", f" {dashed(word.key)} ")] if is_whole(word) else [" ", gap(word, "shell")]
     return assembled(pieces)
+
+
+def is_whole(word: Word) -> TypeGuard[Hole]:
+    return isinstance(word, Hole) and word.whole_word
 
 
 def placeholders(command: str, values: Mapping[str, object]) -> Iterator[re.Match[str]]:
@@ -146,9 +152,9 @@ def word_around(command: str, how: Sequence[Mark], match: re.Match[str]) -> tupl
     return (option.start() if option and (start, end) == match.span() else start), end
 
 
-def gap(word: Word, style: str) -> Gap:
+def gap(word: Word, style: str, before: str = "", after: str = "") -> Gap:
     key, value = (word.key, word.given or "") if isinstance(word, Hole) else ("", word)
-    return key, style, STYLES[style](value)
+    return key, style, "" if is_whole(word) else STYLES[style](value), before, after
 
 
 def assembled(pieces: Sequence[str | Gap]) -> Template:
@@ -189,6 +195,8 @@ def with_arguments(command: str, arguments: Mapping[str, Tree], flags: Sequence[
 def option(name: str, value: Tree) -> list[Word]:
     if value is True:
         return [dashed(name)]
+    if isinstance(value, Hole) and value.whole_word:
+        return [value]
     return [each for word in words(value) for each in (dashed(name), word)]
 
 

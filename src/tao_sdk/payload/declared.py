@@ -159,6 +159,14 @@ class ArgumentKeys(SpecKeys):
     def way(self, key: str) -> list[Step]:
         return [key] if key in self.tree else steps(key)
 
+    def resume(self, named: str = "") -> str:
+        """Likewise, of an argument; without a checkpoint the command does not have it."""
+        name = named or RESUME
+        if (not named and name not in self.tree) or self.tree.get(name) not in (None, ""):
+            return ""
+        self.tree[name] = Hole(name, None, whole_word=True)
+        return name
+
 
 def pairs(field: str, wanted: Declared) -> list[tuple[str, Mapping[str, object]]]:
     """Keys with what is declared about each; a plain list declares nothing more."""

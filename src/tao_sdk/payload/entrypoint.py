@@ -55,21 +55,23 @@ def build_entrypoint(
     outputs: keys likewise; without specs and args a list of paths in the job.
     upload_excludes: prefixes below the results that are not kept account of, such as "inputs/".
     files: path in the job -> content; relative paths lie in the job's work folder, where the command then starts.
-    resume_key: the key of specs that a further attempt's checkpoint fills, where it is empty; not given,
-    resume_training_checkpoint_path wherever the specs have it.
+    resume_key: the key of specs or args that a further attempt's checkpoint fills, where it is empty; not given,
+    resume_training_checkpoint_path wherever they have it.
     bucket: whether declared outputs may go to a bucket; not given, when S3_BUCKET_NAME is set here.
     Raises SpecError (a ValueError) naming the field, the value and what is allowed.
     """
     chosen = chosen_mode(mode, specs, args, flags)
-    if resume_key and chosen != "config":
-        raise SpecError(f"resume_key is {resume_key!r}.", "It is a key of specs, and there are none.", "Leave it out.")
+    if resume_key and chosen == "passthrough":
+        why = "It is a key of specs or args, and there are none."
+        raise SpecError(f"resume_key is {resume_key!r}.", why, "Leave it out.")
     document = empty_document(text("command", command), job_id, mount_path)
     document["excludes"] = [prefix(each) for each in upload_excludes or ()]
     contents = carried(document, files or {})
     if chosen == "config":
         config(document, specs or {}, inputs, outputs, checked_format(config_format), resume_key or "")
     elif chosen == "args":
-        arguments(document, args or {}, inputs, outputs, [text("flags", each) for each in flags or ()])
+        words = [text("flags", each) for each in flags or ()]
+        arguments(document, args or {}, inputs, outputs, words, resume_key or "")
     else:
         document["inputs"] = declared.apart(declared.path_inputs(inputs))
         document["copies"] = declared.path_outputs(outputs)
@@ -204,6 +206,7 @@ def arguments(
     inputs: declared.Declared,
     outputs: declared.Declared,
     flags: Sequence[str],
+    resume_key: str,
 ) -> None:
     """Args mode: arguments stand in the command or behind it."""
     tree: dict[str, Tree] = plain_mapping(args, "args")
@@ -218,4 +221,5 @@ def arguments(
     document["outputs"] = keys.outputs(outputs)
     document["inputs"] += keys.undeclared()
     keys.put_shared()
+    document["resume"] = keys.resume(resume_key)
     document["command"] = commands.with_arguments(command, tree, flags)

@@ -36,7 +36,8 @@ def assemble(pieces: Iterator[Piece], style: str) -> Template:
             text.append(piece)
         else:
             result["parts"].append("".join(text))
-            result["holes"].append((piece.key, style, "null" if piece.given is None else STYLES[style](piece.given)))
+            given = "null" if piece.given is None else STYLES[style](piece.given)
+            result["holes"].append((piece.key, style, given, "", ""))
             text = []
     result["parts"].append("".join(text))
     return result

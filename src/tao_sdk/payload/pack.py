@@ -40,8 +40,16 @@ NEEDS = {  # the module of a scheme -> those that it needs
     "ngc_input": ("http_source", *FETCHING),
     "http_input": ("http_source", *FETCHING),
 }
-KEEP = ("keep", "folder", "manifest", "tree")
+KEEP = ("keep", "folder", "manifest", "tree", "crew")
 BUCKET = ("bucket", "remote", "sending", "s3_put", "s3_input", *NEEDS["s3_input"])
+# The order in which modules are packed: neighbours share words, and the compressor looks back over 32 KB only.
+ORDER = (
+    "boot", "report", "signals", "bucket", "process", "main", "copies", "manifest", "resume", "inputs", "tree", "folder",
+    "staging", "files", "keep", "crew", "lock", "local", "outputs", "place", "private", "spec", "archive", "entry",
+    "unpacking", "sending", "scheme", "crc", "jsontext", "annotation", "quote", "percent", "template", "s3_xml", "journal",
+    "atomic", "http_source", "transfer", "shown", "s3_credentials", "s3", "s3_sign", "web", "s3_words", "s3_put", "remote",
+    "hub_input", "http_input", "s3_input", "wire", "ngc_input",
+)  # fmt: skip
 WIDTH = 1000
 
 # Five of these characters are four bytes: a sixteenth shorter than base64. Those that a shell, JSON or Kubernetes would
@@ -120,7 +128,7 @@ def modules(document: Document, bucket: bool = False) -> list[str]:
         wanted.append("resume")
     if document["files"]:
         wanted.append("files")
-    return list(dict.fromkeys(wanted))
+    return sorted(set(wanted), key=ORDER.index)
 
 
 def fetchers(inputs: Iterable[Input]) -> list[str]:

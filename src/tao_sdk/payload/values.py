@@ -19,10 +19,14 @@ DEEPEST = 100
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """A value that only the job knows: the path of `key`. `given` is what stood there."""
+    """A value that only the job knows: the path of `key`. `given` is what stood there.
+
+    `whole_word`: in a command it goes with all of its word and the option before it where the job has no value either.
+    """
 
     key: str
     given: str | None
+    whole_word: bool = False
 
 
 Tree = dict[str, "Tree"] | list["Tree"] | str | int | float | bool | Hole | None

@@ -18,7 +18,7 @@ from .outputs import destination, in_bucket, stays
 from .remote import Remote, digest, is_version
 from .report import Failure, crash
 from .sending import Item, Sending
-from .tree import Tree, covers, growing
+from .tree import Tree, covers, growing, whole_folders
 from .web import Changed
 
 TYPE_CHECKING = False
@@ -50,6 +50,7 @@ class Bucket:
         self.excludes = [OWN, *excludes]
         self.there: Dict[str, Tuple[int, str]] = {}  # name -> size and version, as they were before this attempt
         self.entries: Dict[str, Entry] = {}  # of the manifest, by name
+        self.folders: Dict[str, List[int]] = {}  # that are checkpoints: how many files and bytes; -1 while in motion
         self.sent: Dict[str, Shape] = {}
         self.seen: Dict[str, Tuple[Shape, int]] = {}  # and for how many looks it has been so
         self.refused: Dict[str, Failure] = {}
@@ -70,24 +71,25 @@ class Bucket:
         if self.remote.address == self.place.remote and not self.place.rank:
             self.remote.sweep()
         self.there = self.remote.list()
-        self.entries = self.listed(whole_only=False)
+        found = self.manifest(whole_only=False)
+        self.entries, self.folders = by_path(found), found.get("folders", {})
 
-    def listed(self, whole_only: bool) -> Dict[str, Entry]:
-        """What this job's manifest in the bucket lists; with `whole_only`, nothing before it says that it is whole."""
+    def manifest(self, whole_only: bool) -> Dict[str, Any]:
+        """This job's manifest in the bucket; with `whole_only`, nothing before it says that it is whole."""
         found = parsed(self.remote.read(MANIFEST) or b"")
         if found.get("job") != self.place.job:
             return {}
         if whole_only and not (found.get("whole") and found.get("attempt") == self.place.attempt):
             return {}
-        return {each["path"]: each for each in found["files"]}
+        return found
 
     def fetch_log(self) -> None:
         """The log of an earlier attempt, so that ours does not take its place."""
         name = "%s/%s" % (OWN, os.path.basename(self.place.log))
         if name in self.there and not os.path.exists(self.place.log):
-            self.remote.fetch(name, self.place.log, *self.there[name], aside=self.aside)
+            self.remote.fetch([(name, self.place.log, *self.there[name])], self.aside)
 
-    def checkpoints(self) -> List[Entry]:
+    def intact(self) -> List[Entry]:
         """The complete files of an earlier attempt that are still there as they were."""
         return [
             each
@@ -95,17 +97,24 @@ class Bucket:
             if self.there.get(each["path"]) == (each["size"], each.get("version"))
         ]
 
-    def fetch(self, entry: Entry) -> str:
-        """The path of such a file, brought here as it was; "" when it is not what the manifest says."""
+    def fetch(self, name: str, entries: List[Entry]) -> str:
+        """The path of a file or folder of such entries, brought here as it was; "" when it is not what the manifest says."""
+        missing = [each for each in entries if shape_of(self.local(each["path"])) != (each["size"], each["mtime"])]
+        wanted = [(each["path"], self.local(each["path"]), each["size"], each["version"]) for each in missing]
+        if wanted:
+            self.remote.fetch(wanted, self.aside)
+        damaged = [each for each in missing if not self.verified(each)]
+        return "" if damaged else self.local(name)
+
+    def verified(self, entry: Entry) -> bool:
+        """Whether what was fetched is what the manifest says; else it is gone again."""
         path = self.local(entry["path"])
-        if shape_of(path) != (entry["size"], entry["mtime"]):
-            self.remote.fetch(entry["path"], path, entry["size"], entry["version"], self.aside)
-            if digest(path, "sha256") != entry["sha256"]:
-                os.unlink(path)
-                return ""
-            os.utime(path, (entry["mtime"], entry["mtime"]))
-            entry["mtime"] = os.stat(path).st_mtime  # as exactly as the file system has it
-        return path
+        if digest(path, "sha256") != entry["sha256"]:
+            os.unlink(path)
+            return False
+        os.utime(path, (entry["mtime"], entry["mtime"]))
+        entry["mtime"] = os.stat(path).st_mtime  # as exactly as the file system has it
+        return True
 
     @property
     def aside(self) -> str:
@@ -138,6 +147,13 @@ class Bucket:
             shape, count = before.get(name, (each.shape, 0))
             self.seen[name] = each.shape, count + 1 if shape == each.shape else 1
             each.still = self.seen[name][1] >= looks
+        self.note_folders(items)
+
+    def note_folders(self, items: Dict[str, Item]) -> None:
+        """Those that are checkpoints are complete once all their files stand still; one that is not here stays as it was."""
+        self.folders.update(
+            whole_folders([(name, items[name].size) for name in sorted(items)], lambda name: items[name].still)
+        )
 
     def look(self) -> Tuple[Dict[str, Item], List[str]]:
         """Every file as it is now, by its name in the bucket, and what could not be looked at."""
@@ -199,7 +215,7 @@ class Bucket:
                 self.done += item.size
                 self.done_files += 1
 
-    def broke(self, item: Item, error: Exception) -> None:
+    def broke(self, item: Item, error: BaseException) -> None:
         """What nobody foresaw is told with the results that it costs."""
         self.refused[item.name] = crash(error)
 
@@ -241,7 +257,7 @@ class Bucket:
             return
         entries = dict(self.entries)
         files = [entries[name] for name in sorted(entries)]
-        text = written(self.place, exit_code, whole, problems, files).encode()
+        text = written(self.place, exit_code, whole, problems, files, self.folders).encode()
         if text == self.told:
             return
         try:
@@ -269,6 +285,7 @@ class Bucket:
         latest = ended - SETTLED if exit_code else float("inf")
         for each in items.values():
             each.still = each.shape[1] < latest or each.name in self.entries
+        self.note_folders(items)
         self.ship_all([each for each in items.values() if each.urgent], report, tell=False)
         self.put_manifest(exit_code, False, problems)
         if self.place.rank:
@@ -301,7 +318,7 @@ class Bucket:
         """What rank 0 has sent need not be sent again; an interval is enough for it to end, too."""
         latest = time.monotonic() + self.place.interval
         while True:
-            listed = self.listed(whole_only=True)
+            listed = by_path(self.manifest(whole_only=True))
             if listed or hurry() or time.monotonic() > latest:
                 self.entries = listed or self.entries
                 return
@@ -350,6 +367,10 @@ class Telling:
 
 def entry(name: str, shape: Shape, sha256: Optional[str], version: str) -> Entry:
     return {"path": name, "size": shape[0], "mtime": shape[1], "sha256": sha256, "version": version}
+
+
+def by_path(manifest: Dict[str, Any]) -> Dict[str, Entry]:
+    return {each["path"]: each for each in manifest.get("files", [])}
 
 
 def shape_of(path: str) -> Shape:

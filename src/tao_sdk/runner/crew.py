@@ -20,6 +20,15 @@ def started(work: Callable[..., None], *arguments: object) -> Optional[threading
     return thread
 
 
+def caught(work: Callable[..., None], *arguments: object) -> Optional[BaseException]:
+    """What a thread's work failed at, for whoever has to tell; None when it did not."""
+    try:
+        work(*arguments)
+    except BaseException as error:  # noqa: BLE001  the end of a thread: nobody else could tell
+        return error
+    return None
+
+
 class Crew:
     """`changed` is theirs to wait on and to notify; `broken` is what went wrong, or why they have to stop."""
 
@@ -42,9 +51,8 @@ class Crew:
         self.attempt(work)
 
     def attempt(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except BaseException as error:  # noqa: BLE001  the end of the thread: raised again by the one that waits
+        error = caught(work)
+        if error:
             self.stop(error)
 
     def stop(self, why: BaseException) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import List, Optional, Tuple, TypedDict
 
 Hole = Tuple[
-    str, str, str
-]  # the key whose value goes here, how it is quoted (quote.py), the text when there is no value
+    str, str, str, str, str
+]  # the key whose value goes here, how it is quoted (quote.py), the text when there is no value; what stands before and after one
 
 
 class Template(TypedDict):

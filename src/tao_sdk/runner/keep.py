@@ -10,6 +10,7 @@ import signal
 import threading
 import time
 
+from .crew import caught
 from .report import crash
 
 TYPE_CHECKING = False
@@ -43,13 +44,15 @@ class Keeper:
 
     def watch(self) -> None:
         signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they belong to the main thread
-        try:
-            while not self.wait():
-                self.sync()
-                self.wake()
-        except Exception as error:  # noqa: BLE001  the end of the thread; what is not kept by now is kept at the end, or fails
+        error = caught(self.look_after)
+        if error:  # what is not kept by now is kept at the end, or fails there
             failure = crash(error)
             self.report.queue("warning", code=failure.code, what=failure.what, why=failure.why, next=failure.next)
+
+    def look_after(self) -> None:
+        while not self.wait():
+            self.sync()
+            self.wake()
 
     def wait(self) -> bool:
         """An interval, or less when the job is told to end: then it is high time. True when the command is over."""

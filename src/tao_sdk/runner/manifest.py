@@ -1,7 +1,8 @@
 """The manifest: what the results hold, with sizes and checksums, and how far the attempt has come.
 
 `files` lists every file; `sha256` only where the file stood still, so a file with one is complete. `whole` is true once
-the command has ended and everything was accounted for; only then may the manifest decide how the job ended.
+the command has ended and everything was accounted for; only then may the manifest decide how the job ended. `folders`
+tells of each folder that is a checkpoint how many files and bytes it has, once all of them stood still; -1 before.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 
 from . import atomic
 from .jsontext import dumps
-from .tree import Tree, chunks
+from .tree import Tree, chunks, whole_folders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,13 +40,19 @@ def parsed(text: bytes) -> Dict[str, Any]:
 
         found: Dict[str, Any] = json.loads(text.decode())
         found["files"] = [entry for entry in found["files"] if usable(entry)]
-    except (ImportError, ValueError, KeyError, TypeError):
+        found["folders"] = {path: [int(count), int(size)] for path, (count, size) in found.get("folders", {}).items()}
+    except (ImportError, ValueError, KeyError, TypeError, AttributeError):
         return {}
     return found
 
 
 def written(
-    place: Place, exit_code: Optional[int], whole: bool, left_out: List[str], files: List[Dict[str, Any]]
+    place: Place,
+    exit_code: Optional[int],
+    whole: bool,
+    left_out: List[str],
+    files: List[Dict[str, Any]],
+    folders: Dict[str, List[int]],
 ) -> str:
     """The text of a manifest."""
     content = {
@@ -55,6 +62,7 @@ def written(
         "whole": whole,
         "exit_code": exit_code,
         "left_out": left_out[:100],
+        "folders": folders,
     }
     return '%s,\n"files": [\n%s\n]}\n' % (dumps(content)[:-1], ",\n".join(map(dumps, files)))
 
@@ -83,7 +91,9 @@ class Manifest:
         tree = Tree(self.place.folder, self.excludes)
         files = [self.entry(path, tree.files[path], still, tree.problems) for path in sorted(tree.files)]
         self.found = tree.files
-        text = written(self.place, exit_code, whole, tree.problems, [each for each in files if each])
+        complete = {each["path"] for each in files if each and each["sha256"]}
+        folders = whole_folders([(path, shape[0]) for path, shape in tree.files.items()], complete.__contains__)
+        text = written(self.place, exit_code, whole, tree.problems, [each for each in files if each], folders)
         atomic.write(self.place.manifest, text.encode(), 0o644)
         return tree.problems
 

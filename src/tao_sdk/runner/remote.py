@@ -13,7 +13,7 @@ from .web import Changed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Dict, Optional, Tuple
+    from typing import Callable, Dict, List, Optional, Tuple
 
     from .s3 import S3
 
@@ -71,15 +71,19 @@ class Remote:
         """Give up the uploads that a runner had begun here when it was killed."""
         sweep(self.s3, self.bucket, self.key("") if self.prefix else "")
 
-    def fetch(self, name: str, path: str, size: int, version: str, aside: str) -> None:
-        """The object complete at `path`, by way of the folder `aside`. Raises Failure, OSError."""
+    def fetch(self, wanted: List[Tuple[str, str, int, str]], aside: str) -> None:
+        """Each object (name, path, size, version) complete at its path, by way of the folder `aside`. Raises Failure, OSError."""
         from .s3_input import S3Source
         from .transfer import fetch
 
-        base = os.path.basename(path)
-        fetch([S3Source(self.s3, self.bucket, self.key(name), base, size, version)], aside, untold)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        os.replace(os.path.join(aside, base), path)
+        fetch(
+            [S3Source(self.s3, self.bucket, self.key(name), name, size, version) for name, _, size, version in wanted],
+            aside,
+            untold,
+        )
+        for name, path, _, _ in wanted:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            os.replace(os.path.join(aside, name), path)
 
 
 def untold(size: int, files: int) -> None:

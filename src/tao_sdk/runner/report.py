@@ -39,7 +39,7 @@ class Stopped(BaseException):
         self.signal = signal
 
 
-def crash(error: Exception) -> Failure:
+def crash(error: BaseException) -> Failure:
     """An error nobody foresaw, with its place, without the values it may quote."""
     trace = error.__traceback__
     while trace and trace.tb_next:

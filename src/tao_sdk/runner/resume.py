@@ -1,27 +1,34 @@
 """Resume: the newest complete checkpoint that an earlier attempt of this job left.
 
 Complete means that the manifest lists it with its checksum, and that it still has that size and time: the newest file on
-disk may be half written.
+disk may be half written. A folder, as distributed checkpoints and Hugging Face's are, is complete when the manifest says so
+of it and each of its files is.
 """
 
 from __future__ import annotations
 
 import os
+import re
 
 from .manifest import load
+from .tree import WEIGHTS, checkpoint_folder, growing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, List, Sequence, Tuple
+    from typing import Any, Callable, Dict, Iterator, List, Sequence, Tuple
 
     from .bucket import Bucket
     from .document import Document
     from .place import Place
     from .report import Report
 
-    Fetch = Callable[[Dict[str, Any]], str]  # brings what a manifest lists here; its path, "" when it is not as listed
+    Entry = Dict[str, Any]
+    Fetch = Callable[
+        [str, List[Entry]], str
+    ]  # brings what a manifest lists here; its path, "" when it is not as listed
 
-SUFFIXES = (".pth", ".pth.tar", ".pt", ".ckpt", ".tlt", ".hdf5", ".npz", ".safetensors")
+ALONE = tuple(each for each in WEIGHTS if each not in (".distcp", ".bin"))  # what one file of it can be gone on from
+SAYS_WHICH = re.compile(r"(?:epoch|step|iter)[=_. -]*\d", re.IGNORECASE)
 
 
 def resumed(document: Document, place: Place, buckets: Sequence[Bucket], report: Report) -> Dict[str, str]:
@@ -44,25 +51,49 @@ def checkpoint(place: Place, carried: List[str], buckets: Sequence[Bucket]) -> s
 
     `carried` are the files that travelled with the job: no checkpoints. One that lies in a bucket is brought here first.
     """
+    found: List[Tuple[float, str, List[Entry], Fetch]] = []
     manifest = load(place.manifest)
-    here: List[Dict[str, Any]] = manifest["files"] if manifest.get("job") == place.job else []
-    found: List[Tuple[Dict[str, Any], Fetch]] = [(each, in_folder(place.folder)) for each in here]
+    if manifest.get("job") == place.job:
+        found += [(*each, in_folder(place.folder)) for each in complete(manifest["files"], manifest["folders"])]
     for bucket in buckets:
-        found += [(each, bucket.fetch) for each in bucket.checkpoints()]
+        found += [(*each, bucket.fetch) for each in complete(bucket.intact(), bucket.folders)]
     ours = {"work/" + path for path in carried}
-    fitting = [each for each in found if each[0]["path"].endswith(SUFFIXES) and each[0]["path"] not in ours]
-    for entry, fetch in sorted(fitting, key=lambda each: (each[0]["mtime"], each[0]["path"]), reverse=True):
-        path = fetch(entry)
+    for _, name, entries, fetch in sorted(found, key=lambda each: each[:2], reverse=True):
+        path = "" if name in ours else fetch(name, entries)
         if path:
             return path
     return ""
 
 
+def complete(entries: List[Entry], folders: Dict[str, List[int]]) -> Iterator[Tuple[float, str, List[Entry]]]:
+    """(time, name, its files) of each checkpoint: a folder of files, or a file that is none of such a folder's."""
+    inside: Dict[str, List[Entry]] = {}
+    for each in entries:
+        folder = checkpoint_folder(each["path"])
+        alone = folder not in folders or SAYS_WHICH.search(os.path.basename(each["path"]))
+        if alone and each["path"].endswith(ALONE):
+            yield each["mtime"], each["path"], [each]
+        elif not alone and not growing(each["path"]):
+            inside.setdefault(folder, []).append(each)
+    for folder, files in inside.items():
+        if folders[folder] == [len(files), sum(each["size"] for each in files)]:
+            name = files[0]["path"] if len(files) == 1 and files[0]["path"].endswith(ALONE) else folder
+            yield max(each["mtime"] for each in files), name, files
+
+
 def in_folder(folder: str) -> Fetch:
-    return lambda listed: os.path.join(folder, listed["path"]) if intact(listed, folder) else ""
+    """What lies in the results is there already, if it is as it was, and with nothing beside it that was not there."""
+
+    def fetch(name: str, entries: List[Entry]) -> str:
+        path = os.path.join(folder, name)
+        listed = {os.path.join(folder, each["path"]) for each in entries}
+        there = {os.path.join(top, each) for top, _, files in os.walk(path) for each in files if not growing(each)}
+        return path if all(intact(each, folder) for each in entries) and there <= listed else ""
+
+    return fetch
 
 
-def intact(listed: Dict[str, Any], folder: str) -> bool:
+def intact(listed: Entry, folder: str) -> bool:
     try:
         found = os.stat(os.path.join(folder, listed["path"]))
     except OSError:

@@ -70,18 +70,6 @@ def look(uri: str, kind: str, web: Web) -> Found:
     raise nothing(uri, bucket, only_folder and bool(single(s3, bucket, key.rstrip("/"))))
 
 
-def is_there(uri: str, web: Web) -> None:
-    """As `look`, without listing it all: raises the same Failures."""
-    bucket, _, key = uri.partition("://")[2].partition("/")
-    s3 = S3(web)
-    slash = key.endswith("/")
-    key = key.rstrip("/")
-    if (slash or not single(s3, bucket, key)) and not any(
-        not each.key.endswith("/") for each in s3.list(bucket, key + "/" if key else "")
-    ):
-        raise nothing(uri, bucket, slash and bool(single(s3, bucket, key)))
-
-
 def nothing(uri: str, bucket: str, slash: bool) -> Failure:
     return Failure(
         "input.nothing",

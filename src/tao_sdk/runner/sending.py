@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 
-from .crew import started
+from .crew import caught, started
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Sending:
     What it raises, which nobody foresaw, costs that item alone: `broke` is told.
     """
 
-    def __init__(self, send: Callable[[Item], None], broke: Callable[[Item, Exception], None]) -> None:
+    def __init__(self, send: Callable[[Item], None], broke: Callable[[Item, BaseException], None]) -> None:
         self.send, self.broke = send, broke
         self.queue: List[Item] = []
         self.busy: Set[str] = set()  # the names in the queue or on their way
@@ -73,9 +73,8 @@ class Sending:
                     item = self.next(only_urgent)
                 self.queue.remove(item)
                 self.large += item.size > LARGE
-            try:
-                self.send(item)
-            except Exception as error:  # noqa: BLE001  the end of the thread: who waits for the item would wait for ever
+            error = caught(self.send, item)
+            if error:
                 self.broke(item, error)
             with self.changed:
                 self.large -= item.size > LARGE

@@ -15,6 +15,6 @@ def fill(template: Template, values: Mapping[str, str]) -> str:
     """The text, with each hole holding the value of its key, or its own text when there is none."""
     parts = template["parts"]
     text = [parts[0]]
-    for (key, style, given), part in zip(template["holes"], parts[1:]):
-        text += STYLES[style](values[key]) if key in values else given, part
+    for (key, style, given, before, after), part in zip(template["holes"], parts[1:]):
+        text += before + STYLES[style](values[key]) + after if key in values else given, part
     return "".join(text)

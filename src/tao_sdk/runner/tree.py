@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from fnmatch import fnmatchcase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, Iterator, List, Set, Tuple
+    from typing import Callable, Dict, Iterable, Iterator, List, Set, Tuple
 
     Shape = Tuple[int, float]  # size, mtime: what changes when a file does
 
 PART = ".tao-part"  # the end of a temporary name (atomic.py)
 GROWING = (".log", ".jsonl", ".csv", ".txt", "status.json")
+WEIGHTS = (".pth", ".pth.tar", ".pt", ".ckpt", ".tlt", ".hdf5", ".npz", ".safetensors", ".distcp", ".bin")
+FOLDER = re.compile(  # names of folders that are checkpoints: of Hugging Face, DeepSpeed, Megatron, Lightning
+    r"(?:epoch|step|iter|checkpoint|ckpt|global_?step)[=_-]?\d+(?:[-_](?:step|iter)[=_-]?\d+)?|best|latest|last|.+\.ckpt",
+    re.IGNORECASE,
+)
 
 
 class Tree:
@@ -73,6 +79,26 @@ def covers(exclude: str, path: str) -> bool:
 def growing(path: str) -> bool:
     """Whether a file of this name is only ever appended to."""
     return path.endswith(GROWING) or "tfevents" in os.path.basename(path)
+
+
+def checkpoint_folder(path: str) -> str:
+    """The outermost folder of a path whose name is a checkpoint's; "" when there is none."""
+    names = path.split("/")[:-1]
+    return next(("/".join(names[: at + 1]) for at, name in enumerate(names) if FOLDER.fullmatch(name)), "")
+
+
+def whole_folders(files: Iterable[Tuple[str, int]], still: Callable[[str], bool]) -> Dict[str, List[int]]:
+    """Of each folder that is a checkpoint the number of its files and their bytes; both -1 while one is in motion."""
+    found: Dict[str, List[int]] = {}
+    weighty: Set[str] = set()
+    for path, size in files:
+        folder = checkpoint_folder(path)
+        if not folder or growing(path):
+            continue
+        known = found.setdefault(folder, [0, 0])
+        found[folder] = [known[0] + 1, known[1] + size] if known[0] >= 0 and still(path) else [-1, -1]
+        weighty.update([folder] if path.endswith(WEIGHTS) else [])
+    return {folder: found[folder] for folder in sorted(weighty)}
 
 
 def chunks(path: str) -> Iterator[bytes]:

@@ -247,7 +247,7 @@ class Pause(Patience):
     def __init__(self, web: Web, origin: Origin, patience: float) -> None:
         usual = web.patience if web.known.get(origin) else min(STRANGER, web.patience)
         super().__init__(patience or usual)
-        self.web, self.origin = web, origin
+        self.web, self.origin, self.given = web, origin, patience
 
     def after(self, error: OSError) -> None:
         """Wait, or raise the Failure that tells why waiting is no use."""
@@ -256,7 +256,8 @@ class Pause(Patience):
             raise failure(error, self.origin, self.web) from error
 
     def again(self, answer: Answer) -> bool:
-        """Wait as long as a busy server asks for. False when its time is up."""
+        """Wait as long as a busy server asks for; it has answered, so it is none that is not there. False when its time is up."""
+        self.seconds = self.given or self.web.patience
         return self.wait(seconds(answer.headers.get("retry-after", "")))
 
 

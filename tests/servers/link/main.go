@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -38,9 +39,12 @@ type Faults struct {
 	SkewSeconds int     `json:"skew_seconds"` // the server's clock seems to be so far ahead: a request that is late or early is refused
 	Expired     string  `json:"expired"`      // whoever signs with this key is told from the ExpiredAt-th request on that it has expired
 	ExpiredAt   int     `json:"expired_at"`
-	Methods     string  `json:"methods"` // only requests of these count, e.g. "GET PUT"
-	Match       string  `json:"match"`   // and only those whose path and query hold this
-	Hook        string  `json:"hook"`    // an address that is called, once, before the HookAt-th request goes on
+	ExpStatus   int     `json:"expired_status"` // how it is told: 403 ExpiredToken where nothing else is said
+	ExpCode     string  `json:"expired_code"`
+	UploadRate  float64 `json:"upload_rate"` // bytes a second of each body that is sent
+	Methods     string  `json:"methods"`     // only requests of these count, e.g. "GET PUT"
+	Match       string  `json:"match"`       // and only those whose path and query hold this
+	Hook        string  `json:"hook"`        // an address that is called, once, before the HookAt-th request goes on
 	HookAt      int     `json:"hook_at"`
 }
 
@@ -169,7 +173,7 @@ func (l *link) handler(to string) http.Handler {
 			return
 		}
 		if f.Expired != "" && n >= f.ExpiredAt && strings.Contains(r.Header.Get("Authorization"), "="+f.Expired+"/") {
-			l.refuse(w, r, f, 403, "ExpiredToken", "The provided token has expired.")
+			l.refuse(w, r, f, cmp.Or(f.ExpStatus, 403), cmp.Or(f.ExpCode, "ExpiredToken"), "The provided token has expired.")
 			return
 		}
 		if f.SkewSeconds != 0 && !inTime(r, f.SkewSeconds) {
@@ -181,6 +185,9 @@ func (l *link) handler(to string) http.Handler {
 			r.Body, r.ContentLength = io.NopCloser(io.LimitReader(body, f.CutAt)), f.CutAt
 			r.Header.Set("Content-Length", fmt.Sprint(f.CutAt))
 			defer io.Copy(io.Discard, body)
+		}
+		if f.UploadRate > 0 && n > 0 {
+			r.Body = &faulty{ReadCloser: r.Body, rate: f.UploadRate, start: time.Now()}
 		}
 		if every(f.Reset, n) {
 			defer reset(r)

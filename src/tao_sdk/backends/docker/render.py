@@ -11,7 +11,7 @@ from typing import Any, cast
 from tao_sdk.backends.docker import parse
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.options import DockerOptions
-from tao_sdk.backends.mounts import Mount, mount_of, read_mounts
+from tao_sdk.backends.mounts import Mount, cache_finding, mount_of, read_mounts
 from tao_sdk.backends.rendezvous import single_node
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.plan import Attempt, Plan
@@ -81,6 +81,7 @@ def plan(spec: JobSpec, options: DockerOptions, facts: DockerFacts, attempt: Att
         "folders": kept_folders(facts, mounts),
         "make_network": network_name(spec, options, facts) == DEFAULT_NETWORK,
         "surroundings": {name: getattr(facts, name) for name in SURROUNDINGS},
+        **({"cache": spec.mount_path} if spec.mount_path else {}),
     }
     return Plan(
         attempt=attempt,
@@ -286,6 +287,7 @@ def check(plan: Plan, facts: DockerFacts) -> list[Finding]:
     return [
         *image_findings(plan, facts),
         *path_findings(plan, facts),
+        *cache_findings(plan),
         *input_findings(facts),
         *network_findings(plan, facts),
         *gpu_findings(plan, facts),
@@ -304,6 +306,12 @@ def path_findings(plan: Plan, facts: DockerFacts) -> Iterator[Finding]:
     for path, why in facts.missing.items():
         if path not in plan.request["folders"]:
             yield error("mount.missing", f"{path} is mounted and is not there.", why, "Correct the path, or make it.")
+
+
+def cache_findings(plan: Plan) -> list[Finding]:
+    mounts: list[dict[str, Any]] = plan.request["container"]["HostConfig"].get("Mounts") or []
+    cache = plan.request.get("cache")
+    return cache_finding(cache, [each["Target"] for each in mounts]) if cache else []
 
 
 def input_findings(facts: DockerFacts) -> Iterator[Finding]:

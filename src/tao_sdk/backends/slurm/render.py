@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
+from tao_sdk.backends.mounts import Mount, cache_finding
 from tao_sdk.backends.rendezvous import MASTER_PORT, rendezvous, single_node
 from tao_sdk.backends.slurm import containers, data, images
 from tao_sdk.backends.slurm.containers import NONE, Task
@@ -61,7 +62,6 @@ def parts(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> dict[str, 
     root = results_root(spec, facts)
     mounts = data.mounts(spec, facts, root) if image else []
     start = containers.start(runtime, Task(mounts, gpus=wants.gpus), facts)
-    lost = data.lost_outputs(spec, mounts) if image else []
     return {
         "base": facts.base,
         "results_root": root,
@@ -81,7 +81,7 @@ def parts(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> dict[str, 
         "checks": [[each.path, each.what] for each in data.wanted(spec)],
         "resume_on_timeout": options.resume_on_timeout,
         "cluster": facts.cluster,
-        "findings": [plain_finding(each) for each in findings(spec, options, runtime, facts, lost)],
+        "findings": [plain_finding(each) for each in findings(spec, options, runtime, facts, mounts)],
         "notes": [*wants.notes, *(image.notes if image else ())],
     }
 
@@ -374,7 +374,7 @@ def task_body(of: Parts, at: Paths, attempt: Attempt) -> Iterator[str]:
 
 
 def findings(
-    spec: JobSpec, options: SlurmOptions, runtime: str, facts: SlurmFacts, lost: Sequence[str]
+    spec: JobSpec, options: SlurmOptions, runtime: str, facts: SlurmFacts, mounts: Sequence[Mount]
 ) -> Iterator[Finding]:
     """What would stop the job (errors), and what it should know (warnings)."""
     if spec.image:
@@ -382,10 +382,12 @@ def findings(
     elif runtime != NONE:
         fix = "Name one: image: ..., or use --container-runtime none."
         yield Finding(Severity.ERROR, "spec.image", f"{runtime} needs an image.", "", fix)
-    for path in lost:
+    for path in data.lost_outputs(spec, mounts) if spec.image else []:
         what = f"The output {path} lies in the container and is lost with it."
         fix = "Leave it empty, and it is kept with the results; or name a path of the cluster that is mounted."
         yield warning("output.lost", what, "Nothing of the cluster is mounted there.", fix)
+    if spec.mount_path and spec.image:
+        yield from cache_finding(spec.mount_path, [each.target for each in mounts])
     if spec.shm_size:
         yield warning("slurm.shm_unused", "shm_size is not used: on SLURM /dev/shm is the node's.", "", "Leave it out.")
 
