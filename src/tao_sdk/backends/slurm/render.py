@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
-from tao_sdk.backends.mounts import Mount, cache_finding
+from tao_sdk.backends.mounts import cache_finding
 from tao_sdk.backends.rendezvous import MASTER_PORT, rendezvous, single_node
 from tao_sdk.backends.slurm import containers, data, images
-from tao_sdk.backends.slurm.containers import NONE, Task
+from tao_sdk.backends.slurm.containers import NONE, Mount, Task
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.options import RUNTIMES, SlurmOptions
 from tao_sdk.backends.slurm.shape import Shape, minutes, shape, slurm_seconds
