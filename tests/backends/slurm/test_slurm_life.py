@@ -443,6 +443,18 @@ def node_of(cluster: Cluster, id: str) -> str:
     return cluster.ask("squeue", "-h", "-j", id, "-o", "%N").stdout.strip()
 
 
+def test_a_node_whose_daemon_dies_before_it_could_begin_is_tried_again(cluster: Cluster, tmp_path: Path) -> None:
+    with Client(settings=Settings(surroundings(cluster, tmp_path)), watch=True, poll_interval=0.3) as client:
+        lost = cluster.place.nodes[3]
+        cluster.kill_node(lost)  # nobody has noticed when the job is given out
+        made = submit(client, "echo attempt $TAO_ATTEMPT", {"nodelist": lost}, num_nodes=2)
+        until(lambda: client.get_job(made.id).attempt == 2 or client.get_job(made.id).status.terminal)
+        cluster.start_node(lost)
+        ended = until_ended(client, made)
+        assert (ended.status, ended.attempt) == (Status.COMPLETE, 2), f"{ended} {client.diagnose(made.id)}"
+        assert client.get_job_logs(made.id).endswith("attempt 2\n")
+
+
 def test_slurms_own_requeue_is_followed_also_where_the_site_requeues_only_who_asks(
     cluster: Cluster, client: Client
 ) -> None:
