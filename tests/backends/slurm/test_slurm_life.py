@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -148,6 +149,7 @@ def test_a_job_whose_id_was_never_written_down_is_found_by_its_name(
     first = backend.submit(planned, {})
     attempt = cluster.path(planned.request["job_dir"]) / "attempts" / "1"
     (attempt / "slurm_id").unlink()
+    attempt.with_name("1.lock").unlink()
     if lost == "all":
         attempt.rename(attempt.with_name("gone"))
     assert backend.find(planned.attempt) == first
@@ -174,15 +176,21 @@ def test_a_controller_that_hangs_leaves_a_submit_in_doubt_and_the_next_look_sett
     assert len(cluster.jobs()) == 1
 
 
-def test_files_that_arrive_cut_short_start_nothing(
-    cluster: Cluster, client: Client, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("size", "left"), [(100, 0), (100, 0.5), (200_000, 0), (200_000, 0.5), (200_000, 0.999)])
+def test_what_arrives_cut_short_starts_nothing(
+    cluster: Cluster, client: Client, monkeypatch: pytest.MonkeyPatch, size: int, left: float
 ) -> None:
-    from tao_sdk.backends.slurm import backend as module
+    """A small job is all script; of a large one the archive is cut, which comes after its script."""
+    ssh: Any = backend_of(client).ssh
+    whole = ssh._ssh
 
-    whole = module.packed
-    monkeypatch.setattr(module, "packed", lambda files: whole(files)[:-40])
-    planned = client.plan(job("true"), "slurm").plan
-    with pytest.raises(Unreachable, match="did not arrive whole"):
+    def cut(argv: Sequence[str], seconds: float, given: bytes = b"") -> object:
+        script = 0 if size < 1000 else given.find(b"\x1f\x8b")
+        return whole(argv, seconds, given[: script + int(left * (len(given) - script))])
+
+    monkeypatch.setattr(ssh, "_ssh", cut)
+    planned = client.plan(job(f"true {random.Random(1).randbytes(size).hex()}"), "slurm").plan
+    with pytest.raises(Unreachable, match="did not arrive whole" if left and size > 1000 else ""):
         backend_of(client).submit(planned, {})
     monkeypatch.undo()
     assert backend_of(client).find(planned.attempt) is None
@@ -358,7 +366,8 @@ def test_a_job_whose_submit_lost_its_reply_is_found_by_name_and_canceled_in_the_
     made = submit(client, "sleep 60")
     ref = client.engine.ref_of(made)
     assert ref is not None
-    (folder(cluster, made) / "attempts" / "1" / "slurm_id").unlink()
+    for name in ("1/slurm_id", "1.lock"):
+        (folder(cluster, made) / "attempts" / name).unlink()
     before = cluster.round_trips()
     said = backend_of(client).cancel(replace(ref, native_id="", unique_id="", ready=False), timedelta(0))
     assert said.phase is Phase.CANCELED
