@@ -17,7 +17,7 @@ def test_a_row_says_who_did_what_over_which_line_and_what_it_took() -> None:
         "this SDK",
         "0",
         "1",
-        "0.23 s",
+        "0.234 s",
         "",
     ]
 

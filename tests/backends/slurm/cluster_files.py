@@ -108,6 +108,7 @@ PreemptMode=REQUEUE
 JobRequeue={int(site.requeue)}
 {"EnforcePartLimits=ALL" if site.enforce_limits else ""}
 SlurmctldTimeout=30
+MessageTimeout=4
 SlurmdTimeout=10
 KillWait=2
 MinJobAge={site.min_job_age}

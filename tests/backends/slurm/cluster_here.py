@@ -479,6 +479,7 @@ def surroundings(place: Place) -> dict[str, str]:
         "SLURM_PARTITION": "polar",
         "SLURM_ACCOUNT": "taoacct",
         "SLURM_BASE_RESULTS_DIR": SHARED,
+        "SLURM_POLL_SECONDS": "1",
         "SSH_KEY_PATH": str(place.folder / "ssh" / f"id_{USER}"),
         "PATH": f"{place.folder}/client:{os.environ['PATH']}",
     }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -148,6 +149,7 @@ def test_a_job_whose_id_was_never_written_down_is_found_by_its_name(
     first = backend.submit(planned, {})
     attempt = cluster.path(planned.request["job_dir"]) / "attempts" / "1"
     (attempt / "slurm_id").unlink()
+    attempt.with_name("1.lock").unlink()
     if lost == "all":
         attempt.rename(attempt.with_name("gone"))
     assert backend.find(planned.attempt) == first
@@ -216,15 +218,21 @@ def test_a_controller_that_hangs_leaves_a_submit_in_doubt_and_the_next_look_sett
     assert len(cluster.jobs()) == 1
 
 
-def test_files_that_arrive_cut_short_start_nothing(
-    cluster: Cluster, client: Client, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("size", "left"), [(100, 0), (100, 0.5), (200_000, 0), (200_000, 0.5), (200_000, 0.999)])
+def test_what_arrives_cut_short_starts_nothing(
+    cluster: Cluster, client: Client, monkeypatch: pytest.MonkeyPatch, size: int, left: float
 ) -> None:
-    from tao_sdk.backends.slurm import backend as module
+    """A small job is all script; of a large one the archive is cut, which comes after its script."""
+    ssh: Any = backend_of(client).ssh
+    whole = ssh._ssh
 
-    whole = module.packed
-    monkeypatch.setattr(module, "packed", lambda files: whole(files)[:-40])
-    planned = client.plan(job("true"), "slurm").plan
-    with pytest.raises(Unreachable, match="did not arrive whole"):
+    def cut(argv: Sequence[str], seconds: float, given: bytes = b"") -> object:
+        script = 0 if size < 1000 else given.find(b"\x1f\x8b")
+        return whole(argv, seconds, given[: script + int(left * (len(given) - script))])
+
+    monkeypatch.setattr(ssh, "_ssh", cut)
+    planned = client.plan(job(f"true {random.Random(1).randbytes(size).hex()}"), "slurm").plan
+    with pytest.raises(Unreachable, match="did not arrive whole" if left and size > 1000 else ""):
         backend_of(client).submit(planned, {})
     monkeypatch.undo()
     assert backend_of(client).find(planned.attempt) is None
@@ -430,7 +438,8 @@ def test_a_job_whose_submit_lost_its_reply_is_found_by_name_and_canceled_in_the_
     made = submit(client, "sleep 60")
     ref = client.engine.ref_of(made)
     assert ref is not None
-    (folder(cluster, made) / "attempts" / "1" / "slurm_id").unlink()
+    for name in ("1/slurm_id", "1.lock"):
+        (folder(cluster, made) / "attempts" / name).unlink()
     before = cluster.round_trips()
     said = backend_of(client).cancel(replace(ref, native_id="", unique_id="", ready=False), timedelta(0))
     assert said.phase is Phase.CANCELED
@@ -474,6 +483,18 @@ def test_a_failed_node_is_tried_again_by_a_watcher_as_a_new_slurm_job_and_both_l
 
 def node_of(cluster: Cluster, id: str) -> str:
     return cluster.ask("squeue", "-h", "-j", id, "-o", "%N").stdout.strip()
+
+
+def test_a_node_whose_daemon_dies_before_it_could_begin_is_tried_again(cluster: Cluster, tmp_path: Path) -> None:
+    with Client(settings=Settings(surroundings(cluster, tmp_path)), watch=True, poll_interval=0.3) as client:
+        lost = cluster.place.nodes[3]
+        cluster.kill_node(lost)  # nobody has noticed when the job is given out
+        made = submit(client, "echo attempt $TAO_ATTEMPT", {"nodelist": lost}, num_nodes=2)
+        until(lambda: client.get_job(made.id).attempt == 2 or client.get_job(made.id).status.terminal)
+        cluster.start_node(lost)
+        ended = until_ended(client, made)
+        assert (ended.status, ended.attempt) == (Status.COMPLETE, 2), f"{ended} {client.diagnose(made.id)}"
+        assert client.get_job_logs(made.id).endswith("attempt 2\n")
 
 
 def test_slurms_own_requeue_is_followed_also_where_the_site_requeues_only_who_asks(

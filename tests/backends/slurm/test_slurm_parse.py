@@ -298,6 +298,7 @@ ENDS = {
     "slurm.image_not_found": said("slurmstepd: error: pyxis: failed to import docker image: x"),
     "slurm.mount_missing": said("error: --container-mounts: source path does not exist: /nope"),
     "slurm.registry_login": said("[ERROR] Could not process JSON input"),
+    "slurm.launch_failed": said("srun: error: Task launch for StepId=1.0 failed on node n4: Communication connection failure"),
     "slurm.no_program": said("slurmstepd: error: execve(): python3: No such file or directory"),
 }  # fmt: skip
 
@@ -307,7 +308,9 @@ def test_every_end_has_its_rule_and_only_the_clusters_own_failures_are_tried_aga
     found = rules.diagnose(ENDS[rule])
     assert found is not None
     assert found.rule == rule.partition(" ")[0]
-    assert found.retryable is (rule in ("slurm.node_failed", "slurm.boot_failed") or rule.endswith("resumes"))
+    assert found.retryable is (
+        rule in ("slurm.node_failed", "slurm.boot_failed", "slurm.launch_failed") or rule.endswith("resumes")
+    )
 
 
 REFUSALS = [

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import posixpath
 import shlex
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +16,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tao_sdk.backends.contract import Capabilities, LogChunk, LogRequest, MiB
+from tao_sdk.backends.contract import Capabilities, KiB, LogChunk, LogRequest, MiB
 from tao_sdk.backends.slurm import doctor, handover, logs, look, render, rules, survey
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.files import SlurmFiles
@@ -33,6 +34,7 @@ from tao_sdk.transports.ssh import Ssh
 
 SUBMIT_SECONDS = 180.0
 PAYLOAD = 96 * MiB
+LONGEST_SCRIPT = 128 * KiB  # longer ones travel as an archive, which takes two processes more there
 KILL_WAIT = 30  # seconds; SLURM's default
 MARGIN = 20.0  # seconds beyond the grace and the site's own, for SLURM to clear up
 
@@ -96,8 +98,13 @@ class SlurmBackend:
         missing = [name for name in plan.secrets if name not in secrets]
         if missing:
             return self.adopted(attempt, of, missing[0])
-        given = packed({**{file.path: file.content for file in plan.files}, **environment(of, attempt, secrets)})
-        answer = self.ssh.run(handover.submit(of, attempt), given, SUBMIT_SECONDS)
+        files = {**{file.path: file.content for file in plan.files}, **environment(of, attempt, secrets)}
+        folders = dict.fromkeys(posixpath.dirname(name) for name in files)
+        if is_small(files):
+            stage, given = handover.writing(files), b""
+        else:
+            stage, given = handover.UNPACKING, packed(files)
+        answer = self.ssh.run(handover.submit(of, attempt, folders, stage), given, SUBMIT_SECONDS)
         reply = handover.read_reply(answer.text)
         if reply.missing:
             raise missing_paths([of["checks"][index] for index in reply.missing], answer.host)
@@ -233,6 +240,11 @@ def paths(ref: Ref) -> Paths:
 
 def environment(of: Mapping[str, Any], attempt: Attempt, secrets: Mapping[str, str]) -> dict[str, bytes]:
     return {f"attempts/{attempt.number}/env.sh": render.encoded(render.environment_file(of, attempt, secrets))}
+
+
+def is_small(files: Mapping[str, bytes]) -> bool:
+    """Whether they may be part of a script; a shell has no text with a zero in it."""
+    return sum(map(len, files.values())) < LONGEST_SCRIPT and not any(b"\0" in content for content in files.values())
 
 
 def packed(files: Mapping[str, bytes]) -> bytes:

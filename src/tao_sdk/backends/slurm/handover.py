@@ -2,14 +2,17 @@
 
 Each is one exec, and each may run again after a lost reply. Pure.
 
-The marker of an attempt is its folder `<job_dir>/attempts/<n>`; in it `slurm_id` once SLURM has answered. Who makes the
-folder `<n>.lock` is the one who submits; whoever finds a marker without an id asks SLURM for the job by its name first.
+The marker of an attempt is the file `<job_dir>/attempts/<n>/store`; beside it `slurm_id` once SLURM has answered. Who makes
+the file `<n>.lock` is the one who submits, and takes it back when that came to nothing; whoever finds a marker without an id
+asks SLURM for the job by its name first.
+
+A process takes longer to start there than most of what it would do, so the shell does by itself what it can.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,10 +30,14 @@ NO_ANSWER = (
     "Communication connection"
 )
 
-PREAMBLE = """mask=$(umask) locale=${LC_ALL-} zone=${TZ-}
-export LC_ALL=C TZ=UTC; umask 077; trap '' HUP PIPE INT"""
-# The job is not to inherit what our own looking needs.
-AS_THE_USER = 'umask $mask; LC_ALL=$locale TZ=$zone; [ -n "$LC_ALL" ] || unset LC_ALL; [ -n "$TZ" ] || unset TZ'
+KEEPING_UMASK = """locale=${LC_ALL-} zone=${TZ-}
+export LC_ALL=C TZ=UTC; trap '' HUP PIPE INT"""
+PREAMBLE = f"{KEEPING_UMASK}; umask 077"
+# The job is not to inherit what our own looking needs; it does inherit the umask.
+AS_THE_USER = 'LC_ALL=$locale TZ=$zone; [ -n "$LC_ALL" ] || unset LC_ALL; [ -n "$TZ" ] || unset TZ'
+
+READING = """read_line() { line=; [ ! -s "$1" ] || read -r line <"$1" || :; }
+is_strangers() { read_line "$a/store"; [ -n "$line" ] && [ "$line" != "$store" ]; }"""
 
 # Prints the attempt's SLURM id, or nothing when neither squeue nor sacct has such a name; fails with SLURM's words.
 LOOKUP = """lookup() {
@@ -67,7 +74,7 @@ ENDED = "CANCELLED*|COMPLETED|FAILED|TIMEOUT|NODE_FAIL|PREEMPTED|BOOT_FAIL|DEADL
 WORDS = ("ID", "NONE", "BEGUN", "STRANGER", "REFUSED", "DOUBT", "ALIVE", "NOROOM", "DENIED")
 
 
-def names(of: Mapping[str, Any], attempt: Attempt) -> str:
+def names(of: Mapping[str, Any], attempt: Attempt, preamble: str = PREAMBLE) -> str:
     """The variables of every script."""
     at = Paths.of(of, attempt)
     values = {
@@ -75,11 +82,22 @@ def names(of: Mapping[str, Any], attempt: Attempt) -> str:
         "name": job_name(attempt), "store": attempt.store_id, "accounting": "yes" if of["accounting"] else "no",
         "since": LOOK_BACK,
     }  # fmt: skip
-    return "\n".join([PREAMBLE, " ".join(f"{name}={shlex.quote(value)}" for name, value in values.items()), LOOKUP])
+    return "\n".join(
+        [preamble, " ".join(f"{name}={shlex.quote(value)}" for name, value in values.items()), READING, LOOKUP]
+    )
 
 
-def submit(of: Mapping[str, Any], attempt: Attempt) -> str:
-    """Stage what comes on stdin and hand it to SLURM, unless that was done before: then say which job it is."""
+UNPACKING = "tar xzmf -"  # what comes on stdin; gzip notices when its end is missing
+
+
+def writing(files: Mapping[str, bytes]) -> str:
+    """Files that are part of the script, written by the shell itself. A script that was cut short is not run at all."""
+    texts = {name: content.decode("utf-8", "surrogateescape") for name, content in files.items()}
+    return " &&\n".join(f"printf %s {shlex.quote(text)} >{shlex.quote(name)}" for name, text in texts.items())
+
+
+def submit(of: Mapping[str, Any], attempt: Attempt, folders: Iterable[str], stage: str) -> str:
+    """Have `stage` fill the folders of the job and hand it to SLURM, unless that was done before: then say which job it is."""
     at = Paths.of(of, attempt)
     script = at.script
     checks = "\n".join(
@@ -88,44 +106,56 @@ def submit(of: Mapping[str, Any], attempt: Attempt) -> str:
     )
     sbatch = " ".join(map(shlex.quote, sbatch_words(at, attempt)[:-1]))
     image: str = of["image"]["prepare"] if of["image"] else ":"
+    made = " ".join(f'"$job"/{shlex.quote(folder)}' for folder in folders)
     results = shlex.quote(f"{of['results_root']}/{attempt.job_id}")
-    return f"""{names(of, attempt)}
-t=$job/.stage.$n.$$
-said=$(mkdir -p "$job/attempts" "$t" 2>&1) || {{ echo "NOROOM $said"; exit 0; }}
-trap 'rm -rf "$t"; rmdir "$k" "$job/attempts" "$job" 2>/dev/null' EXIT
-said=$(tar xzmf - -C "$t" 2>&1) || {{ echo "DOUBT The files did not arrive whole: $said"; exit 0; }}
-known() {{
-  [ -s "$a/slurm_id" ] || return 1
-  if [ "$(cat "$a/store")" = "$store" ]; then echo "ID $(cat "$a/slurm_id")"; else echo STRANGER; fi
+    return f"""{names(of, attempt, KEEPING_UMASK)}
+mine=
+noroom() {{ echo "NOROOM $said"; exit 0; }}
+lock() {{
+  [ -d "$a" ] || said=$(umask 077; mkdir -p "$a" "$logs" {made} 2>&1) || noroom
+  set -C; true 2>/dev/null >"$k" && mine=yes; set +C
+  [ -n "$mine" ]
 }}
-tries=0
-until mkdir "$k" 2>/dev/null; do
-  known && exit 0
-  age=$(( $(date +%s) - $(stat -c %Y "$k" 2>/dev/null || date +%s) ))
-  [ $age -gt {STALE_LOCK} ] && rmdir "$k" 2>/dev/null
-  tries=$((tries + 1)); [ $tries -gt 300 ] && {{ echo "DOUBT Another submit of it is under way."; exit 0; }}
-  sleep 0.1
-done
-known && exit 0
-if [ -e "$a/store" ] && [ "$(cat "$a/store")" != "$store" ]; then echo STRANGER; exit 0; fi
-if [ -d "$a" ]; then
-  id=$(lookup) || {{ echo "DOUBT $id"; exit 0; }}
-else
-  id= lacks=
+discard() {{ if [ "$n" = 1 ]; then cd / && rm -rf "$job"; else cd / && rm -rf "$a" "$logs"; fi; }}
+unlock() {{
+  [ -n "$mine" ] && [ ! -s "$a/slurm_id" ] || return 0
+  [ -s "$a/store" ] || discard
+  rm -f "$k"
+}}
+trap unlock EXIT
+known() {{
+  is_strangers && {{ echo STRANGER; exit 0; }}
+  read_line "$a/slurm_id"; [ -z "$line" ] || {{ echo "ID $line"; exit 0; }}
+}}
+known
+if [ ! -s "$a/store" ]; then
+  lacks=
 {checks}
   [ -z "$lacks" ] || exit 0
 fi
-before=$(cat "$job/attempts/$((n - 1))/slurm_id" 2>/dev/null)
+tries=0
+until lock; do
+  known
+  age=$(( $(date +%s) - $(stat -c %Y "$k" 2>/dev/null || date +%s) ))
+  [ $age -gt {STALE_LOCK} ] && rm -f "$k"
+  tries=$((tries + 1)); [ $tries -gt 300 ] && {{ echo "DOUBT Another submit of it is under way."; exit 0; }}
+  sleep 0.1
+done
+known
+id=
+[ ! -s "$a/store" ] || id=$(lookup) || {{ echo "DOUBT $id"; exit 0; }}
+read_line "$job/attempts/$((n - 1))/slurm_id"; before=$line
 if [ -z "$id" ] && [ -n "$before" ]; then
   alive=$(timeout 25 squeue --noheader --jobs="$before" --format=%T 2>&1) || case $alive in
     *"Invalid job id"*) alive= ;; *) echo "DOUBT $alive"; exit 0 ;; esac
   [ -z "$alive" ] || {{ echo "ALIVE $before $alive"; exit 0; }}
 fi
 if [ -z "$id" ]; then
-  said=$({{ (umask 022; mkdir -p {results}) && mkdir -p "$a" "$logs"; }} 2>&1) || {{ echo "NOROOM $said"; exit 0; }}
-  said=$(cd "$t" && for each in specs env meta sbatch; do
-    mkdir -p "$job/$each" && mv -f $each/* "$job/$each/" || exit 1; done 2>&1) &&
-    said=$(mv -f "$t/attempts/$n"/* "$a"/ 2>&1) || {{ echo "NOROOM $said"; exit 0; }}
+  [ -d {results} ] || said=$(umask 022; mkdir -p {results} 2>&1) || noroom
+  said=$(exec 2>&1; umask 077; cd "$job" && {stage}) || {{
+    discard
+    case $said in *nexpected*) echo "DOUBT The files did not arrive whole: $said"; exit 0 ;; *) noroom ;; esac
+  }}
   cd "$a" || exit 1
   after=
   {image}
@@ -133,12 +163,11 @@ if [ -z "$id" ]; then
   if [ $code -ne 0 ]; then
     said=$(cat "$a/sbatch.err")
     if [ $code = 124 ] || echo "$said" | grep -qE '{NO_ANSWER}'; then echo "DOUBT $said"; exit 0; fi
-    if [ "$n" = 1 ]; then cd / && rm -rf "$job"; else cd / && rm -rf "$a" "$logs"; fi
-    echo "REFUSED $said"; exit 0
+    discard; echo "REFUSED $said"; exit 0
   fi
 fi
 id=${{id%%;*}}
-printf '%s\\n' "$id" > "$a/slurm_id.new" && mv -f "$a/slurm_id.new" "$a/slurm_id"
+printf '%s\\n' "$id" > "$a/slurm_id"
 ln -sfn "attempt-$n" "$job/slurm-logs/$name-$id"
 echo "ID $id"
 """
@@ -148,16 +177,16 @@ def find(of: Mapping[str, Any], attempt: Attempt) -> str:
     """NONE only when the marker's folder, squeue and, where there is one, sacct have all answered."""
     return f"""{names(of, attempt)}
 said=$(stat "$a" 2>&1 >/dev/null) || case $said in *"No such file"*) ;; *) echo "DOUBT $said"; exit 0 ;; esac
-if [ -e "$a/store" ] && [ "$(cat "$a/store")" != "$store" ]; then echo STRANGER; exit 0; fi
-if [ -s "$a/slurm_id" ]; then echo "ID $(cat "$a/slurm_id")"; exit 0; fi
+if is_strangers; then echo STRANGER; exit 0; fi
+read_line "$a/slurm_id"; [ -z "$line" ] || {{ echo "ID $line"; exit 0; }}
 id=$(lookup) || {{ echo "DOUBT $id"; exit 0; }}
-if [ -n "$id" ] && [ -d "$a" ]; then echo "ID $id"; exit 0; fi
+if [ -n "$id" ] && [ -s "$a/store" ]; then echo "ID $id"; exit 0; fi
 if [ -n "$id" ]; then
   tag=$(timeout 25 squeue --noheader --states=all --jobs="$id" --format=%k 2>/dev/null)
   case $tag in "tao:$store") echo "ID $id"; exit 0 ;; tao:*) echo STRANGER; exit 0 ;; esac
   echo NONE; exit 0
 fi
-if [ -d "$k" ]; then echo BEGUN; else echo NONE; fi
+if [ -e "$k" ]; then echo BEGUN; else echo NONE; fi
 """
 
 
@@ -171,9 +200,10 @@ def cancel(of: Mapping[str, Any], attempt: Attempt, job_id: str, seconds: float)
 id={shlex.quote(job_id)}
 if [ -z "$id" ]; then
   tries=0
-  while [ -d "$k" ] && [ $tries -lt {HANDING_OVER * 10} ]; do tries=$((tries + 1)); sleep 0.1; done
-  [ -d "$k" ] && {{ echo "DOUBT The job is being handed over."; exit 0; }}
-  id=$(cat "$a/slurm_id" 2>/dev/null) || id=$(lookup) || {{ echo "DOUBT $id"; exit 0; }}
+  while [ -e "$k" ] && [ $tries -lt {HANDING_OVER * 10} ]; do tries=$((tries + 1)); sleep 0.1; done
+  [ -e "$k" ] && {{ echo "DOUBT The job is being handed over."; exit 0; }}
+  read_line "$a/slurm_id"; id=$line
+  [ -n "$id" ] || id=$(lookup) || {{ echo "DOUBT $id"; exit 0; }}
   id=${{id:-0}}
 fi
 state() {{
@@ -200,7 +230,7 @@ done
 def release(of: Mapping[str, Any], attempt: Attempt) -> str:
     """Remove what an attempt left but its results; the job's folder goes with the last one."""
     return f"""{names(of, attempt)}
-[ -e "$a/store" ] && [ "$(cat "$a/store")" != "$store" ] && exit 0
+is_strangers && exit 0
 rm -rf "$a" "$k" "$logs"
 for link in "$job/slurm-logs/$name-"*; do [ -L "$link" ] && rm -f "$link"; done
 rmdir "$job/slurm-logs" "$job/attempts" 2>/dev/null
