@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -58,3 +59,17 @@ def test_what_cannot_be_looked_at_is_out_of_reach_not_absent(folder: Path) -> No
     with pytest.raises(Unreachable, match="Too many levels"):
         (folder / "loop").symlink_to("loop")
         FILES.stat(str(folder / "loop"))
+
+
+def test_what_is_no_file_is_not_waited_for(folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    with pytest.raises(PathNotFound, match="it is a pipe"):
+        FILES.read(str(folder / "pipe"))
+
+
+def test_a_link_to_itself_spoils_no_list_and_one_to_a_folder_says_where_it_leads(folder: Path) -> None:
+    (folder / "loop").symlink_to("loop")
+    (folder / "to a dir").symlink_to("a dir")
+    listed = {Path(each.path).name: each for each in FILES.list(str(folder))}
+    assert not listed["loop"].is_dir
+    assert listed["to a dir"].leads_to == str((folder / "a dir").resolve())

@@ -170,3 +170,15 @@ def test_fetching_of_a_job_that_wrote_nothing_copies_nothing(tao: Tao) -> None:
     assert tao("wait", job).code == 0
     ran = tao("results", "--json", job, "--fetch", "here")
     assert (ran.code, ran.json["files"], ran.json["fetched"]) == (0, [], [])
+
+
+def test_a_link_a_pipe_and_a_circle_among_the_results_cost_only_themselves(tao: Tao) -> None:
+    odd = "ln -s /nowhere gone; ln -s loop loop; mkfifo pipe; mkdir d; ln -s .. d/up; ln -s ../d d/self; echo 1 > d/model.pth"
+    job = tao.run_detached(f'cd "$TAO_RESULTS_DIR"; {odd}; echo 2 > z.txt')
+    assert tao("wait", job).code == 0
+    ran = tao("results", "--json", job, "--fetch", "copy")
+    assert ran.code == 0
+    names = sorted(path.partition("copy/")[2] for path in ran.json["fetched"])
+    assert names == ["d/model.pth", "z.txt"]
+    skipped = [json.loads(line)["note"].partition(" ")[0] for line in ran.err.splitlines() if "not copied" in line]
+    assert sorted(skipped) == ["gone", "loop", "pipe"]

@@ -49,6 +49,7 @@ class FileStat:
     is_dir: bool
     size: int = 0  # bytes; 0 for a directory
     mtime: float = 0.0  # seconds since the epoch
+    leads_to: str = ""  # of a link to a folder, that folder; "" also where links are not told apart
 
 
 @dataclass(frozen=True)

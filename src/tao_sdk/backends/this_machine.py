@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import socket
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from tao_sdk.backends.contract import FileStat
@@ -42,17 +44,32 @@ class LocalFiles:
         return sorted(found, key=lambda each: each.path)
 
     def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
-        with looking(path), Path(find(path)).open("rb") as file:
+        with looking(path), open(find(path), "rb", opener=only_files) as file:
             file.seek(offset)
             return file.read(-1 if limit is None else limit)
 
 
-def entry_stat(entry: os.DirEntry[str]) -> FileStat | None:
-    """None for a file that vanished while it was looked at; a link that leads nowhere is itself."""
+def only_files(path: str, flags: int) -> int:
+    """Open what can be read to its end: a pipe would be waited for, a device may have none."""
     try:
-        return file_stat(entry.path, entry.stat())
-    except FileNotFoundError:
-        pass
+        mode = os.stat(path).st_mode  # noqa: PTH116
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise PathNotFound(f"{path} is no file: it is a link that leads back to itself.") from None
+        raise
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise PathNotFound(f"{path} is no file: it is a pipe, a socket or a device.")
+    return os.open(path, flags)
+
+
+def entry_stat(entry: os.DirEntry[str]) -> FileStat | None:
+    """None for a file that vanished while it was looked at; a link that leads nowhere, or to itself, is itself."""
+    try:
+        seen = file_stat(entry.path, entry.stat())
+        return replace(seen, leads_to=os.path.realpath(entry.path)) if seen.is_dir and entry.is_symlink() else seen
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ELOOP):
+            raise
     try:
         return file_stat(entry.path, entry.stat(follow_symlinks=False))
     except FileNotFoundError:
@@ -68,6 +85,8 @@ def file_stat(path: str, seen: os.stat_result) -> FileStat:
 def looking(path: str) -> Generator[None]:
     try:
         yield
+    except PathNotFound:
+        raise
     except (FileNotFoundError, NotADirectoryError):
         raise PathNotFound(f"There is nothing at {path}.", "", "Check the path.") from None
     except OSError as error:

@@ -48,9 +48,14 @@ def fetched(client: Client, out: Output, job_id: str, left: Results, into: Path)
     from tao_sdk.model.curve import curve_svg
 
     def told(name: str, size: int) -> None:
-        out.note(f"{name}  {format_size(size)}")
+        out.note(f"{show.one_line(name)}  {format_size(size)}")
 
-    copied = client.fetch_results(job_id, into, on_file=told)
+    def skipped(name: str, why: str) -> None:
+        out.aside(
+            f"{show.one_line(name)} was not copied. {show.one_line(why)}", {"note": f"{name} was not copied. {why}"}
+        )
+
+    copied = client.fetch_results(job_id, into, on_file=told, on_skip=skipped)
     if len(left.progress.history) > 1:
         with writing(into):
             into.mkdir(parents=True, exist_ok=True)

@@ -370,10 +370,18 @@ class Client:
         return results.results(self.engine, self.refresh_progress(self.get_job(job_id)))
 
     def fetch_results(
-        self, job_id: str, into: str | Path, *, on_file: Callable[[str, int], None] | None = None
+        self,
+        job_id: str,
+        into: str | Path,
+        *,
+        on_file: Callable[[str, int], None] | None = None,
+        on_skip: Callable[[str, str], None] | None = None,
     ) -> list[Path]:
-        """Copy the results below `into`. Each file appears under its name only once it is whole."""
-        return results.fetch(self.engine, self.get_job(job_id), Path(into), on_file)
+        """Copy the results below `into`. Each file appears under its name only once it is whole.
+
+        `on_file` is called with each one's name and size, `on_skip` with the name of what cannot be copied, and why.
+        """
+        return results.fetch(self.engine, self.get_job(job_id), Path(into), on_file, on_skip)
 
     def files(self, platform: str, path: str = "") -> Files:
         """`stat`, `list` and `read` of paths, as the platform sees them; of `path` in a bucket, as this machine does."""

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,36 +67,56 @@ def left_behind(files: Files, results_dir: str) -> list[FileStat]:
         return []
 
 
-def walk(files: Files, path: str) -> Iterator[FileStat]:
-    """Every file below `path`, folder by folder, sorted. What vanishes meanwhile is left out."""
+def walk(files: Files, path: str, real: str = "", above: frozenset[str] = frozenset()) -> Iterator[FileStat]:
+    """Every file below `path`, folder by folder, sorted. What vanishes meanwhile is left out.
+
+    `real` is the folder that the path leads to; a link to one of those `above` would go round in a circle.
+    """
+    real = real or path
     for stat in sorted(files.list(path), key=lambda stat: stat.path):
         if not stat.is_dir:
             yield stat
             continue
-        try:
-            yield from walk(files, stat.path)
-        except PathNotFound:
-            continue
+        there = stat.leads_to or f"{real}/{stat.path.rpartition('/')[2]}"
+        if there not in above | {real}:
+            with suppress(PathNotFound):
+                yield from walk(files, stat.path, there, above | {real})
 
 
-def fetch(engine: Engine, job: Job, into: Path, on_file: Callable[[str, int], None] | None) -> list[Path]:
-    """Copy the results below `into`, each under a temporary name until it is whole. A whole copy is not copied again."""
+def fetch(
+    engine: Engine,
+    job: Job,
+    into: Path,
+    on_file: Callable[[str, int], None] | None,
+    on_skip: Callable[[str, str], None] | None,
+) -> list[Path]:
+    """Copy the results below `into`, each under a temporary name until it is whole. A whole copy is not copied again.
+
+    What is no file (any more) costs only itself: `on_skip` is called with its name, and why.
+    """
     files = files_of(engine, job)
     found = left_behind(files, job.results_dir)
 
-    def copied(stat: FileStat) -> Path:
+    def copied(stat: FileStat) -> Path | PathNotFound:
         target = into / relative(stat.path, job.results_dir)
-        if not _is_whole(target, stat):
-            with writing(into):
-                _copy(files, stat, target)
+        try:
+            if not _is_whole(target, stat):
+                with writing(into):
+                    _copy(files, stat, target)
+        except PathNotFound as gone:
+            return gone
         return target
 
     with ThreadPoolExecutor(FETCHERS if in_bucket(job.results_dir) else 1) as pool:
         paths: list[Path] = []
-        for stat, path in zip(found, pool.map(copied, found), strict=True):
-            if on_file:
-                on_file(relative(stat.path, job.results_dir), stat.size)
-            paths.append(path)
+        for stat, copy in zip(found, pool.map(copied, found), strict=True):
+            name = relative(stat.path, job.results_dir)
+            if isinstance(copy, Path):
+                paths.append(copy)
+            if isinstance(copy, Path) and on_file:
+                on_file(name, stat.size)
+            elif isinstance(copy, PathNotFound) and on_skip:
+                on_skip(name, copy.what)
     return paths
 
 
