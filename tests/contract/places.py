@@ -63,8 +63,13 @@ class Place:
 
 
 def processes_of(job_id: str) -> int:
+    return len(pids_of(job_id))
+
+
+def pids_of(job_id: str) -> list[int]:
     """The live processes whose environment says that they belong to the job. A zombie is not live."""
-    return sum(1 for pid in Path("/proc").iterdir() if pid.name.isdigit() and _belongs(pid, job_id) and _lives(pid))
+    found = [pid for pid in Path("/proc").iterdir() if pid.name.isdigit() and _belongs(pid, job_id) and _lives(pid)]
+    return [int(pid.name) for pid in found]
 
 
 def _belongs(process: Path, job_id: str) -> bool:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import signal
+import threading
 from pathlib import Path
 
+import link_here
 import pytest
 import s3_here
-from places import Place
+from endpoint_here import called
+from places import Place, pids_of
 
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
@@ -50,3 +55,45 @@ def test_a_job_reads_a_folder_and_an_object_that_its_spec_names(place: Place, tm
         assert (ended.status, log.splitlines()[-1]) == (Status.COMPLETE, "small"), log
         assert client.check_path(f"s3://{bucket}/data/labels.json")
         assert s3_here.SECRET not in log + str(client.get_job(job.id).to_json())
+
+
+def test_a_runner_killed_and_a_server_stopped_in_mid_download_damage_nothing(place: Place, tmp_path: Path) -> None:
+    """The job that comes after goes on from what is complete in their cache, and waits for the server to come back."""
+    server = s3_here.started(s3_here.Server(s3_here.versitygw_command, ready="/healthz"))
+    bucket, content, cache = server.bucket(), os.urandom(80_000_000), tmp_path / "cache"
+    server.s3().put(bucket, "data/large", content)
+    cache.mkdir(mode=0o777)
+    ids: list[str] = []
+
+    def kill() -> None:
+        for pid in pids_of(ids[0]):
+            os.kill(pid, signal.SIGKILL)
+
+    def stop() -> None:
+        server.stop()
+        threading.Timer(2.0, server.start).start()
+
+    with link_here.Link(server.address) as line, called(kill) as kills, called(stop) as stops:
+        keys = {"ACCESS_KEY": s3_here.ACCESS, "SECRET_KEY": s3_here.SECRET, "S3_ENDPOINT_URL": line.url}
+        with place.client(**keys) as client:
+
+            def run(name: str, hook: str, hook_at: int) -> tuple[Status, str]:
+                spec = JobSpec(
+                    command=f"sha256sum < {tmp_path}/{name}",
+                    gpu_count=0,
+                    inputs={f"{tmp_path}/{name}": f"s3://{bucket}/data/large"},
+                    mount_path=str(cache),
+                    env_vars={"GOES": "on"},
+                )
+                line.faults(latency_ms=50)
+                job = client.submit(spec, place.platform, {"network": "host"} if place.platform == "docker" else {}).job
+                ids.append(job.id)
+                line.faults(latency_ms=50, methods="GET", match="data/large", hook=hook, hook_at=hook_at)
+                return client.wait(job.id, timeout=120).status, client.get_job_logs(job.id)
+
+            assert run("first", kills.url, 8)[0] is Status.ERROR
+            assert not (tmp_path / "first").exists()
+            status, log = run("second", stops.url, 2)
+            assert (status, log.split()[0]) == (Status.COMPLETE, hashlib.sha256(content).hexdigest()), log
+            assert len(kills.asked) == len(stops.asked) == 1
+    server.end()

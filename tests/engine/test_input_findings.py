@@ -132,3 +132,10 @@ def test_a_profile_that_is_not_there_is_told_with_where_it_was_looked_for(profil
     with opened(tmp_path, AWS_PROFILE="lap") as client, pytest.raises(UsageError) as error:
         client.check_path(f"s3://{bucket}/data/a")
     assert "lap" in str(error.value) and ".aws/credentials" in str(error.value)
+
+
+def test_a_name_that_nobody_knows_makes_one_think_of_the_endpoint(bucket, tmp_path):
+    env = {"AWS_ENDPOINT_URL": "", "AWS_REGION": "no-such-region"}
+    with Client(settings=Settings({"HOME": "/nowhere", "TAO_SDK_STATE_DIR": str(tmp_path), **KEYS})) as other:
+        found = other.plan(reading(f"s3://{bucket}/data", **env), "local").findings
+    assert ["S3_ENDPOINT_URL" in each.fix for each in found if each.code == "web.dns"] == [True]

@@ -325,6 +325,12 @@ def test_inputs_that_would_lie_in_each_other_are_refused():
     assert "/in/same" in refused(specs=specs, inputs=about)
 
 
+@pytest.mark.parametrize("outputs", [["s3://b/x"], {"/out": "s3://b/x"}, {"/out": {"uri": "s3://b/x"}}])
+def test_a_passthrough_output_with_an_address_of_its_own_is_refused_with_what_to_write(outputs):
+    with pytest.raises(SpecError, match="TAO_RESULTS_ROOT: s3://bucket/prefix"):
+        build_entrypoint(command="true", outputs=outputs)
+
+
 def test_an_optional_passthrough_input_that_is_empty_is_skipped():
     assert build_entrypoint(command="true", inputs={"/d": {"uri": "", "optional": True}}) == build_entrypoint(
         command="true"

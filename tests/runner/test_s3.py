@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,7 +13,7 @@ import pytest
 import s3_here
 
 from tao_sdk.engine.bucket_files import level
-from tao_sdk.runner import s3_put
+from tao_sdk.runner import s3_put, wire
 from tao_sdk.runner.report import Failure
 from tao_sdk.runner.s3_put import sweep
 from tao_sdk.runner.web import Changed
@@ -199,11 +200,13 @@ def test_a_clock_that_is_wrong_is_corrected_once_by_the_servers():
     bucket = server.bucket()
     with link_here.Link(server.address) as link:
         link.faults(skew_seconds=3600)
-        s3 = server.s3(link.url)
+        s3, told = server.s3(link.url), []
+        s3.web.tell = lambda event, **facts: told.append(facts)
         s3.put(bucket, "k", b"x")
         assert s3.head(bucket, "k").size == 1
         assert link.counts["403"] == 1
         assert 3500 < s3.skew < 3700
+        assert [(facts["code"], "60 min" in facts["what"]) for facts in told] == [("s3.clock", True)]
 
 
 def test_a_clock_that_is_wrong_again_is_told():
@@ -233,6 +236,29 @@ def test_a_store_that_stays_busy_is_told(server_line):
     with pytest.raises(Failure) as failure:
         server.s3(link.url, TAO_RETRY_SECONDS="1").put(bucket, "k", b"x")
     assert failure.value.code == "s3.busy"
+
+
+def test_a_store_that_stays_busy_while_it_is_read_is_told_and_no_connection_is_used_by_two(server_line):
+    server, link, bucket = server_line
+    large = {name: os.urandom(3_000_000) for name in "ab"}
+    for name, content in large.items():
+        server.s3().put(bucket, name, content)
+    s3, began = server.s3(link.url, TAO_RETRY_SECONDS="1"), time.monotonic()
+    link.faults(busy=1)
+    with pytest.raises(Failure) as failure:
+        next(s3.get(bucket, "a", 0, 3_000_000, ""))
+    assert failure.value.code == "s3.busy" and "SlowDown" in failure.value.why
+    assert time.monotonic() - began < wire.SILENCE / 2  # nobody waits for an answer that was read already
+    link.faults()
+    views = {name: s3.get(bucket, name, 0, 3_000_000, "") for name in large}
+    got = dict.fromkeys(large, b"")
+    while views:
+        for name, view in list(views.items()):
+            piece = next(view, None)
+            got[name] += bytes(piece or b"")
+            if piece is None:
+                del views[name]
+    assert got == large
 
 
 def test_a_body_that_was_cut_on_its_way_is_sent_again(server_line, tmp_path):

@@ -65,12 +65,16 @@ def input_findings(
 
 
 def looked_at(wanted: Input, web: Web, runs_here: bool) -> Finding | None:
+    from tao_sdk.runner.s3 import ENDPOINTS, first
+
     module = import_module("tao_sdk.runner." + MODULES[scheme(wanted["uri"])])
     look: Callable[[str, Web], None] = is_there if in_bucket(wanted["uri"]) else module.is_there
     try:
         look(wanted["uri"], web)
     except Failure as failure:
         what = f"The input {wanted['key']}: {failure.what}"
+        if failure.code == "web.dns" and in_bucket(wanted["uri"]) and not first(web.env, ENDPOINTS):
+            failure.next = f"Set S3_ENDPOINT_URL, unless the bucket is in AWS. {failure.next}"
         if failure.code.startswith(ONLY_FROM_HERE) and not (runs_here and failure.code in KEYS):
             return Finding(Severity.WARNING, failure.code, f"{what} The job may see it.", failure.why, failure.next)
         return Finding(Severity.ERROR, failure.code, what, failure.why, failure.next)

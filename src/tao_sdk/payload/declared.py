@@ -353,11 +353,17 @@ def path_input(path: object, about: object) -> Input:
 
 def path_outputs(wanted: Declared) -> list[Copy]:
     """Passthrough: paths whose content is kept, each under its last name; equal last names keep their whole paths."""
-    paths = [path for path, about in pairs("outputs", wanted) if about.get("type") != "text"]
-    for path in paths:
+    declared = pairs("outputs", wanted)
+    paths = [path for path, about in declared if about.get("type") != "text"]
+    for path, about in declared:
         schemes.check_output(path, "outputs")
-        if scheme(path) or not path:
-            raise SpecError(f"outputs has {path!r}.", "Without specs and args an output is a path in the job.")
+        address = next((each for each in (path, *map(str, about.values())) if scheme(each)), "")
+        if address or not path:
+            raise SpecError(
+                f"outputs has {address or path!r}.",
+                "Without specs and args an output is a path in the job, and all of them go to one place.",
+                "Name that place: env_vars: {TAO_RESULTS_ROOT: s3://bucket/prefix}.",
+            )
     distinct = {posixpath.normpath(path): path for path in paths}
     names = Counter(map(posixpath.basename, distinct))
     return [Copy(path=given, name=copy_name(path, names)) for path, given in distinct.items()]

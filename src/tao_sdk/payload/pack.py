@@ -44,11 +44,11 @@ KEEP = ("keep", "folder", "manifest", "tree", "crew")
 BUCKET = ("bucket", "remote", "sending", "s3_put", "s3_input", *NEEDS["s3_input"])
 # The order in which modules are packed: neighbours share words, and the compressor looks back over 32 KB only.
 ORDER = (
-    "boot", "report", "signals", "bucket", "process", "main", "copies", "manifest", "resume", "inputs", "tree", "folder",
-    "staging", "files", "keep", "crew", "lock", "local", "outputs", "place", "private", "spec", "archive", "entry",
-    "unpacking", "sending", "scheme", "crc", "jsontext", "annotation", "quote", "percent", "template", "s3_xml", "journal",
-    "atomic", "http_source", "transfer", "shown", "s3_credentials", "s3", "s3_sign", "web", "s3_words", "s3_put", "remote",
-    "hub_input", "http_input", "s3_input", "wire", "ngc_input",
+    "boot", "report", "bucket", "signals", "process", "main", "copies", "spec", "resume", "manifest", "inputs",
+    "files", "tree", "folder", "staging", "keep", "crew", "lock", "local", "outputs", "place", "private", "archive",
+    "entry", "unpacking", "sending", "scheme", "annotation", "crc", "jsontext", "quote", "percent", "template",
+    "s3_xml", "journal", "atomic", "http_source", "transfer", "shown", "s3_credentials", "s3", "s3_sign", "web",
+    "s3_words", "s3_put", "remote", "hub_input", "http_input", "s3_input", "wire", "ngc_input",
 )  # fmt: skip
 WIDTH = 1000
 
@@ -60,30 +60,29 @@ B85 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-
 # Runs under any Python 3. The payload waits on descriptor 9; one that is too old hands over to the next that is there.
 BOOTSTRAP = """\
 import sys, os
+a = sys.argv
 if sys.version_info < (3, 8):
-    for n in range(int(sys.argv[2]), 30):
-        try: os.execvp("python3.%d" % n, ["python3.%d" % n, "-ISXutf8", "-c", sys.argv[1], sys.argv[1], str(n + 1), sys.argv[3]])
+    for n in range(int(a[2]), 30):
+        p = "python3.%d" % n
+        try: os.execvp(p, [p, "-ISXutf8", "-c", a[1], a[1], str(n + 1), a[3]])
         except OSError: pass
     sys.stderr.write("tao: this job needs python3 3.8 or later, the image has %d.%d.\\n" % sys.version_info[:2])
     sys.exit(127)
 import zlib
-with open(9, "rb") as f: d = f.read().translate(bytes.maketrans(b"z{|", b"\\x27\\x5c\\x60"), b"\\n")
+d = open(9, "rb").read().translate(bytes.maketrans(b"z{|", b"\\x27\\x5c\\x60"), b"\\n")
 d = zip(*[iter(d)] * 5)
-d = [((((a * 85 + b) * 85 + c) * 85 + d) * 85 + e - 1954416257).to_bytes(4, "big") for a, b, c, d, e in d]
+d = [((((v * 85 + w) * 85 + x) * 85 + y) * 85 + z - 1954416257).to_bytes(4, "big") for v, w, x, y, z in d]
 d = zlib.decompress(b"".join(d))
 n = int(d[:8])
 exec(compile(d[8:8 + n], "<runner/boot.py>", "exec"))
-boot(d, 8 + n, sys.argv[3])"""
+boot(d, 8 + n, a[3])"""
 
 SHELL = """\
 b='{bootstrap}'
 for p in python3 /usr/bin/python3 /usr/local/bin/python3 /opt/conda/bin/python3 ''; do
 command -v "$p" >/dev/null 2>&1 && break
 done
-if [ -z "$p" ]; then
-echo 'tao: this job needs python3 (3.8 or later) in its image, and there is none.' >&2
-exit 127
-fi
+[ "$p" ] || {{ echo 'tao: this job needs python3 (3.8 or later) in its image, and there is none.' >&2; exit 127; }}
 exec "$p" -ISXutf8 -c "$b" "$b" 8 "${{LC_CTYPE+x}}" 9<<'TAO_PAYLOAD'
 {payload}
 TAO_PAYLOAD

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,3 +33,15 @@ def temporary_name(path: str) -> str:
     """A hidden name beside `path` that no other process uses, on this host or another."""
     folder, name = os.path.split(path)
     return os.path.join(folder, ".%s.%s.tao-part" % (name[:100], os.urandom(6).hex()))
+
+
+def now(folder: str) -> float:
+    """By the clock of a folder's file system, which may be another host's; by our own where we may only look."""
+    path = temporary_name(os.path.join(folder, ".now"))
+    try:
+        with open(path, "xb") as file:
+            found = os.fstat(file.fileno()).st_mtime
+        os.unlink(path)
+    except OSError:
+        return time.time()
+    return found

@@ -382,12 +382,13 @@ def shape_of(path: str) -> Shape:
     return found.st_size, found.st_mtime
 
 
-def buckets(document: Document, place: Place, env: Mapping[str, str]) -> List[Bucket]:
+def buckets(document: Document, place: Place, env: Mapping[str, str], tell: Callable[..., None]) -> List[Bucket]:
     """Every prefix that this job's results go to, each ready. Raises the Failure of one that cannot be written."""
     from .s3 import S3
     from .web import Web
 
     s3 = S3(Web(env))
+    s3.web.tell = tell
     found = [Bucket(Remote(s3, at), sources, place, left) for at, sources, left in destinations(document, place)]
     for bucket in found:
         try:

@@ -5,11 +5,11 @@ Where they are kept is a destination's: a folder (folder.py), or a prefix in a b
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 import time
 
+from . import atomic
 from .crew import caught
 from .report import crash
 
@@ -82,7 +82,7 @@ class Keeper:
 
     def finish(self, exit_code: int) -> None:
         """Keep everything, after the command's end. Raises Failure when results could not be kept."""
-        ended = wall_clock(self.place.own)
+        ended = atomic.now(self.place.own)
         self.over.set()
         if self.thread.ident:
             self.thread.join()
@@ -96,16 +96,3 @@ class Keeper:
         for each in self.destinations:
             if each.failure:
                 raise each.failure
-
-
-def wall_clock(folder: str) -> float:
-    """Now, as the file system of the results tells it: its clock may be another host's."""
-    path = os.path.join(folder, ".now.%d.tao-part" % os.getpid())
-    try:
-        with open(path, "wb"):
-            pass
-        found = os.stat(path).st_mtime
-        os.unlink(path)
-    except OSError:
-        return time.time()
-    return found

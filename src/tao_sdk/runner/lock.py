@@ -14,6 +14,8 @@ import os
 import threading
 import time
 
+from . import atomic
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable, Optional, Tuple
@@ -76,18 +78,7 @@ class Lock:
             return False
         if len(holder) == 4 and tuple(holder[:2]) == identity(0)[:2]:
             return identity(int(holder[2])) != tuple(holder)
-        return self.now() - touched > DEAD
-
-    def now(self) -> float:
-        """By the clock of the file system; by our own where we may only look."""
-        path = os.path.join(self.folder, "now.%s" % os.urandom(6).hex())
-        try:
-            with open(path, "wb") as file:
-                found = os.fstat(file.fileno()).st_mtime
-            os.unlink(path)
-        except OSError:
-            return time.time()
-        return found
+        return atomic.now(self.folder) - touched > DEAD
 
     def beat(self) -> None:
         while not self.over.wait(BEAT):

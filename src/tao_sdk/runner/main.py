@@ -103,7 +103,8 @@ class Job:
         except ImportError as error:
             why = "S3_BUCKET_NAME was not set where its command was packed."
             raise Failure("output.scheme", "This job cannot write to a bucket.", why, "Set it there, too.") from error
-        self.buckets = buckets(self.document, self.place, self.env)
+        self.buckets = buckets(self.document, self.place, self.env, self.report.queue)
+        self.report.flush()
         self.signals.grace *= 1 - SHARE
 
     def keeps_results(self) -> bool:

@@ -19,7 +19,7 @@ import time
 from . import percent
 from .s3_credentials import Credentials
 from .s3_sign import Signer
-from .s3_words import refusal
+from .s3_words import refusal, words
 from .s3_xml import elements, inner
 from .web import Changed
 from .wire import host_header, split
@@ -104,16 +104,13 @@ class S3:
         if version:
             headers["if-match"] = version
         with self.open(bucket, key, headers) as answer:
-            if answer.status == 412 or (answer.status in (200, 206) and self.other(answer, version)):
+            if answer.status == 412 or (answer.status in (200, 206) and other(answer, version)):
                 raise Changed("s3://%s/%s" % (bucket, key))
             if answer.status not in (200, 206):
                 raise refusal(answer, bucket, key, self)
             if whole is not None:
                 whole.update(answer.headers)
             yield from answer.chunks()
-
-    def other(self, answer: Answer, version: str) -> bool:
-        return bool(version) and answer.headers.get("etag", version) != version
 
     def put(
         self,
@@ -201,6 +198,8 @@ class S3:
             with self.lock:
                 if abs(ahead - self.skew) > SKEW:
                     self.skew = ahead
+                    what, next = words("clock", answer, bucket, "", self)
+                    self.web.tell("warning", code="s3.clock", what=what, next=next)
                     return True
         if said in ENDED:
             used: Optional[Keys] = getattr(self.mine, "keys", None)
@@ -214,6 +213,10 @@ class S3:
         """Seconds that the server's clock is ahead of ours."""
         date = unix_time(answer.headers.get("date", ""))
         return date - time.time() if date else 0.0
+
+
+def other(answer: Answer, version: str) -> bool:
+    return bool(version) and answer.headers.get("etag", version) != version
 
 
 def unix_time(date: str) -> float:

@@ -133,11 +133,9 @@ class Credentials:
         return from_json(answer.text)
 
     def looked(self) -> str:
-        """Where keys were looked for, for whoever has to be told that there are none."""
-        return (
-            "AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY, AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN, "
-            "AWS_CONTAINER_CREDENTIALS_FULL_URI" + (" and the instance's metadata" if self.on_aws else "")
-        )
+        """Where else keys were looked for, for whoever has to be told that there are none."""
+        instance = ", and the instance's metadata" if self.on_aws else ""
+        return "AWS_WEB_IDENTITY_TOKEN_FILE, AWS_CONTAINER_CREDENTIALS_FULL_URI" + instance
 
 
 def from_json(text: str) -> Keys:

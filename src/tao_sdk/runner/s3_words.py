@@ -7,6 +7,8 @@ from .s3_xml import inner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Tuple
+
     from .s3 import S3
     from .web import Answer
 
@@ -25,22 +27,27 @@ WITHOUT_BODY = {
 def refusal(answer: Answer, bucket: str, key: str, s3: S3) -> Failure:
     """The Failure of an answer that is no success."""
     said = inner(answer.text, "Code") or WITHOUT_BODY.get(answer.status, "no reason")
-    words = inner(answer.text, "Message").rstrip(".")
     name = NAMES.get(said, "refused")
     if name == "denied" and s3.credentials.keys is None:
         name = "no_credentials"
-    what, next = WORDS[name]
-    endpoint = s3.endpoint or "AWS"
+    message = inner(answer.text, "Message").rstrip(".")
+    why = "%s answers %s%s (status %d)." % (s3.endpoint or "AWS", said, message and ": " + message, answer.status)
+    what, next = words(name, answer, bucket, key, s3)
+    return Failure("s3." + name, what, why, next)
+
+
+def words(name: str, answer: Answer, bucket: str, key: str, s3: S3) -> Tuple[str, str]:
+    """What there is to tell, and what to do."""
     place = {
         "bucket": bucket,
         "object": "s3://%s/%s" % (bucket, key),
         "region": s3.regions.get(bucket, s3.region),
-        "endpoint": endpoint,
+        "endpoint": s3.endpoint or "AWS",
         "looked": s3.credentials.looked(),
-        "skew": "%d min" % (abs(s3.ahead(answer)) / 60),
+        "skew": "%.0f min" % (abs(s3.ahead(answer)) / 60),
     }
-    why = "%s answers %s%s (status %d)." % (endpoint, said, words and ": " + words, answer.status)
-    return Failure("s3." + name, what % place, why, next % place)
+    what, next = WORDS[name]
+    return what % place, next % place
 
 
 # the store's codes -> ours; s3_put.py adds those of writing
@@ -90,11 +97,11 @@ WORDS = {
     "no_key": ("There is no object %(object)s.", "Check the key; `tao files s3://%(bucket)s/` lists what is there."),
     "denied": (
         "The keys give no access to %(object)s.",
-        "Ask the bucket's owner for the right to list and read it (and to write, for results), or use other keys.",
+        "Ask the bucket's owner for the right to list and read it (for results, to write), or use other keys.",
     ),
     "no_credentials": (
         "There are no keys for %(object)s, and it is not public.",
-        "Set " + KEYS + ". Looked for: %(looked)s.",
+        "Set " + KEYS + ". Looked for, too: %(looked)s.",
     ),
     "unknown_key": (
         "%(endpoint)s does not know the access key.",
@@ -118,7 +125,7 @@ WORDS = {
     ),
     "busy": (
         "%(endpoint)s was too busy to the end.",
-        "Start the job again later: it goes on from what is complete. Fewer jobs at a time help.",
+        "Start the job again later: it goes on from what is complete.",
     ),
     "archived": (
         "%(object)s lies in an archive class and cannot be read at once.",

@@ -50,6 +50,7 @@ class Staging:
             from .web import Web
 
             self.web = Web(self.env)
+            self.web.tell = self.report.queue
         module = import_module("." + MODULES[scheme(wanted["uri"])], __package__)
         found: Found = module.look(wanted["uri"], wanted["kind"], self.web)
         found.sources = self.chosen(found, wanted)
@@ -141,6 +142,7 @@ class Staging:
             self.web.close()
             seconds = time.monotonic() - self.began
             rate = self.came / seconds if seconds else 0.0
+            self.report.flush()
             self.report.event("fetched", what="inputs", bytes=self.came, seconds=round(seconds, 3), rate=round(rate))
 
 

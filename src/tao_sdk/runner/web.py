@@ -57,9 +57,10 @@ class Answer:
         self.url, self.status, self.headers = url, status, headers
         self.connection, self.web = connection, web
         self.body = b""
+        self.over = False  # its connection is somebody else's by now; what was read of the body is in `body`
 
     def chunks(self) -> Iterator[memoryview]:
-        return self.connection.body()
+        return iter((memoryview(self.body),)) if self.over else self.connection.body()
 
     def read(self) -> bytes:
         """All of the body that is still to come."""
@@ -78,7 +79,9 @@ class Answer:
     def __exit__(
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
-        self.web.give_back(self.connection)
+        if not self.over:
+            self.over = True
+            self.web.give_back(self.connection)
 
     @property
     def text(self) -> str:
@@ -96,6 +99,7 @@ class Web:
         self.known: Dict[Origin, bool] = {}
         self.lock = threading.Lock()
         self.closed = False
+        self.tell: Callable[..., None] = unheard  # takes an event and its facts, from any thread
 
     def ask(
         self,
@@ -214,6 +218,10 @@ class Web:
                 for _, connection in idle:
                     connection.close()
             self.idle.clear()
+
+
+def unheard(*_: object, **__: object) -> None:
+    """For whoever has no report to tell it in."""
 
 
 class Patience:
