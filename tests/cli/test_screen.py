@@ -229,3 +229,11 @@ def test_places_share_a_line_where_there_is_room() -> None:
 @pytest.mark.parametrize("cells", [6, 7, 22])
 def test_a_bar_is_as_long_as_it_was_asked_to_be(fraction: float, cells: int) -> None:
     assert screen.length(screen.bar(fraction, cells)) == cells + 2
+
+
+def test_who_waits_for_another_job_that_fetches_sees_for_what() -> None:
+    job = replace(DIGITS, spec={"inputs": {"weights": {}}})
+    made = scene(event("stage", stage="inputs") + event("waiting", what="weights"), job=job)
+    assert lines(made, 120)[0].endswith("▸ inputs waiting for another job that fetches weights")
+    made.see(event("fetched", what="inputs", bytes=1e6))
+    assert lines(made, 120)[0].endswith("▸ inputs 1.0 MB")

@@ -21,17 +21,22 @@ ODD = "a b\t'q' \"d\" $HOME $(id) `id` \\ ; & | < > * ? [x] {y} ~ # ! % ü 日�
 TEXTS = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=40)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(text=TEXTS)
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(texts=st.lists(TEXTS, min_size=6, max_size=6))
 def test_any_text_arrives_in_an_environment_variable_and_an_argument(
-    client: Client, place: Place, tmp_path: Path, text: str
+    client: Client, place: Place, tmp_path: Path, texts: list[str]
 ) -> None:
-    out = tmp_path / "out"
-    out.unlink(missing_ok=True)
-    write = f"import os, sys; open({str(out)!r}, 'wb').write(os.fsencode(os.environ['ODD']) + b'|' + os.fsencode(sys.argv[-1]))"
-    spec = JobSpec(command=f'python3 -c "{write}"', args={"text": "=" + text}, env_vars={"ODD": text}, gpu_count=0)
-    client.wait(client.submit(spec, place.platform).job.id, timeout=60)
-    assert out.read_bytes() == text.encode() + b"|=" + text.encode()
+    def submit(number: int, text: str) -> str:
+        out = tmp_path / f"out-{number}"
+        out.unlink(missing_ok=True)
+        both = "os.fsencode(os.environ['ODD']) + b'|' + os.fsencode(sys.argv[-1])"
+        write = f"import os, sys; open({str(out)!r}, 'wb').write({both})"
+        spec = JobSpec(command=f'python3 -c "{write}"', args={"text": "=" + text}, env_vars={"ODD": text}, gpu_count=0)
+        return client.submit(spec, place.platform).job.id
+
+    client.wait_all([submit(*each) for each in enumerate(texts)], timeout=60)
+    found = [(tmp_path / f"out-{number}").read_bytes() for number in range(len(texts))]
+    assert found == [text.encode() + b"|=" + text.encode() for text in texts]
 
 
 def test_a_folder_name_full_of_traps_is_just_a_folder(

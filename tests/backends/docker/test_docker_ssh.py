@@ -208,8 +208,8 @@ def run(folder):
         return seen
 
 root, home, uid = sys.argv[2:]
-os.chdir(root); run(root)  # loads what the plain user might not be able to read
 if int(uid):
+    os.chdir(root); run(root)  # loads what the plain user might not be able to read
     os.setgroups([]); os.setgid(int(uid)); os.setuid(int(uid))
 os.chdir(home); print(*run(home))
 """

@@ -232,7 +232,7 @@ def test_what_arrives_cut_short_starts_nothing(
 
     monkeypatch.setattr(ssh, "_ssh", cut)
     planned = client.plan(job(f"true {random.Random(1).randbytes(size).hex()}"), "slurm").plan
-    with pytest.raises(Unreachable, match="did not arrive whole" if left and size > 1000 else ""):
+    with pytest.raises(Unreachable, match="did not arrive whole" if left and size > 1000 else "."):
         backend_of(client).submit(planned, {})
     monkeypatch.undo()
     assert backend_of(client).find(planned.attempt) is None

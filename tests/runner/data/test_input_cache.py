@@ -247,17 +247,19 @@ def test_a_cache_without_room_is_told_and_leaves_nothing_under_the_name(run, web
 def test_a_cache_whose_disk_fills_up_meanwhile_is_told_and_the_next_job_goes_on(run, web, small_disk):
     web.files["/x"] = os.urandom(70_000_000)
 
-    filled = []
+    fills, filled = [], threading.Event()
 
     def fill(request):
-        if not filled and request.headers.get("range", "").startswith("bytes=8388608-"):
-            filled.append(request)
+        if not fills and request.headers.get("range", "").startswith("bytes=8388608-"):
+            fills.append(request)
             subprocess.run(["fallocate", "-l", "60M", small_disk / "ballast"], check=False, capture_output=True)
+            filled.set()
 
     web.odd["/x"] = fill
     ran = run(1, f"{web.url}/x", small_disk)
     assert (ran.code, ran.failure["code"]) == (125, "disk.full"), ran.raw
     del web.odd["/x"]
+    assert filled.wait(60)  # a fallocate that still runs keeps the blocks of what is unlinked
     (small_disk / "ballast").unlink(missing_ok=True)
     assert place(run(2, f"{web.url}/x", small_disk)).read_bytes() == web.files["/x"]
 
