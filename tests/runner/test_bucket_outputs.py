@@ -319,6 +319,42 @@ def test_a_file_that_turns_into_a_folder_while_its_turn_comes_is_sent_as_one(job
     assert line.manifest()["whole"] is True
 
 
+def test_files_that_vanish_or_move_while_they_are_sent_at_the_end_cost_only_themselves(jobs, line, tmp_path):
+    """A daemon that has left the command's group may write on."""
+    folder = jobs.results / "results_dir"
+
+    def meddle() -> None:
+        (folder / "gone.pth").unlink()
+        (folder / "moves.pth").write_text("and on")
+
+    with called(meddle) as hook:
+        made = "for name in gone moves stays; do echo 1 > $name.pth; done; echo ready"
+        job = start(jobs, line, f"{made}; until [ -e {tmp_path}/go ]; do sleep 0.05; done", {"TAO_SYNC_SECONDS": "100"})
+        job.until(b"ready")
+        line.link.faults(hook=hook.url, hook_at=1, methods="PUT", match="job.log")
+        (tmp_path / "go").write_text("")
+        ran = job.ended()
+    assert (ran.code, ran.warnings) == (0, ["output.left_out"]), ran.raw
+    assert ["moves.pth" in each for each in ran.named("warning")[0].facts["paths"]] == [True]
+    assert set(line.listed()) == {"results_dir/stays.pth", "spec.json"}
+    assert line.manifest()["whole"] is True
+
+
+def test_files_are_sent_side_by_side(jobs, line, eventually):
+    """The first of them is held up until the other has arrived."""
+    arrived = []
+
+    def wait_for_the_other() -> None:
+        arrived.append(eventually(lambda: "results/job-1/results_dir/2.pth" in line.keys))
+
+    with called(wait_for_the_other) as hook:
+        job = start(jobs, line, "echo 1 > 1.pth; echo 22 > 2.pth; echo ready; sleep 0.5", {"TAO_SYNC_SECONDS": "100"})
+        job.until(b"ready")
+        line.link.faults(hook=hook.url, hook_at=1, methods="PUT", match="/1.pth")
+        ran = job.ended()
+    assert (ran.code, arrived) == (0, [True]), ran.raw
+
+
 def test_a_container_that_gives_few_threads_sends_all_the_same(jobs, minio):
     """Each thread wants room for its stack: with little address space only a few can be started."""
     command = "for i in $(seq 60); do echo $i > $i.pth; done; head -c 40000000 /dev/urandom > large.pth"

@@ -59,6 +59,7 @@ class Bucket:
         self.failure: Optional[Failure] = None
         self.told = b""  # the manifest as it was sent last
         self.gone: Set[str] = set()  # files that vanished between a look and their turn
+        self.ended = False  # the command is over: there is no later look
         self.done = self.done_files = 0  # bytes and files whose turn has been, since the end began
         self.lock = threading.Lock()
         self.sending = Sending(self.send, self.broke)
@@ -202,8 +203,9 @@ class Bucket:
             self.unread.pop(item.name, None)
         except FileNotFoundError:
             self.gone.add(item.name)  # a temporary file of the program's own
-        except Changed:
-            return  # it moves again: a later look sends it
+        except Changed:  # a later look sends it, while there is one
+            if self.ended:
+                self.unread[item.name] = "%s: it was still being written after the command's end" % item.path
         except OSError as error:
             self.unread[item.name] = "%s: %s" % (item.path, error.strerror)
         except Failure as failure:
@@ -281,6 +283,7 @@ class Bucket:
         """Send everything: first the little that must be known, since the runner may be killed any moment now."""
         self.sending.drop()
         self.sending.wait(set(self.sending.busy))
+        self.ended = True
         items, problems = self.look()
         latest = ended - SETTLED if exit_code else float("inf")
         for each in items.values():
