@@ -162,7 +162,11 @@ NOTHING = json.dumps({
 
 def keys_that_may_nothing():
     keys = session(s3_here.minio(), Policy=NOTHING)
-    names = {"AWS_ACCESS_KEY_ID": "AccessKeyId", "AWS_SECRET_ACCESS_KEY": "SecretAccessKey", "AWS_SESSION_TOKEN": "Token"}
+    names = {
+        "AWS_ACCESS_KEY_ID": "AccessKeyId",
+        "AWS_SECRET_ACCESS_KEY": "SecretAccessKey",
+        "AWS_SESSION_TOKEN": "Token",
+    }
     return {name: keys[named] for name, named in names.items()}
 
 
