@@ -246,6 +246,26 @@ def test_looking_whether_a_bucket_takes_results_leaves_nothing_behind(jobs, stor
     assert "<Upload>" not in store.server.s3().ask("GET", store.name, "", {"uploads": ""}).text
 
 
+def test_uploads_that_a_killed_runner_left_are_swept_by_the_next_attempt_and_those_of_others_are_not(jobs, line):
+    for job in ("job-1", "job-2"):
+        line.server.s3().ask("POST", line.name, f"results/{job}/results_dir/large.pth", {"uploads": ""})
+    assert run(jobs, line, "true", {"TAO_ATTEMPT": "2"}).code == 0
+    begun = line.server.s3().ask("GET", line.name, "", {"uploads": ""}).text
+    assert ("results/job-1/" in begun, "results/job-2/" in begun) == (False, True)
+
+
+def test_a_command_that_takes_all_its_grace_leaves_time_to_send_its_results(jobs, minio):
+    """The runner is killed when the grace is over, so the command is killed before."""
+    job = start(jobs, minio, "trap '' TERM; echo 1 > x; echo ready; while :; do sleep 0.05; done", {"TAO_GRACE": "3"})
+    job.until(b"ready")
+    told = time.time()
+    job.process.send_signal(signal.SIGTERM)
+    ran = job.ended()
+    assert ran.code == 137
+    assert ran.named("ended")[0].time - told < 3
+    assert minio.read("results/job-1/results_dir/x") == b"1\n"
+
+
 def test_links_are_sent_as_what_they_lead_to_and_once(jobs, minio):
     ran = run(jobs, minio, "echo 1 > epoch_1.pth; ln -s epoch_1.pth latest.pth; mkdir d; echo 2 > d/x; ln -s .. d/up")
     assert ran.code == 0

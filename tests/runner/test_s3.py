@@ -7,13 +7,15 @@ import os
 import threading
 import time
 import uuid
+import zlib
+from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
 
 import link_here
 import pytest
 import s3_here
 from endpoint_here import called, session
-from web_server import Reply, WebServer
+from web_server import Reply, WebServer, etag
 
 from tao_sdk.engine.bucket_files import level
 from tao_sdk.runner import s3_input, s3_put, wire
@@ -362,6 +364,30 @@ def test_a_body_that_was_cut_on_its_way_is_sent_again(server_line, tmp_path):
         "large": 9 << 20,
     }
     assert b"".join(map(bytes, s3.get(bucket, "large", 0, 9 << 20, ""))) == content
+
+
+@pytest.mark.parametrize("says", ["etag", "x-amz-checksum-crc32"])
+@pytest.mark.parametrize("better", [True, False])
+def test_a_store_that_says_it_has_another_body_is_sent_it_again_and_is_not_believed(says, better):
+    """Stores that check nothing answer 200 to what they got a part of, and tell of what they have."""
+    kept = []
+
+    def keep(request):
+        kept.append(request.body if kept and better else request.body[:10])
+        checksum = b64encode(zlib.crc32(kept[-1]).to_bytes(4, "big")).decode()
+        return Reply(200, b"", {says: etag(kept[-1]) if says == "etag" else checksum})
+
+    web = WebServer()
+    web.odd["/b/k"] = keep
+    s3 = s3_here.minio().s3(web.url)
+    if better:
+        s3.put("b", "k", b"x" * 1000)
+        assert list(map(len, kept)) == [10, 1000]
+    else:
+        with pytest.raises(Failure) as failure:
+            s3.put("b", "k", b"x" * 1000)
+        assert failure.value.code == "s3.stored_wrong"
+    web.close()
 
 
 def test_a_body_that_never_arrives_as_it_was_sent_is_told_and_nothing_is_left(server_line, tmp_path):

@@ -14,7 +14,7 @@ from pathlib import Path
 import link_here
 import pytest
 import s3_here
-from endpoint_here import Keys, called
+from endpoint_here import called
 
 from tao_sdk.runner import s3_input, transfer
 from tao_sdk.runner.report import Failure
@@ -263,14 +263,3 @@ def test_keys_that_are_one_path_in_a_file_system_are_told(paths, tmp_path):
     with pytest.raises(Failure) as failure:
         fetch([Source(path, 1, "v") for path in paths], str(tmp_path / "in"), Told())
     assert failure.value.code == "fetch.clash"
-
-
-def test_credentials_that_expire_on_the_way_are_renewed(minio, link, tmp_path):
-    bucket, contents = stored(minio, {f"{number:02}": 9 * MIB for number in range(6)})
-    with Keys(minio) as keys:
-        s3 = minio.s3(link.url, **keys.environ)
-        s3.head(bucket, "data/00")
-        link.faults(methods="GET", expired=keys.given[0]["AccessKeyId"], expired_at=4)
-        fetched(s3, f"s3://{bucket}/data", tmp_path / "in", threads=2)
-    assert len(keys.given) == 2
-    assert seen(tmp_path / "in") == contents

@@ -6,9 +6,16 @@ import itertools
 import os
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from web_server import Reply
+from web_server import Reply, etag, ranged
+
+from tao_sdk.runner import staging
+from tao_sdk.runner.document import Input
+from tao_sdk.runner.events import EventFilter
+from tao_sdk.runner.report import Report
+from tao_sdk.runner.transfer import Source
 
 BIG = os.urandom(20_000_000)
 
@@ -84,7 +91,6 @@ def test_a_redirect_to_another_host_does_not_take_the_login_along(paths, web, hu
 def test_a_body_that_is_cut_is_read_on_from_there(paths, web):
     web.files["/x"] = BIG
     cuts = iter(range(5))
-    from web_server import etag, ranged
 
     def cut(request):
         reply = ranged(request, BIG, {"ETag": etag(BIG)})
@@ -146,6 +152,23 @@ def test_what_came_is_told_as_it_comes_and_in_the_end(jobs, web):
     last = ran.named("transfer")[-1].facts
     assert (last["what"], last["bytes"], last["total_bytes"], last["files"]) == ("x", len(BIG), len(BIG), 1)
     assert ran.named("fetched")[0].facts["bytes"] == len(BIG)
+
+
+@pytest.mark.parametrize(("rate", "warnings"), [(100_000, ["input.slow"]), (50_000_000, [])])
+def test_a_source_that_stays_slow_is_told_once_without_its_secrets(monkeypatch, capfd, rate, warnings):
+    """By a clock of the test's own: it is told after a minute."""
+    now = [0.0]
+    monkeypatch.setattr(staging, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    wanted = Input(key="x", uri="https://ann:hunter2@h/x?sig=hunter3", kind="", target="", options={})
+    progress = staging.Progress(Report(), wanted, [Source("x", 1 << 40, "v")])
+    progress.tell(0, 0)
+    for now[0] in range(3, 180, 3):
+        progress.tell(3 * rate, 0)
+    told = capfd.readouterr().err
+    _, events = EventFilter().feed(told.encode())
+    assert [each.facts["code"] for each in events if each.name == "warning"] == warnings
+    assert {each.facts["rate"] for each in events if each.name == "transfer"} == {rate}
+    assert "hunter" not in told
 
 
 def test_the_next_attempt_fetches_nothing_again_and_a_changed_source_anew(jobs, paths, web):
