@@ -17,6 +17,9 @@ import s3_here
 from endpoint_here import Endpoint, Keys, called
 
 from tao_sdk.engine.bucket_files import BucketFiles
+from tao_sdk.runner.bucket import Bucket
+from tao_sdk.runner.place import Place
+from tao_sdk.runner.remote import Remote
 from tao_sdk.runner.sending import Item, Sending
 from tao_sdk.script_runner import build_entrypoint
 
@@ -194,6 +197,13 @@ def test_what_must_be_known_goes_before_what_takes_its_time(jobs, line):
 def newest(store, name):
     s3 = store.server.s3()
     return next(each.modified for each in s3.list(store.name, f"results/job-1/{name}"))
+
+
+def test_a_large_log_is_sent_again_when_it_has_grown_by_an_eighth_or_is_another_and_not_at_every_look(minio):
+    bucket = Bucket(Remote(minio.server.s3(), "s3://b"), [], Place({}, "j"), [])
+    bucket.sent["x.log"] = (16 << 20, 1.0)
+    due = {size: bucket.is_due(Item("x.log", "x.log", (size << 20, 2.0), urgent=True)) for size in (1, 16, 17, 18, 40)}
+    assert due == {1: True, 16: False, 17: False, 18: True, 40: True}
 
 
 def test_excluded_prefixes_are_not_sent(jobs, minio):

@@ -67,6 +67,25 @@ def test_ten_thousand_keys_are_listed_all_page_by_page():
         assert link.counts == {"GET": 10}
 
 
+def test_a_listing_may_end_with_a_page_that_holds_nothing():
+    """As MinIO's does whose last page was full."""
+    web = WebServer()
+    more = b"<IsTruncated>true</IsTruncated><NextContinuationToken>t&amp;1</NextContinuationToken>"
+    full = more + b"<Contents><Key>a</Key><Size>1</Size></Contents>"
+    web.odd["/b"] = lambda request: Reply(200, b"" if "continuation-token=t%261" in request.query else full)
+    assert [each.key for each in s3_here.minio().s3(web.url).list("b", "")] == ["a"]
+    assert len(web.seen) == 2
+    web.close()
+
+
+def test_an_object_where_a_folder_would_have_to_be_is_told_by_a_store_that_keeps_objects_as_files():
+    s3, bucket = s3_here.versitygw().s3(), s3_here.versitygw().bucket()
+    s3.put(bucket, "a", b"x")
+    with pytest.raises(Failure) as failure:
+        s3.put(bucket, "a/b", b"x")
+    assert (failure.value.code, f"s3://{bucket}/a/b" in failure.value.what) == ("s3.clash", True)
+
+
 def test_one_level_of_a_bucket_is_its_folders_and_objects(server):
     s3, bucket = server.s3(), server.bucket()
     for key in ("top", "a b/x", "a b/y/z", "c/d"):

@@ -125,10 +125,12 @@ def test_a_part_that_a_crash_of_the_machine_spoilt_is_fetched_again(minio, link,
 def test_a_source_that_changed_since_the_last_attempt_is_fetched_anew(minio, tmp_path):
     bucket, _ = stored(minio, {"one": 9 * MIB, "two": 5})
     fetched(minio.s3(), f"s3://{bucket}/data", tmp_path / "in")
+    (tmp_path / "in" / ".one.0123456789ab.tao-part").write_bytes(b"what a killed one had of an older version")
     new = os.urandom(9 * MIB)
     minio.s3().put(bucket, "data/one", new)
     fetched(minio.s3(), f"s3://{bucket}/data", tmp_path / "in")
     assert seen(tmp_path / "in")["one"] == new
+    assert list((tmp_path / "in").rglob("*.tao-part")) == []
 
 
 @pytest.mark.parametrize(
