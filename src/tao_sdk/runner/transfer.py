@@ -17,8 +17,9 @@ import os
 import zlib
 
 from . import crc
+from .atomic import PART_END
 from .crew import Crew
-from .journal import PART, PART_END, Journal, temporary
+from .journal import PART, Journal, temporary
 from .report import Failure
 from .web import PATIENCE, Changed, Patience
 
