@@ -94,7 +94,7 @@ def test_what_is_complete_is_not_fetched_again(minio, link, tmp_path):
     with pytest.raises(Failure):
         fetched(minio.s3(link.url, TAO_RETRY_SECONDS="0.5"), f"s3://{bucket}/data", tmp_path / "in", told)
     assert seen(tmp_path / "in").keys() <= {"small", "empty"}
-    for each in [each for each in threading.enumerate() if "(one)" in each.name]:
+    for each in [each for each in threading.enumerate() if "(undisturbed)" in each.name]:
         each.join()  # a try of theirs may still be on its way
     link.faults(methods="GET", match="data/large")
     fetched(minio.s3(link.url), f"s3://{bucket}/data", tmp_path / "in")

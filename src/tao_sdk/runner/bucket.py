@@ -13,12 +13,12 @@ import os
 import threading
 import time
 
-from .manifest import parsed, written
+from .manifest import parsed, settled, written
 from .outputs import destination, in_bucket, stays
-from .remote import Remote, digest, is_version
+from .remote import Remote, is_version
 from .report import Failure, crash
 from .sending import Item, Sending
-from .tree import Tree, covers, growing, whole_folders
+from .tree import Tree, covers, digest, growing, whole_folders
 from .web import Changed
 
 TYPE_CHECKING = False
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 OWN = ".tao"
 MANIFEST = ".tao/manifest.json"
-SETTLED = 5.0  # seconds without a change before a command that failed: what is younger may have been cut off
 SMALL = 8 << 20  # bytes up to which a growing file is sent whenever it has grown
 GROWTH = 8  # a larger one when it has grown by an eighth: it is sent nine times in all, and not at every look
 SHARE = 0.4  # of the grace: what the command leaves for sending its last results, when the job is told to end
@@ -285,7 +284,7 @@ class Bucket:
         self.sending.wait(set(self.sending.busy))
         self.ended = True
         items, problems = self.look()
-        latest = ended - SETTLED if exit_code else float("inf")
+        latest = settled(exit_code, ended)
         for each in items.values():
             each.still = each.shape[1] < latest or each.name in self.entries
         self.note_folders(items)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import stat
@@ -110,3 +111,11 @@ def chunks(path: str) -> Iterator[bytes]:
             if not data:
                 return
             yield data
+
+
+def digest(path: str, algorithm: str) -> str:
+    """A file's checksum in hex. Raises ValueError where this Python has no such algorithm."""
+    found = hashlib.new(algorithm)
+    for data in chunks(path):
+        found.update(data)
+    return found.hexdigest()
