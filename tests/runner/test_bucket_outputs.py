@@ -845,7 +845,7 @@ def test_what_stood_still_over_two_looks_is_in_the_bucket(jobs, minio, tmp_path)
 
 
 def test_how_far_the_sending_is_is_told(jobs, line):
-    line.link.faults(latency_ms=500, methods="PUT")
+    line.link.faults(latency_ms=320, methods="PUT")
     ran = run(jobs, line, "for i in $(seq 120); do head -c 1000 /dev/urandom > $i.pth; done")
     told = [each.facts for each in ran.named("transfer")]
     assert told and all(each["stage"] == "outputs" and 0 <= each["bytes"] <= each["total_bytes"] for each in told)

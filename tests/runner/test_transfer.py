@@ -177,27 +177,6 @@ def test_a_source_replaced_in_mid_download_is_read_again_and_not_mixed(minio, li
     assert list((tmp_path / "in").rglob("*.tao-part")) == []
 
 
-def test_a_source_that_changes_all_the_time_is_told(minio, link, tmp_path):
-    bucket, _ = stored(minio, {"large": 24 * MIB})
-    over = threading.Event()
-
-    def change():
-        while not over.is_set():
-            minio.s3().put(bucket, "data/large", os.urandom(24 * MIB))
-
-    thread = threading.Thread(target=change)
-    thread.start()
-    link.faults(methods="GET", match="data/large", latency_ms=1000)
-    try:
-        with pytest.raises(Failure) as failure:
-            fetched(minio.s3(link.url), f"s3://{bucket}/data", tmp_path / "in", threads=1)
-    finally:
-        over.set()
-        thread.join()
-    assert failure.value.code == "fetch.changing"
-    assert seen(tmp_path / "in") == {}
-
-
 def test_a_server_that_is_away_for_a_while_is_waited_for(tmp_path):
     server = s3_here.Server(s3_here.minio_command, ready="/minio/health/cluster").start()
     try:

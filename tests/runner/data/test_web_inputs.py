@@ -114,6 +114,13 @@ def test_a_file_that_changes_while_it_is_read_is_read_again_and_never_mixed(path
     assert content(paths({"x": f"{web.url}/x"})["x"]) == new
 
 
+def test_a_file_that_changes_all_the_time_is_told_and_never_seen(jobs, refused, web):
+    web.odd["/x"] = lambda _: web.files.update({"/x": os.urandom(9_000_000)})
+    told = refused({"x": f"{web.url}/x"})
+    assert told["code"] == "fetch.changing" and "4 readings" in told["why"]
+    assert not [path for path in jobs.results.rglob("x") if path.is_file()]
+
+
 @pytest.mark.parametrize(
     ("status", "code"),
     [(401, "http.denied"), (403, "http.denied"), (404, "input.nothing"), (410, "input.nothing"), (418, "http.failed")],
