@@ -180,7 +180,7 @@ def stored(site: Site, prefix: str) -> int:
     s3 = site.server.s3()
     entries = list(s3.list(site.bucket, f"{prefix}/"))
     for each in entries:
-        s3.delete(site.bucket, each.key)
+        s3.ask("DELETE", site.bucket, each.key)
     return sum(each.size for each in entries)
 
 

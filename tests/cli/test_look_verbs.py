@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-from tao_command import COMMAND, Ended, Tao
+import pytest
+import s3_here
+from tao_command import COMMAND, Ended, Ran, Tao
 
 
 def test_ls_lists_the_newest_first(ended: Ended) -> None:
@@ -120,6 +123,26 @@ def test_files_tells_what_a_path_is_and_ends_with_3_where_there_is_nothing(ended
     assert names == ["model_epoch_001.pth", "model_epoch_002.pth", "model_epoch_003.pth"]
     assert "model_epoch_001.pth" in ended.tao("files", f"file://{folder}/train/model_epoch_001.pth").out
     assert ended.tao("files", f"{folder}/none").code == 3
+
+
+def test_files_looks_into_buckets_and_tells_nothing_there_from_no_such_bucket(
+    typed: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = s3_here.versitygw()
+    keys = {"ACCESS_KEY": s3_here.ACCESS, "SECRET_KEY": s3_here.SECRET, "S3_ENDPOINT_URL": server.url}
+    for name, value in keys.items():
+        monkeypatch.setenv(name, value)
+    s3, bucket = server.s3(), server.bucket()
+    for key in ("data/a b.txt", "data/deep/x"):
+        s3.put(bucket, key, b"12345")
+    told = typed("files", "--json", f"s3://{bucket}/data").json["files"]
+    assert [(each["path"], each["is_dir"], each["size"]) for each in told] == [
+        (f"s3://{bucket}/data/a b.txt", False, 5), (f"s3://{bucket}/data/deep", True, 0),
+    ]  # fmt: skip
+    assert "a b.txt" in typed("files", f"s3://{bucket}/data/a b.txt").out
+    nothing, no_bucket = typed("files", f"s3://{bucket}/none"), typed("files", "s3://no-such-bucket/data")
+    assert (nothing.code, no_bucket.code) == (3, 4)
+    assert "There is no bucket no-such-bucket" in no_bucket.err
 
 
 def test_a_closed_pipe_is_quiet(ended: Ended) -> None:

@@ -105,6 +105,7 @@ CASES = [
     ("input_missing", Evidence(exit_code=125, runner=(MISSING,)), "/data/coco is not there", ErrClass.USER, False),
     ("runner_failed", Evidence(exit_code=125, runner=(SPEC,)), "The spec could not be written", ErrClass.USER, False),
     ("disk_full", Evidence(exit_code=1, log_tail=log("disk-full")), "No space left on device", ErrClass.INFRA, False),
+    ("disk_full", Evidence(exit_code=125, runner=told("disk-full")), "do not fit", ErrClass.INFRA, False),
     ("nan_loss", Evidence(exit_code=1, log_tail=log("nan-loss")), "epoch 4/20  loss nan", ErrClass.PROGRAM, False),
     (
         "machine_restarted",

@@ -17,6 +17,9 @@ import s3_here
 from endpoint_here import Endpoint, Keys, called
 
 from tao_sdk.engine.bucket_files import BucketFiles
+from tao_sdk.runner.bucket import Bucket
+from tao_sdk.runner.place import Place
+from tao_sdk.runner.remote import Remote
 from tao_sdk.runner.sending import Item, Sending
 from tao_sdk.script_runner import build_entrypoint
 
@@ -196,6 +199,13 @@ def newest(store, name):
     return next(each.modified for each in s3.list(store.name, f"results/job-1/{name}"))
 
 
+def test_a_large_log_is_sent_again_when_it_has_grown_by_an_eighth_or_is_another_and_not_at_every_look(minio):
+    bucket = Bucket(Remote(minio.server.s3(), "s3://b"), [], Place({}, "j"), [])
+    bucket.sent["x.log"] = (16 << 20, 1.0)
+    due = {size: bucket.is_due(Item("x.log", "x.log", (size << 20, 2.0), urgent=True)) for size in (1, 16, 17, 18, 40)}
+    assert due == {1: True, 16: False, 17: False, 18: True, 40: True}
+
+
 def test_excluded_prefixes_are_not_sent(jobs, minio):
     ran = run(
         jobs,
@@ -244,6 +254,26 @@ def test_looking_whether_a_bucket_takes_results_leaves_nothing_behind(jobs, stor
     assert ran.failure["code"] == "input.missing"
     assert store.keys == set()
     assert "<Upload>" not in store.server.s3().ask("GET", store.name, "", {"uploads": ""}).text
+
+
+def test_uploads_that_a_killed_runner_left_are_swept_by_the_next_attempt_and_those_of_others_are_not(jobs, line):
+    for job in ("job-1", "job-2"):
+        line.server.s3().ask("POST", line.name, f"results/{job}/results_dir/large.pth", {"uploads": ""})
+    assert run(jobs, line, "true", {"TAO_ATTEMPT": "2"}).code == 0
+    begun = line.server.s3().ask("GET", line.name, "", {"uploads": ""}).text
+    assert ("results/job-1/" in begun, "results/job-2/" in begun) == (False, True)
+
+
+def test_a_command_that_takes_all_its_grace_leaves_time_to_send_its_results(jobs, minio):
+    """The runner is killed when the grace is over, so the command is killed before."""
+    job = start(jobs, minio, "trap '' TERM; echo 1 > x; echo ready; while :; do sleep 0.05; done", {"TAO_GRACE": "3"})
+    job.until(b"ready")
+    told = time.time()
+    job.process.send_signal(signal.SIGTERM)
+    ran = job.ended()
+    assert ran.code == 137
+    assert ran.named("ended")[0].time - told < 3
+    assert minio.read("results/job-1/results_dir/x") == b"1\n"
 
 
 def test_links_are_sent_as_what_they_lead_to_and_once(jobs, minio):
@@ -317,6 +347,42 @@ def test_a_file_that_turns_into_a_folder_while_its_turn_comes_is_sent_as_one(job
     assert ran.code == 0, ran.raw
     assert line.read("results/job-1/results_dir/b.pth/x") == b"inside"
     assert line.manifest()["whole"] is True
+
+
+def test_files_that_vanish_or_move_while_they_are_sent_at_the_end_cost_only_themselves(jobs, line, tmp_path):
+    """A daemon that has left the command's group may write on."""
+    folder = jobs.results / "results_dir"
+
+    def meddle() -> None:
+        (folder / "gone.pth").unlink()
+        (folder / "moves.pth").write_text("and on")
+
+    with called(meddle) as hook:
+        made = "for name in gone moves stays; do echo 1 > $name.pth; done; echo ready"
+        job = start(jobs, line, f"{made}; until [ -e {tmp_path}/go ]; do sleep 0.05; done", {"TAO_SYNC_SECONDS": "100"})
+        job.until(b"ready")
+        line.link.faults(hook=hook.url, hook_at=1, methods="PUT", match="job.log")
+        (tmp_path / "go").write_text("")
+        ran = job.ended()
+    assert (ran.code, ran.warnings) == (0, ["output.left_out"]), ran.raw
+    assert ["moves.pth" in each for each in ran.named("warning")[0].facts["paths"]] == [True]
+    assert set(line.listed()) == {"results_dir/stays.pth", "spec.json"}
+    assert line.manifest()["whole"] is True
+
+
+def test_files_are_sent_side_by_side(jobs, line, eventually):
+    """The first of them is held up until the other has arrived."""
+    arrived = []
+
+    def wait_for_the_other() -> None:
+        arrived.append(eventually(lambda: "results/job-1/results_dir/2.pth" in line.keys))
+
+    with called(wait_for_the_other) as hook:
+        job = start(jobs, line, "echo 1 > 1.pth; echo 22 > 2.pth; echo ready; sleep 0.5", {"TAO_SYNC_SECONDS": "100"})
+        job.until(b"ready")
+        line.link.faults(hook=hook.url, hook_at=1, methods="PUT", match="/1.pth")
+        ran = job.ended()
+    assert (ran.code, arrived) == (0, [True]), ran.raw
 
 
 def test_a_container_that_gives_few_threads_sends_all_the_same(jobs, minio):
@@ -779,7 +845,7 @@ def test_what_stood_still_over_two_looks_is_in_the_bucket(jobs, minio, tmp_path)
 
 
 def test_how_far_the_sending_is_is_told(jobs, line):
-    line.link.faults(latency_ms=500, methods="PUT")
+    line.link.faults(latency_ms=320, methods="PUT")
     ran = run(jobs, line, "for i in $(seq 120); do head -c 1000 /dev/urandom > $i.pth; done")
     told = [each.facts for each in ran.named("transfer")]
     assert told and all(each["stage"] == "outputs" and 0 <= each["bytes"] <= each["total_bytes"] for each in told)

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tao_sdk.runner.place import Place
+
 
 def place_of(jobs, value, env=None, about=None):
     """Where the output `results_dir` is put when the spec says `value`."""
@@ -137,6 +139,10 @@ def test_the_manifest_is_renewed_while_the_command_runs_and_a_growing_file_has_n
     (jobs.results / "stop").write_text("")
     assert (manifest["whole"], manifest["exit_code"], files["growing"]["sha256"]) == (False, None, None)
     assert job.ended().files["growing"]["sha256"]
+
+
+def test_results_are_looked_after_once_a_minute_unless_the_job_says_otherwise():
+    assert (Place({}, "j").interval, Place({"TAO_SYNC_SECONDS": "5"}, "j").interval) == (60, 5)
 
 
 def test_excluded_prefixes_are_left_out_and_nothing_else(jobs):

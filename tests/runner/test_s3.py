@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
 import uuid
+import zlib
+from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
 
 import link_here
 import pytest
 import s3_here
+from endpoint_here import called, session
+from web_server import Reply, WebServer, etag
 
 from tao_sdk.engine.bucket_files import level
-from tao_sdk.runner import s3_put, wire
+from tao_sdk.runner import s3_input, s3_put, wire
 from tao_sdk.runner.report import Failure
 from tao_sdk.runner.s3_put import sweep
+from tao_sdk.runner.s3_xml import inner
 from tao_sdk.runner.web import Changed
 
 ODD = [
@@ -61,6 +67,25 @@ def test_ten_thousand_keys_are_listed_all_page_by_page():
         assert link.counts == {"GET": 10}
 
 
+def test_a_listing_may_end_with_a_page_that_holds_nothing():
+    """As MinIO's does whose last page was full."""
+    web = WebServer()
+    more = b"<IsTruncated>true</IsTruncated><NextContinuationToken>t&amp;1</NextContinuationToken>"
+    full = more + b"<Contents><Key>a</Key><Size>1</Size></Contents>"
+    web.odd["/b"] = lambda request: Reply(200, b"" if "continuation-token=t%261" in request.query else full)
+    assert [each.key for each in s3_here.minio().s3(web.url).list("b", "")] == ["a"]
+    assert len(web.seen) == 2
+    web.close()
+
+
+def test_an_object_where_a_folder_would_have_to_be_is_told_by_a_store_that_keeps_objects_as_files():
+    s3, bucket = s3_here.versitygw().s3(), s3_here.versitygw().bucket()
+    s3.put(bucket, "a", b"x")
+    with pytest.raises(Failure) as failure:
+        s3.put(bucket, "a/b", b"x")
+    assert (failure.value.code, f"s3://{bucket}/a/b" in failure.value.what) == ("s3.clash", True)
+
+
 def test_one_level_of_a_bucket_is_its_folders_and_objects(server):
     s3, bucket = server.s3(), server.bucket()
     for key in ("top", "a b/x", "a b/y/z", "c/d"):
@@ -71,7 +96,7 @@ def test_one_level_of_a_bucket_is_its_folders_and_objects(server):
     assert (folders, [each.key for each in entries]) == (["a b/y/"], ["a b/x"])
 
 
-def test_an_object_of_many_parts_is_stored_side_by_side_and_is_what_was_sent(server, tmp_path):
+def test_an_object_of_many_parts_is_what_was_sent(server, tmp_path):
     s3, bucket = server.s3(), server.bucket()
     content = os.urandom(1 << 20) * 20 + b"the rest"
     path = tmp_path / "large"
@@ -83,6 +108,40 @@ def test_an_object_of_many_parts_is_stored_side_by_side_and_is_what_was_sent(ser
     assert b"".join(map(bytes, s3.get(bucket, "large", 0, len(content), version))) == content
     start = (8 << 20) - 5
     assert b"".join(map(bytes, s3.get(bucket, "large", start, start + 10, version))) == content[start : start + 10]
+
+
+def test_parts_are_sent_side_by_side(server_line, tmp_path):
+    """The first of them is held up until the second has arrived."""
+    server, link, bucket = server_line
+    s3, arrived = server.s3(), []
+
+    def wait_for_the_second():
+        for _ in range(400):
+            upload = inner(s3.ask("GET", bucket, "", {"uploads": "", "prefix": "large"}).text, "UploadId")
+            if "<PartNumber>2</PartNumber>" in s3.ask("GET", bucket, "large", {"uploadId": upload}).text:
+                arrived.append(2)
+                return
+            time.sleep(0.05)
+
+    (tmp_path / "large").write_bytes(bytes(20 << 20))
+    with called(wait_for_the_second) as hook:
+        link.faults(hook=hook.url, hook_at=1, methods="PUT", match="partNumber=1")
+        server.s3(link.url).put(bucket, "large", str(tmp_path / "large"))
+    assert arrived == [2]
+
+
+def test_an_object_of_more_than_5_gb_has_few_enough_parts_and_is_read_at_any_place(tmp_path):
+    """No single request may store so much. The file has holes, so that it is quickly there."""
+    assert {s3_put.part_size(size) for size in (0, 5 << 30, 70 << 30)} == {8 << 20}
+    assert all(-(-size // s3_put.part_size(size)) <= 10_000 for size in (80 << 30, 1 << 40, 5 << 40))
+    server = s3_here.versitygw()  # keeps objects as files
+    s3, bucket = server.s3(), server.bucket()
+    with (server.folder / "data" / bucket / "huge").open("wb") as file:
+        file.seek(6 << 30)
+        file.write(b"the end")
+    (found,) = s3_input.look(f"s3://{bucket}/huge", "", s3.web).sources
+    assert found.size == (6 << 30) + 7
+    assert b"".join(map(bytes, found.read((6 << 30) - 3, found.size))) == b"\0\0\0the end"
 
 
 def test_an_object_without_bytes_is_stored_and_read(server):
@@ -116,7 +175,24 @@ def test_an_object_that_was_replaced_is_not_read_as_the_one_before(server):
         list(s3.get(bucket, "k", 0, 3, before.version))
 
 
+NOTHING = json.dumps({
+    "Version": "2012-10-17",
+    "Statement": [{"Effect": "Deny", "Action": ["s3:*"], "Resource": ["arn:aws:s3:::*"]}],
+})  # fmt: skip
+
+
+def keys_that_may_nothing():
+    keys = session(s3_here.minio(), Policy=NOTHING)
+    names = {
+        "AWS_ACCESS_KEY_ID": "AccessKeyId",
+        "AWS_SECRET_ACCESS_KEY": "SecretAccessKey",
+        "AWS_SESSION_TOKEN": "Token",
+    }
+    return {name: keys[named] for name, named in names.items()}
+
+
 REFUSALS = {
+    "s3.denied": (keys_that_may_nothing, "", "k"),
     "s3.no_bucket": ({}, "no-such-bucket-here", "k"),
     "s3.wrong_secret": ({"AWS_SECRET_ACCESS_KEY": "not-the-secret"}, "", "k"),
     "s3.unknown_key": ({"AWS_ACCESS_KEY_ID": "nobody-has-it"}, "", "k"),
@@ -132,7 +208,7 @@ def test_each_refusal_is_told_by_its_own_code_whatever_was_asked(code, verb, tmp
     bucket = bucket or server.bucket()
     if bucket != "no-such-bucket-here":
         server.s3().put(bucket, key, b"x")
-    s3 = server.s3(**environ)
+    s3 = server.s3(**(environ() if callable(environ) else environ))
     large = tmp_path / "large"
     large.write_bytes(bytes(9 << 20))
     verbs = {
@@ -164,6 +240,35 @@ def test_a_bucket_in_another_region_is_found_there(server):
     s3.put(bucket, "k", b"x")
     assert s3.head(bucket, "k").size == 1
     assert s3.regions.get(bucket, "") in ("us-east-1", "")
+
+
+@pytest.mark.parametrize("verb", ["head", "list"])
+def test_a_store_that_redirects_to_another_region_is_asked_there(verb):
+    """As AWS does: the head of a 301 names the region, also where there is no body. An endpoint of its own goes with it."""
+
+    def answer(request):
+        if "/eu-west-3/s3/" in request.headers["authorization"]:
+            return Reply(200, b"<ListBucketResult></ListBucketResult>", {"ETag": '"1"'})
+        return Reply(301, b"<Error><Code>PermanentRedirect</Code></Error>", {"x-amz-bucket-region": "eu-west-3"})
+
+    web = WebServer()
+    web.odd.update({"/b/k": answer, "/b": answer})
+    s3 = s3_here.minio().s3(web.url)
+    assert s3.head("b", "k") if verb == "head" else list(s3.list("b", "")) == []
+    assert len(web.seen) == 2
+    s3.endpoint, s3.virtual = "", True
+    assert s3.url("b", "k", None) == "https://b.s3.eu-west-3.amazonaws.com/k"
+    web.close()
+
+
+def test_a_region_that_is_wrong_and_not_corrected_is_told():
+    web = WebServer()
+    web.odd["/b/k"] = lambda _: Reply(301, b"<Error><Code>PermanentRedirect</Code></Error>")
+    with pytest.raises(Failure) as failure:
+        s3_here.minio().s3(web.url).head("b", "k")
+    assert (failure.value.code, "us-east-1" in failure.value.what) == ("s3.region", True)
+    assert "CLOUD_REGION" in failure.value.next
+    web.close()
 
 
 def test_buckets_are_named_in_the_host_where_that_is_the_style():
@@ -278,6 +383,30 @@ def test_a_body_that_was_cut_on_its_way_is_sent_again(server_line, tmp_path):
         "large": 9 << 20,
     }
     assert b"".join(map(bytes, s3.get(bucket, "large", 0, 9 << 20, ""))) == content
+
+
+@pytest.mark.parametrize("says", ["etag", "x-amz-checksum-crc32"])
+@pytest.mark.parametrize("better", [True, False])
+def test_a_store_that_says_it_has_another_body_is_sent_it_again_and_is_not_believed(says, better):
+    """Stores that check nothing answer 200 to what they got a part of, and tell of what they have."""
+    kept = []
+
+    def keep(request):
+        kept.append(request.body if kept and better else request.body[:10])
+        checksum = b64encode(zlib.crc32(kept[-1]).to_bytes(4, "big")).decode()
+        return Reply(200, b"", {says: etag(kept[-1]) if says == "etag" else checksum})
+
+    web = WebServer()
+    web.odd["/b/k"] = keep
+    s3 = s3_here.minio().s3(web.url)
+    if better:
+        s3.put("b", "k", b"x" * 1000)
+        assert list(map(len, kept)) == [10, 1000]
+    else:
+        with pytest.raises(Failure) as failure:
+            s3.put("b", "k", b"x" * 1000)
+        assert failure.value.code == "s3.stored_wrong"
+    web.close()
 
 
 def test_a_body_that_never_arrives_as_it_was_sent_is_told_and_nothing_is_left(server_line, tmp_path):

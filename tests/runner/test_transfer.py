@@ -14,7 +14,7 @@ from pathlib import Path
 import link_here
 import pytest
 import s3_here
-from endpoint_here import Keys, called
+from endpoint_here import called
 
 from tao_sdk.runner import s3_input, transfer
 from tao_sdk.runner.report import Failure
@@ -94,7 +94,7 @@ def test_what_is_complete_is_not_fetched_again(minio, link, tmp_path):
     with pytest.raises(Failure):
         fetched(minio.s3(link.url, TAO_RETRY_SECONDS="0.5"), f"s3://{bucket}/data", tmp_path / "in", told)
     assert seen(tmp_path / "in").keys() <= {"small", "empty"}
-    for each in [each for each in threading.enumerate() if "(one)" in each.name]:
+    for each in [each for each in threading.enumerate() if "(undisturbed)" in each.name]:
         each.join()  # a try of theirs may still be on its way
     link.faults(methods="GET", match="data/large")
     fetched(minio.s3(link.url), f"s3://{bucket}/data", tmp_path / "in")
@@ -125,10 +125,12 @@ def test_a_part_that_a_crash_of_the_machine_spoilt_is_fetched_again(minio, link,
 def test_a_source_that_changed_since_the_last_attempt_is_fetched_anew(minio, tmp_path):
     bucket, _ = stored(minio, {"one": 9 * MIB, "two": 5})
     fetched(minio.s3(), f"s3://{bucket}/data", tmp_path / "in")
+    (tmp_path / "in" / ".one.0123456789ab.tao-part").write_bytes(b"what a killed one had of an older version")
     new = os.urandom(9 * MIB)
     minio.s3().put(bucket, "data/one", new)
     fetched(minio.s3(), f"s3://{bucket}/data", tmp_path / "in")
     assert seen(tmp_path / "in")["one"] == new
+    assert list((tmp_path / "in").rglob("*.tao-part")) == []
 
 
 @pytest.mark.parametrize(
@@ -173,27 +175,6 @@ def test_a_source_replaced_in_mid_download_is_read_again_and_not_mixed(minio, li
         fetched(minio.s3(link.url), f"s3://{bucket}/data", tmp_path / "in", threads=2)
     assert seen(tmp_path / "in")["large"] == new
     assert list((tmp_path / "in").rglob("*.tao-part")) == []
-
-
-def test_a_source_that_changes_all_the_time_is_told(minio, link, tmp_path):
-    bucket, _ = stored(minio, {"large": 24 * MIB})
-    over = threading.Event()
-
-    def change():
-        while not over.is_set():
-            minio.s3().put(bucket, "data/large", os.urandom(24 * MIB))
-
-    thread = threading.Thread(target=change)
-    thread.start()
-    link.faults(methods="GET", match="data/large", latency_ms=1000)
-    try:
-        with pytest.raises(Failure) as failure:
-            fetched(minio.s3(link.url), f"s3://{bucket}/data", tmp_path / "in", threads=1)
-    finally:
-        over.set()
-        thread.join()
-    assert failure.value.code == "fetch.changing"
-    assert seen(tmp_path / "in") == {}
 
 
 def test_a_server_that_is_away_for_a_while_is_waited_for(tmp_path):
@@ -263,14 +244,3 @@ def test_keys_that_are_one_path_in_a_file_system_are_told(paths, tmp_path):
     with pytest.raises(Failure) as failure:
         fetch([Source(path, 1, "v") for path in paths], str(tmp_path / "in"), Told())
     assert failure.value.code == "fetch.clash"
-
-
-def test_credentials_that_expire_on_the_way_are_renewed(minio, link, tmp_path):
-    bucket, contents = stored(minio, {f"{number:02}": 9 * MIB for number in range(6)})
-    with Keys(minio) as keys:
-        s3 = minio.s3(link.url, **keys.environ)
-        s3.head(bucket, "data/00")
-        link.faults(methods="GET", expired=keys.given[0]["AccessKeyId"], expired_at=4)
-        fetched(s3, f"s3://{bucket}/data", tmp_path / "in", threads=2)
-    assert len(keys.given) == 2
-    assert seen(tmp_path / "in") == contents

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from types import SimpleNamespace
 
 import link_here
 import pytest
@@ -165,6 +166,23 @@ def test_addresses_are_taken_apart():
     assert split("http://h?q=1/2") == (("http", "h", 80), "/?q=1/2")
     assert resolved("http://h/a/b?c", "d") == "http://h/a/d"
     assert resolved("http://h/a/b", "//g/x") == "http://g/x"
+
+
+def test_pauses_between_tries_grow_differ_from_anybody_elses_and_are_as_long_as_the_server_asks(monkeypatch):
+    slept = []
+    monkeypatch.setattr(web, "time", SimpleNamespace(monotonic=time.monotonic, sleep=slept.append))
+    one, other = web.Patience(300), web.Patience(300)
+    assert all(each.wait() for _ in range(8) for each in (one, other))
+    ours, theirs = slept[::2], slept[1::2]
+    assert ours != theirs
+    assert max(ours[:3]) < min(ours[5:]) and max(ours) <= web.LONGEST_PAUSE
+    busy = Lines(
+        b"HTTP/1.1 503 Slow Down\r\nretry-after: 20\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n",
+    )
+    assert Web({}).ask("GET", busy.url).status == 200
+    assert slept[-1] == 20
+    assert not web.Patience(1).wait(least=2)
 
 
 def test_a_name_that_nobody_knows_is_told_soon():

@@ -61,14 +61,17 @@ def called(act: Callable[[], object]) -> Endpoint:
     return Endpoint(reply)
 
 
-def session(server: s3_here.Server, seconds: float = 3600.0) -> dict[str, str]:
-    """Keys of a session, by the token service of a real server; they say that they end in so many seconds."""
+def session(server: s3_here.Server, seconds: float = 3600.0, **limits: str) -> dict[str, str]:
+    """Keys of a session, by the token service of a real server; they say that they end in so many seconds.
+
+    `limits` go into the request: a Policy that takes rights away.
+    """
     import boto3
 
     keys = {"aws_access_key_id": s3_here.ACCESS, "aws_secret_access_key": s3_here.SECRET, "region_name": "us-east-1"}
     sts: Any = boto3.client("sts", endpoint_url=server.url, **keys)  # pyright: ignore
     role = {"RoleArn": "arn:aws:iam::123456789012:role/r", "RoleSessionName": "tests"}
-    made = sts.assume_role(**role, DurationSeconds=900)["Credentials"]
+    made = sts.assume_role(**role, **limits, DurationSeconds=900)["Credentials"]
     ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + seconds))
     names = {"AccessKeyId": made["AccessKeyId"], "SecretAccessKey": made["SecretAccessKey"]}
     return {**names, "Token": made["SessionToken"], "Expiration": ends}

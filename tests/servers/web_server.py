@@ -70,7 +70,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         self.wfile.write(reply.body)
 
-    do_GET = do_HEAD = do_POST = handle_any  # noqa: N815
+    do_GET = do_HEAD = do_POST = do_PUT = handle_any  # noqa: N815
 
     def log_message(self, *_: object) -> None:
         """The test says what it needs to."""

@@ -9,6 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Callable
 
+PART_END = ".tao-part"  # the end of names that are never results: what is on its way to a name of its own
+
 
 def write(path: str, data: bytes, mode: int, settle: Callable[[int], None] = os.fsync) -> None:
     """Replace `path` by `data`. Raises OSError; nothing is left behind then. `settle` makes the data outlive a power cut."""
@@ -32,7 +34,7 @@ def unsettled(fd: int) -> None:
 def temporary_name(path: str) -> str:
     """A hidden name beside `path` that no other process uses, on this host or another."""
     folder, name = os.path.split(path)
-    return os.path.join(folder, ".%s.%s.tao-part" % (name[:100], os.urandom(6).hex()))
+    return os.path.join(folder, ".%s.%s%s" % (name[:100], os.urandom(6).hex(), PART_END))
 
 
 def now(folder: str) -> float:

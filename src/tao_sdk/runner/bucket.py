@@ -13,12 +13,12 @@ import os
 import threading
 import time
 
-from .manifest import parsed, written
+from .manifest import parsed, settled, written
 from .outputs import destination, in_bucket, stays
-from .remote import Remote, digest, is_version
+from .remote import Remote, is_version
 from .report import Failure, crash
 from .sending import Item, Sending
-from .tree import Tree, covers, growing, whole_folders
+from .tree import Tree, covers, digest, growing, whole_folders
 from .web import Changed
 
 TYPE_CHECKING = False
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 OWN = ".tao"
 MANIFEST = ".tao/manifest.json"
-SETTLED = 5.0  # seconds without a change before a command that failed: what is younger may have been cut off
 SMALL = 8 << 20  # bytes up to which a growing file is sent whenever it has grown
 GROWTH = 8  # a larger one when it has grown by an eighth: it is sent nine times in all, and not at every look
 SHARE = 0.4  # of the grace: what the command leaves for sending its last results, when the job is told to end
@@ -59,6 +58,7 @@ class Bucket:
         self.failure: Optional[Failure] = None
         self.told = b""  # the manifest as it was sent last
         self.gone: Set[str] = set()  # files that vanished between a look and their turn
+        self.ended = False  # the command is over: there is no later look
         self.done = self.done_files = 0  # bytes and files whose turn has been, since the end began
         self.lock = threading.Lock()
         self.sending = Sending(self.send, self.broke)
@@ -202,8 +202,9 @@ class Bucket:
             self.unread.pop(item.name, None)
         except FileNotFoundError:
             self.gone.add(item.name)  # a temporary file of the program's own
-        except Changed:
-            return  # it moves again: a later look sends it
+        except Changed:  # a later look sends it, while there is one
+            if self.ended:
+                self.unread[item.name] = "%s: it was still being written after the command's end" % item.path
         except OSError as error:
             self.unread[item.name] = "%s: %s" % (item.path, error.strerror)
         except Failure as failure:
@@ -281,8 +282,9 @@ class Bucket:
         """Send everything: first the little that must be known, since the runner may be killed any moment now."""
         self.sending.drop()
         self.sending.wait(set(self.sending.busy))
+        self.ended = True
         items, problems = self.look()
-        latest = ended - SETTLED if exit_code else float("inf")
+        latest = settled(exit_code, ended)
         for each in items.values():
             each.still = each.shape[1] < latest or each.name in self.entries
         self.note_folders(items)

@@ -10,9 +10,14 @@ if TYPE_CHECKING:
     from typing import Callable, List, Optional
 
 
-def started(work: Callable[..., None], *arguments: object) -> Optional[threading.Thread]:
-    """A new thread; None where the machine or the container gives no more of them."""
-    thread = threading.Thread(target=work, args=arguments, daemon=True)
+def started(work: Callable[..., object], *arguments: object) -> Optional[threading.Thread]:
+    """A new thread, which no signal disturbs; None where the machine or the container gives no more of them."""
+
+    def undisturbed() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they belong to the main thread
+        work(*arguments)
+
+    thread = threading.Thread(target=undisturbed, daemon=True)
     try:
         thread.start()
     except RuntimeError:
@@ -39,16 +44,12 @@ class Crew:
 
     def start(self, count: int, work: Callable[[], None]) -> None:
         while len(self.threads) < count:
-            thread = started(self.one, work)
+            thread = started(self.attempt, work)
             if thread is None:
                 break
             self.threads.append(thread)
         if count and not self.threads:
             self.attempt(work)
-
-    def one(self, work: Callable[[], None]) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they belong to the main thread
-        self.attempt(work)
 
     def attempt(self, work: Callable[[], None]) -> None:
         error = caught(work)

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import List, Optional, Tuple, TypedDict
 
-Hole = Tuple[
-    str, str, str, str, str
-]  # the key whose value goes here, how it is quoted (quote.py), the text when there is no value; what stands before and after one
+# The key whose value goes here, how it is quoted (quote.py), the text when there is no value; what stands before and after one.
+Hole = Tuple[str, str, str, str, str]
 
 
 class Template(TypedDict):

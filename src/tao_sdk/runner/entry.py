@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from typing import Callable
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
-PART = ".tao-part"  # the end of names that are never results
 
 
 class Entry:
@@ -28,7 +27,7 @@ class Entry:
     def __init__(self, path: str) -> None:
         self.path = path
         folder, name = os.path.split(path)
-        self.side = os.path.join(folder, ".%s%s" % (name[:100], PART))
+        self.side = os.path.join(folder, ".%s%s" % (name[:100], atomic.PART_END))
         self.mark = os.path.join(self.side, "made-of")
 
     def of(self, version: str) -> bool:
@@ -36,11 +35,7 @@ class Entry:
         return self.marked() == version and os.path.lexists(self.path)
 
     def marked(self) -> str:
-        try:
-            with open(self.mark, encoding="utf-8") as file:
-                return file.read()
-        except OSError:
-            return ""
+        return read(self.mark)
 
     def ensure(self, version: str, make: Callable[[str], str], waits: Callable[[], None]) -> None:
         """There, made of this version. One calls `make(folder)`, which puts it anywhere in that folder; the others wait."""
@@ -111,6 +106,7 @@ class Entry:
 
 
 def read(path: str) -> str:
+    """What the file holds; "" when there is none."""
     try:
         with open(path, encoding="utf-8") as file:
             return file.read()

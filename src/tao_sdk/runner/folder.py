@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .manifest import Manifest
+from .manifest import Manifest, settled
 from .report import Failure
 
 TYPE_CHECKING = False
@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from .copies import Copies
     from .document import Document
     from .place import Place
-
-SETTLED = 5.0  # seconds without a change before a command that failed: what is younger may have been cut off
 
 
 class Folder:
@@ -52,7 +50,7 @@ class Folder:
             manifest.renew(exit_code, False, manifest.hashed)
         problems = self.copy(final=True)
         if manifest:
-            latest = ended - SETTLED if exit_code else float("inf")
+            latest = settled(exit_code, ended)
             problems += manifest.renew(
                 exit_code, True, lambda path, shape: shape[1] < latest or manifest.hashed(path, shape)
             )

@@ -11,7 +11,7 @@ from .wire import basic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict
+    from typing import Dict, Tuple
 
     from .transfer import Source
     from .web import Answer, Web
@@ -34,16 +34,15 @@ SIGNED = (
 
 
 class HttpFile(HttpSource):
+    given = ""  # the address as it was given, a login included
+
     def again(self) -> Source:
         return look(self.given, "file", self.web).sources[0]
-
-    given = ""  # the address as it was given, a login included
 
 
 def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  it is always a file
     """The file, its size, and whether it can be had in ranges: one byte is asked for, as not every server takes HEAD."""
-    path = uri.partition("?")[0].partition("#")[0]
-    if path.endswith("/"):
+    if path_of(uri).endswith("/"):
         raise Failure(
             "input.nothing",
             "%s is no file." % shown(uri),
@@ -56,23 +55,27 @@ def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  it is always 
         if answer.status not in (200, 206) and not empty(answer):
             answer.body = answer.read()
             raise refusal(answer, uri)
-        ranges = answer.status == 206
-        total = answer.headers.get("content-range", "").rpartition("/")[2]
-        size = total if ranges else "0" if answer.status == 416 else answer.headers.get("content-length", "")
-        mark = validator(answer)
-        name = named(answer.headers.get("content-disposition", "")) or last(path)
-    known = size.isdigit() and (ranges or size == "0")
-    source = HttpFile(
-        web,
-        uri,
-        headers,
-        lambda told: refusal(told, uri),
-        (name, int(size) if size.isdigit() else -1, mark if known else ""),
-    )
-    source.validator, source.given = mark, uri
-    found = Found(False, [source], name)
+        file = described(answer, uri)
+        source = HttpFile(web, uri, headers, lambda told: refusal(told, uri), file)
+        source.validator, source.given = validator(answer), uri
+    found = Found(False, [source], source.path)
     found.asks = lasting(uri)
     return found
+
+
+def described(answer: Answer, uri: str) -> Tuple[str, int, str]:
+    """Name, size (-1: not told) and version of the file; no version where it cannot be had in ranges."""
+    ranges = answer.status == 206
+    total = answer.headers.get("content-range", "").rpartition("/")[2]
+    size = total if ranges else "0" if answer.status == 416 else answer.headers.get("content-length", "")
+    known = size.isdigit() and (ranges or size == "0")
+    name = named(answer.headers.get("content-disposition", "")) or last(path_of(uri))
+    return name, int(size) if size.isdigit() else -1, validator(answer) if known else ""
+
+
+def path_of(uri: str) -> str:
+    """The address without what it asks for."""
+    return uri.partition("?")[0].partition("#")[0]
 
 
 def lasting(uri: str) -> str:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from .web import Answer, Web
 
 EXPIRED = (400, 401, 403, 404, 410)
-
-
 WEIGHTS = (".pth", ".pth.tar", ".pt", ".ckpt", ".hdf5", ".tlt")  # a repository with one such file means that file
 
 

@@ -10,6 +10,7 @@ import os
 import zlib
 from hashlib import sha256
 
+from .atomic import PART_END
 from .percent import quote
 
 TYPE_CHECKING = False
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     Parts = Dict[int, Tuple[int, int]]
 
 PART = 8 << 20  # bytes that are asked for, and noted, at once
-PART_END = ".tao-part"
 BLOCK = 1 << 20
 
 

@@ -5,17 +5,16 @@ Where they are kept is a destination's: a folder (folder.py), or a prefix in a b
 
 from __future__ import annotations
 
-import signal
 import threading
 import time
 
 from . import atomic
-from .crew import caught
+from .crew import caught, started
 from .report import crash
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, List, Sequence, Set
+    from typing import Callable, List, Optional, Sequence, Set
 
     from .bucket import Bucket
     from .folder import Folder
@@ -35,15 +34,17 @@ class Keeper:
         self.destinations, self.place, self.report, self.signals = destinations, place, report, signals
         self.told: Set[str] = set()
         self.over = threading.Event()
-        self.thread = threading.Thread(target=self.watch, daemon=True)
+        self.thread: Optional[threading.Thread] = None
 
     def start(self, wake: Callable[[], None]) -> None:
-        """Look after the results from a thread of its own; `wake` makes the main one tell what was queued."""
+        """Look after the results from a thread of its own; `wake` makes the main one tell what was queued.
+
+        Where there can be no such thread, all of them are kept at the end.
+        """
         self.wake = wake
-        self.thread.start()
+        self.thread = started(self.watch)
 
     def watch(self) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they belong to the main thread
         error = caught(self.look_after)
         if error:  # what is not kept by now is kept at the end, or fails there
             failure = crash(error)
@@ -84,7 +85,7 @@ class Keeper:
         """Keep everything, after the command's end. Raises Failure when results could not be kept."""
         ended = atomic.now(self.place.own)
         self.over.set()
-        if self.thread.ident:
+        if self.thread:
             self.thread.join()
         try:
             for each in self.destinations:

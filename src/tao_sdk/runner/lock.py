@@ -15,6 +15,7 @@ import threading
 import time
 
 from . import atomic
+from .crew import started
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,8 +42,7 @@ class Lock:
             number = self.newest()
             if (not number or self.dead(number)) and self.create(number + 1):
                 self.taken_from = number
-                self.thread = threading.Thread(target=self.beat, daemon=True)
-                self.thread.start()
+                self.thread = started(self.beat)
                 return True
             if not told:
                 told = True
@@ -101,7 +101,7 @@ class Lock:
 
 def identity(pid: int) -> Tuple[str, ...]:
     """(machine, its process namespace, pid, when that process started); no two processes ever have the same."""
-    return read("/proc/sys/kernel/random/boot_id"), namespace(), str(pid), started(pid)
+    return read("/proc/sys/kernel/random/boot_id"), namespace(), str(pid), began(pid)
 
 
 def namespace() -> str:
@@ -111,7 +111,7 @@ def namespace() -> str:
         return "?%s" % os.urandom(6).hex()  # unknown, so never the same as another's
 
 
-def started(pid: int) -> str:
+def began(pid: int) -> str:
     """Its start, in clock ticks; "-" for one that is not there, or is dead and was not waited for."""
     fields = read("/proc/%d/stat" % pid).rpartition(")")[2].split()
     return fields[19] if len(fields) > 19 and fields[0] != "Z" else "-"

@@ -7,12 +7,11 @@ tells of each folder that is a checkpoint how many files and bytes it has, once 
 
 from __future__ import annotations
 
-import hashlib
 import os
 
 from . import atomic
 from .jsontext import dumps
-from .tree import Tree, chunks, whole_folders
+from .tree import Tree, digest, whole_folders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from .tree import Shape
 
 SCHEMA = 1
+SETTLED = 5.0  # seconds without a change before a command that failed: what is younger may have been cut off
 
 
 def load(path: str) -> Dict[str, Any]:
@@ -65,6 +65,11 @@ def written(
         "folders": folders,
     }
     return '%s,\n"files": [\n%s\n]}\n' % (dumps(content)[:-1], ",\n".join(map(dumps, files)))
+
+
+def settled(exit_code: int, ended: float) -> float:
+    """The time up to which a file's last change has to lie for it to be complete."""
+    return ended - SETTLED if exit_code else float("inf")
 
 
 def usable(entry: Any) -> bool:
@@ -111,13 +116,11 @@ class Manifest:
         """Computed once for each shape of a file; None when it changed meanwhile."""
         if (path, shape) not in self.hashes:
             full = os.path.join(self.place.folder, path)
-            digest = hashlib.sha256()
-            for data in chunks(full):
-                digest.update(data)
+            found = digest(full, "sha256")
             after = os.stat(full)
             if (after.st_size, after.st_mtime) != shape:
                 return None
-            self.hashes[path, shape] = digest.hexdigest()
+            self.hashes[path, shape] = found
         return self.hashes[path, shape]
 
     def known(self, path: str, shape: Shape) -> bool:

@@ -12,11 +12,8 @@ AS_IS = [chr(byte) if byte in PLAIN else "%%%02X" % byte for byte in range(256)]
 
 def quote(text: str, keep: str = "") -> str:
     """`keep` are characters (ASCII) that stay."""
-    if not keep:
-        return "".join([AS_IS[byte] for byte in text.encode("utf-8", "surrogateescape")])
-    return "".join(
-        [chr(byte) if chr(byte) in keep else AS_IS[byte] for byte in text.encode("utf-8", "surrogateescape")]
-    )
+    octets = text.encode("utf-8", "surrogateescape")
+    return "".join([chr(byte) if chr(byte) in keep else AS_IS[byte] for byte in octets])
 
 
 def path(text: str) -> str:

@@ -8,7 +8,7 @@ import os
 from .s3_put import part_size, sweep
 from .s3_words import refusal
 from .s3_xml import inner
-from .tree import chunks
+from .tree import chunks, digest
 from .web import Changed
 
 TYPE_CHECKING = False
@@ -115,10 +115,3 @@ def md5_of_parts(path: str) -> str:
     if left < size:
         whole.update(part.digest())
     return whole.hexdigest()
-
-
-def digest(path: str, algorithm: str) -> str:
-    found = hashlib.new(algorithm)
-    for data in chunks(path):
-        found.update(data)
-    return found.hexdigest()

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from .report import Report
 
     Entry = Dict[str, Any]
-    Fetch = Callable[
-        [str, List[Entry]], str
-    ]  # brings what a manifest lists here; its path, "" when it is not as listed
+    Fetch = Callable[[str, List[Entry]], str]  # brings what is listed here; its path, "" when it is not as listed
 
 ALONE = tuple(each for each in WEIGHTS if each not in (".distcp", ".bin"))  # what one file of it can be gone on from
 SAYS_WHICH = re.compile(r"(?:epoch|step|iter)[=_. -]*\d", re.IGNORECASE)

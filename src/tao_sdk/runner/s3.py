@@ -139,16 +139,18 @@ class S3:
         headers: Optional[Headers] = None,
     ) -> Answer:
         """One request with its whole answer; asked again where the server told a better region or time, or keys ended."""
-        for left in range(LESSONS, -1, -1):
+        left = LESSONS
+        while True:
             sign = self.signer(bucket)
             answer = self.web.ask(method, self.url(bucket, key, query), headers, body, sign, follow=False)
             if not (left and self.learn(bucket, answer)):
                 return answer
-        raise AssertionError("the last lesson has its answer")
+            left -= 1
 
     def open(self, bucket: str, key: str, headers: Headers) -> Answer:
         """As `ask`, for a body that is read by the caller; that of a refusal is read already."""
-        for left in range(LESSONS, -1, -1):
+        left = LESSONS
+        while True:
             answer = self.web.open("GET", self.url(bucket, key, None), headers, self.signer(bucket), follow=False)
             if answer.status in (200, 206):
                 return answer
@@ -156,7 +158,7 @@ class S3:
                 answer.body = answer.read()
             if not (left and self.learn(bucket, answer)):
                 return answer
-        raise AssertionError("the last lesson has its answer")
+            left -= 1
 
     def url(self, bucket: str, key: str, query: Optional[Mapping[str, str]]) -> str:
         region = self.regions.get(bucket, self.region)
@@ -189,18 +191,10 @@ class S3:
         if answer.status < 300 or answer.status in (404, 412):
             return False
         said = inner(answer.text, "Code")
-        region = inner(answer.text, "Region") or answer.headers.get("x-amz-bucket-region", "")
-        if region and self.regions.get(bucket, self.region) != region and answer.status in (301, 307, 400):
-            self.regions[bucket] = region
+        if self.learn_region(bucket, answer):
             return True
-        ahead = self.ahead(answer)
         if said in LATE or (not said and answer.status == 403):
-            with self.lock:
-                if abs(ahead - self.skew) > SKEW:
-                    self.skew = ahead
-                    what, next = words("clock", answer, bucket, "", self)
-                    self.web.tell("warning", code="s3.clock", what=what, next=next)
-                    return True
+            return self.learn_time(bucket, answer)
         if said in ENDED:
             used: Optional[Keys] = getattr(self.mine, "keys", None)
             return used is not None and self.credentials.renew(used)
@@ -208,6 +202,24 @@ class S3:
             self.virtual = True
             return True
         return False
+
+    def learn_region(self, bucket: str, answer: Answer) -> bool:
+        region = inner(answer.text, "Region") or answer.headers.get("x-amz-bucket-region", "")
+        if answer.status not in (301, 307, 400) or region in ("", self.regions.get(bucket, self.region)):
+            return False
+        self.regions[bucket] = region
+        return True
+
+    def learn_time(self, bucket: str, answer: Answer) -> bool:
+        """Take the server's time for ours, and tell so."""
+        ahead = self.ahead(answer)
+        with self.lock:
+            if abs(ahead - self.skew) <= SKEW:
+                return False
+            self.skew = ahead
+        what, next = words("clock", answer, bucket, "", self)
+        self.web.tell("warning", code="s3.clock", what=what, next=next)
+        return True
 
     def ahead(self, answer: Answer) -> float:
         """Seconds that the server's clock is ahead of ours."""

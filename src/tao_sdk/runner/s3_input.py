@@ -19,7 +19,6 @@ class S3Source(Source):
     def __init__(self, s3: S3, bucket: str, key: str, path: str, size: int, version: str) -> None:
         super().__init__(path, size, version)
         self.s3, self.bucket, self.key = s3, bucket, key
-
         self.headers: Dict[str, str] = {}  # of the answer that brought the whole
 
     def read(self, start: int, stop: int) -> Iterator[memoryview]:
@@ -51,9 +50,8 @@ def proof(headers: Dict[str, str]) -> Tuple[str, str]:
             if value and "-" not in value:
                 return kind, a2b_base64(value).hex()
     etag = headers.get("etag", "").strip('"')
-    encrypted = headers.get("x-amz-server-side-encryption", "AES256") != "AES256" or any(
-        "customer" in e for e in headers
-    )
+    theirs = any("customer" in name for name in headers)
+    encrypted = theirs or headers.get("x-amz-server-side-encryption", "AES256") != "AES256"
     return ("etag", etag) if len(etag) == 32 and not encrypted else ("", "")
 
 

@@ -1,4 +1,4 @@
-"""The little XML that S3 speaks, read and written without a parser: no attributes, no nesting of equal names."""
+"""The little XML that S3 speaks, read without a parser: no attributes, no nesting of equal names."""
 
 from __future__ import annotations
 
@@ -40,7 +40,3 @@ def entity(text: str) -> str:
     if name.startswith("#"):
         return chr(int(name[2:], 16) if name[1:2] in "xX" else int(name[1:])) + rest
     return ENTITIES.get(name, "") + rest
-
-
-def escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

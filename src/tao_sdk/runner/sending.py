@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import threading
 
 from .crew import caught, started
@@ -62,7 +61,6 @@ class Sending:
             raise RuntimeError("no threads")
 
     def work(self, only_urgent: bool) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they belong to the main thread
         while True:
             with self.changed:
                 item = self.next(only_urgent)

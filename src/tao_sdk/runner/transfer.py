@@ -17,8 +17,9 @@ import os
 import zlib
 
 from . import crc
+from .atomic import PART_END
 from .crew import Crew
-from .journal import PART, PART_END, Journal, temporary
+from .journal import PART, Journal, temporary
 from .report import Failure
 from .web import PATIENCE, Changed, Patience
 
@@ -41,9 +42,7 @@ class Source:
 
     def __init__(self, path: str, size: int, version: str) -> None:
         self.path = path  # relative, with slashes
-        self.size = (
-            size  # bytes; -1 when nobody knows before the end: such a file comes in one piece and is never resumed
-        )
+        self.size = size  # bytes; -1 when nobody knows: such a file comes in one piece and is never resumed
         self.version = version  # an ETag or a commit: changes when the content does; "" when there is none
 
     def read(self, start: int, stop: int) -> Iterator[memoryview]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import stat
 from fnmatch import fnmatchcase
+
+from .atomic import PART_END
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +16,6 @@ if TYPE_CHECKING:
 
     Shape = Tuple[int, float]  # size, mtime: what changes when a file does
 
-PART = ".tao-part"  # the end of a temporary name (atomic.py)
 GROWING = (".log", ".jsonl", ".csv", ".txt", "status.json")
 WEIGHTS = (".pth", ".pth.tar", ".pt", ".ckpt", ".tlt", ".hdf5", ".npz", ".safetensors", ".distcp", ".bin")
 FOLDER = re.compile(  # names of folders that are checkpoints: of Hugging Face, DeepSpeed, Megatron, Lightning
@@ -69,7 +71,7 @@ class Tree:
 
     def excluded(self, path: str) -> bool:
         """A prefix means the folder or file of that name and all below it; a pattern (*, ?, [) the whole path."""
-        return path.endswith(PART) or any(covers(each, path) for each in self.excludes)
+        return path.endswith(PART_END) or any(covers(each, path) for each in self.excludes)
 
 
 def covers(exclude: str, path: str) -> bool:
@@ -109,3 +111,11 @@ def chunks(path: str) -> Iterator[bytes]:
             if not data:
                 return
             yield data
+
+
+def digest(path: str, algorithm: str) -> str:
+    """A file's checksum in hex. Raises ValueError where this Python has no such algorithm."""
+    found = hashlib.new(algorithm)
+    for data in chunks(path):
+        found.update(data)
+    return found.hexdigest()

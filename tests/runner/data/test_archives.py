@@ -222,13 +222,19 @@ def test_an_archive_of_a_kind_that_cannot_be_read_is_told(refused, tmp_path):
     assert told["code"] == "archive.broken" and "encrypted" in told["why"]
 
 
-def test_a_changed_archive_is_unpacked_anew_and_an_unchanged_one_is_not(paths, tmp_path):
+@pytest.mark.parametrize("where", ["here", "there"])
+def test_a_changed_archive_is_unpacked_anew_and_an_unchanged_one_is_not(paths, web, tmp_path, where):
+    """What a fetched one was made of is told by its ETag."""
+
+    def unpacked():
+        web.files["/x.tar"] = archive.read_bytes()
+        return Path(paths({"x": str(archive) if where == "here" else f"{web.url}/x.tar"})["x"])
+
     archive = tarred(tmp_path / "x.tar", {"a": b"old", "gone": b""})
-    found = Path(paths({"x": str(archive)})["x"])
-    made = found.stat().st_ino
-    assert Path(paths({"x": str(archive)})["x"]).stat().st_ino == made
+    made = unpacked().stat().st_ino
+    assert unpacked().stat().st_ino == made
     tarred(tmp_path / "x.tar", {"a": b"new"})
-    assert tree(paths({"x": str(archive)})["x"]) == {"a": b"new"}
+    assert tree(unpacked()) == {"a": b"new"}
 
 
 def test_unpacking_that_was_cut_off_starts_anew_and_never_shows_half(jobs, paths, tmp_path, eventually):

@@ -217,6 +217,19 @@ def test_a_fetcher_of_another_machine_that_lives_is_waited_for(jobs, web, mount,
     assert lock.exists()  # it is not ours to remove
 
 
+def test_who_fetches_touches_its_lock_so_that_other_machines_see_it_live(jobs, web, mount, eventually):
+    gate = threading.Event()
+    web.files["/x"] = BIG
+    web.odd["/x"] = lambda request: None if request.headers["range"] == "bytes=0-0" else gate.wait(60) and None
+    job = jobs.start("true", specs={"x": f"{web.url}/x"}, inputs=["x"], mount_path=str(mount))
+    (lock,) = eventually(lambda: [path for path in mount.rglob("lock.*") if path.read_text()])
+    os.utime(lock, (0, 0))
+    eventually(lambda: time.time() - lock.stat().st_mtime < 3600)
+    gate.set()
+    assert job.ended().code == 0
+    assert not lock.exists()
+
+
 def test_nobody_ever_sees_half_an_entry(jobs, run, web, mount, tmp_path):
     """Jobs are killed at random while they fetch and unpack; whatever has its name in the meantime is whole."""
     web.files["/x.tar.gz"] = tarred(
@@ -250,20 +263,22 @@ def test_a_cache_without_room_is_told_and_leaves_nothing_under_the_name(run, web
 def test_a_cache_whose_disk_fills_up_meanwhile_is_told_and_the_next_job_goes_on(run, web, small_disk):
     web.files["/x"] = os.urandom(70_000_000)
 
-    fills, filled = [], threading.Event()
+    filled = threading.Event()
 
     def fill(request):
-        if not fills and request.headers.get("range", "").startswith("bytes=8388608-"):
-            fills.append(request)
-            subprocess.run(["fallocate", "-l", "60M", small_disk / "ballast"], check=False, capture_output=True)
+        """Between the first part and all others: what is there by then leaves room for neither of the two."""
+        wanted = request.headers["range"]
+        if wanted.startswith("bytes=8388608-") and not filled.is_set():
+            subprocess.run(["fallocate", "-l", "60M", small_disk / "ballast"], check=True)
             filled.set()
+        elif not wanted.startswith("bytes=0-"):
+            filled.wait(60)
 
     web.odd["/x"] = fill
     ran = run(1, f"{web.url}/x", small_disk)
     assert (ran.code, ran.failure["code"]) == (125, "disk.full"), ran.raw
     del web.odd["/x"]
-    assert filled.wait(60)  # a fallocate that still runs keeps the blocks of what is unlinked
-    (small_disk / "ballast").unlink(missing_ok=True)
+    (small_disk / "ballast").unlink()
     assert place(run(2, f"{web.url}/x", small_disk)).read_bytes() == web.files["/x"]
 
 

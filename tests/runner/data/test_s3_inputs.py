@@ -111,7 +111,7 @@ def test_progress_is_told_with_bytes_files_rate_and_what_remains(jobs):
     name = server.bucket()
     server.s3().put(name, "large", bytes(30_000_000))
     with link_here.Link(server.address) as link:
-        link.faults(rate=2e6)
+        link.faults(rate=3e6)
         jobs.env.update(server.env(link.url))
         ran = jobs.run("true", inputs={str(jobs.folder / "x"): f"s3://{name}/large"})
     told = [event.facts for event in ran.named("transfer")]

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from web_server import Reply
+from web_server import Reply, etag, ranged
+
+from tao_sdk.runner import staging
+from tao_sdk.runner.document import Input
+from tao_sdk.runner.events import EventFilter
+from tao_sdk.runner.report import Report
+from tao_sdk.runner.transfer import Source
 
 BIG = os.urandom(20_000_000)
 
@@ -16,10 +25,18 @@ def content(path):
 
 
 def test_a_file_is_fetched_in_ranges_side_by_side(paths, web):
+    """The first range is answered when the next has been asked for."""
     web.files["/data/big.bin"] = BIG
+    two, order, met = threading.Barrier(2, timeout=20), itertools.count(), []
+
+    def meet(request):
+        if request.headers["range"] != "bytes=0-0" and next(order) < 2:
+            met.append(two.wait())
+
+    web.odd["/data/big.bin"] = meet
     found = paths({"x": f"{web.url}/data/big.bin"})["x"]
     assert content(found) == BIG and Path(found).name == "big.bin"
-    assert len(web.asked("big.bin")) > 2
+    assert sorted(met) == [0, 1]
 
 
 @pytest.mark.parametrize("size", [0, 1, 1000])
@@ -74,7 +91,6 @@ def test_a_redirect_to_another_host_does_not_take_the_login_along(paths, web, hu
 def test_a_body_that_is_cut_is_read_on_from_there(paths, web):
     web.files["/x"] = BIG
     cuts = iter(range(5))
-    from web_server import etag, ranged
 
     def cut(request):
         reply = ranged(request, BIG, {"ETag": etag(BIG)})
@@ -96,6 +112,13 @@ def test_a_file_that_changes_while_it_is_read_is_read_again_and_never_mixed(path
 
     web.odd["/x"] = change
     assert content(paths({"x": f"{web.url}/x"})["x"]) == new
+
+
+def test_a_file_that_changes_all_the_time_is_told_and_never_seen(jobs, refused, web):
+    web.odd["/x"] = lambda _: web.files.update({"/x": os.urandom(9_000_000)})
+    told = refused({"x": f"{web.url}/x"})
+    assert told["code"] == "fetch.changing" and "4 readings" in told["why"]
+    assert not [path for path in jobs.results.rglob("x") if path.is_file()]
 
 
 @pytest.mark.parametrize(
@@ -136,6 +159,23 @@ def test_what_came_is_told_as_it_comes_and_in_the_end(jobs, web):
     last = ran.named("transfer")[-1].facts
     assert (last["what"], last["bytes"], last["total_bytes"], last["files"]) == ("x", len(BIG), len(BIG), 1)
     assert ran.named("fetched")[0].facts["bytes"] == len(BIG)
+
+
+@pytest.mark.parametrize(("rate", "warnings"), [(100_000, ["input.slow"]), (50_000_000, [])])
+def test_a_source_that_stays_slow_is_told_once_without_its_secrets(monkeypatch, capfd, rate, warnings):
+    """By a clock of the test's own: it is told after a minute."""
+    now = [0.0]
+    monkeypatch.setattr(staging, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    wanted = Input(key="x", uri="https://ann:hunter2@h/x?sig=hunter3", kind="", target="", options={})
+    progress = staging.Progress(Report(), wanted, [Source("x", 1 << 40, "v")])
+    progress.tell(0, 0)
+    for now[0] in range(3, 180, 3):
+        progress.tell(3 * rate, 0)
+    told = capfd.readouterr().err
+    _, events = EventFilter().feed(told.encode())
+    assert [each.facts["code"] for each in events if each.name == "warning"] == warnings
+    assert {each.facts["rate"] for each in events if each.name == "transfer"} == {rate}
+    assert "hunter" not in told
 
 
 def test_the_next_attempt_fetches_nothing_again_and_a_changed_source_anew(jobs, paths, web):

@@ -1,0 +1,26 @@
+"""The bench's own transfers, small: each brings all it should, whatever the others are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from bench.contenders import ours
+from bench.scale import QUICK
+
+from bench import s3
+
+
+def test_ours_brings_everything_both_ways_and_leaves_the_bucket_as_it_was(tmp_path: Path) -> None:
+    small = replace(QUICK, s3_megabytes=9, s3_files=4)
+    with s3.standing(tmp_path, "http", small) as site:
+        for way in s3.WAYS:
+            for kind in ("large", "small"):
+                assert (
+                    s3.program(site, way, kind, "ours", ours())() > 0
+                )  # it counts what came, and tells what is missing
+        assert {each.key.partition("/")[0] for each in site.server.s3().list(site.bucket, "")} == {
+            "large",
+            "small",
+            "tiny",
+        }
