@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -87,8 +88,7 @@ class Sshd:
 
     def stop(self) -> None:
         assert self.process is not None
-        for pid in self.connections():
-            os.kill(pid, signal.SIGKILL)
+        self.drop()
         self.process.kill()
         self.process.wait()
 
@@ -102,7 +102,8 @@ class Sshd:
     def drop(self) -> None:
         """Every connection breaks; new ones can be made."""
         for pid in self.connections():
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it was about to end by itself
+                os.kill(pid, signal.SIGKILL)
 
     @property
     def log(self) -> str:
