@@ -327,7 +327,7 @@ def test_a_network_that_somebody_else_made_stays(client: Client, here: Daemon) -
 def test_a_network_that_went_away_under_a_submit_is_made_again(client: Client, here: Daemon) -> None:
     plan = client.plan(JobSpec(image=PYTHON, command="sleep 60", gpu_count=0), "docker").plan
     backend: Any = client.engine.backend("docker")
-    find, lost = backend.only_network, list[str]()
+    find, lost = backend.networks.only, list[str]()
 
     def found_and_lost(name: str) -> str:
         lost.append(find(name))
@@ -335,7 +335,7 @@ def test_a_network_that_went_away_under_a_submit_is_made_again(client: Client, h
             here.docker("network", "rm", lost[0])
         return lost[-1]
 
-    backend.only_network = found_and_lost
+    backend.networks.only = found_and_lost
     ref = backend.submit(plan, {})
     try:
         assert len(lost) == 2

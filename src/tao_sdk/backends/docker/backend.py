@@ -9,8 +9,8 @@ import math
 import random
 import shutil
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -23,8 +23,8 @@ from tao_sdk.backends.docker.address import find_address, is_local
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.files import FarFiles, HereFiles
 from tao_sdk.backends.docker.images import Images
+from tao_sdk.backends.docker.networks import Networks
 from tao_sdk.backends.docker.options import DockerOptions
-from tao_sdk.backends.docker.recent import Recent
 from tao_sdk.backends.docker.turns import Turns
 from tao_sdk.backends.outcome import read_outcome
 from tao_sdk.backends.this_machine import this_machine
@@ -37,9 +37,8 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.units import format_size
 from tao_sdk.transports import dockerd
-from tao_sdk.transports.dockerd import FRESH, Daemon, DaemonError
+from tao_sdk.transports.dockerd import FRESH, Daemon, DaemonError, ignored
 
-OURS = "tao-toolkit"  # the label of what we make
 ASKED_FOR = 0.3  # seconds in which a daemon has taken what a client that died had sent
 FULL = 1 << 20  # bytes; a disk with less than this left is full
 FAR_FILES_SECONDS = 20.0  # between looks into files elsewhere: each takes a container
@@ -86,8 +85,7 @@ class DockerBackend:
         self.home = state_dir / "docker"
         self.images = Images(self.daemon, settings, self.home / "pulls")
         self.turns = Turns(self.home)
-        self.network_turns = Turns(self.home / "networks")
-        self.networks: Recent[str] = Recent()  # name -> id
+        self.networks = Networks(self.daemon, self.home / "networks")
         self.counted = -math.inf  # when the daemon was asked how many containers run
 
     def survey(self, spec: JobSpec, options: DockerOptions) -> DockerFacts:
@@ -207,48 +205,11 @@ class DockerBackend:
             Path(folder).mkdir(parents=True, exist_ok=True)
         body = dict(plan.request["container"])
         if plan.request["make_network"]:
-            body["HostConfig"] = {**body["HostConfig"], "NetworkMode": self.network(network_name(plan))}
+            body["HostConfig"] = {**body["HostConfig"], "NetworkMode": self.networks.made(network_name(plan))}
         made = self.daemon.ask("POST", "/containers/create", body, name=plan.request["name"])
         return Container(
             {"Id": made["Id"], "State": {"Status": "created"}, "Config": body, "HostConfig": body["HostConfig"]}
         )
-
-    def network(self, name: str) -> str:
-        """The id of a network that we make when it is not there.
-
-        Clients that make it at once get several of that name, and a daemon starts nothing in such a one: all but the
-        oldest are removed again, by whoever sees them.
-        """
-        if seen := self.networks.get(name):
-            return seen
-        with self.network_turns.taken(name):
-            return self.networks.keep(name, self.only_network(name))
-
-    def only_network(self, name: str) -> str:
-        for _ in range(50):
-            same = [each for each in self.daemon.get("/networks") if each["Name"] == name]
-            oldest, *others = [each["Id"] for each in sorted(same, key=lambda each: (each["Created"], each["Id"]))] or [
-                ""
-            ]
-            if oldest and not others:
-                return oldest
-            with suppress(DaemonError):
-                if not oldest:
-                    self.daemon.ask("POST", "/networks/create", network_request(name))
-                for each in others:
-                    self.daemon.ask("DELETE", f"/networks/{each}")
-            time.sleep(0.05 if others else 0)
-        return name
-
-    def release_network(self) -> None:
-        """The network that we make is removed when no container has it any more, not even one that has ended."""
-        name = render.DEFAULT_NETWORK
-        self.networks.forget(name)
-        with self.network_turns.taken(name):
-            for each in self.daemon.ask("GET", "/networks", filters={"name": [name], "label": [OURS]}):
-                if not self.daemon.ask("GET", "/containers/json", all=1, filters={"network": [each["Id"]]}):
-                    with ignored(403, 404, 409):  # somebody began to use it, or removed it
-                        self.daemon.ask("DELETE", f"/networks/{each['Id']}")
 
     def start(self, container: Container, plan: Plan, secrets: Mapping[str, str]) -> None:
         """Deliver what is too long, and what must not be seen, and start. What cannot start is removed."""
@@ -440,7 +401,7 @@ class DockerBackend:
             if container.begun and not self.cancel(ref, timedelta(seconds=render.GRACE)).phase.over:
                 raise Unreachable(f"{ref.native_id} still runs.", "It could not be ended in time.", "Try again.")
             self.remove(container.id)
-            self.release_network()
+            self.networks.release(render.DEFAULT_NETWORK)
         self.mark(ref).unlink(missing_ok=True)
 
     def remove(self, container: str) -> None:
@@ -524,15 +485,6 @@ class DockerBackend:
             raise Unreachable(f"The job lives on {ref.endpoint}, this is {self.endpoint}.", "", "Ask from there.")
 
 
-@contextmanager
-def ignored(*statuses: int) -> Generator[None]:
-    try:
-        yield
-    except DaemonError as error:
-        if error.status not in statuses:
-            raise
-
-
 def settled(attempt: Attempt) -> str:
     """What a person does about a job whose daemon never comes back: nobody else can know that."""
     return f"if that one is gone for good: tao rm --force {attempt.job_id}"
@@ -540,10 +492,6 @@ def settled(attempt: Attempt) -> str:
 
 def network_name(plan: Plan) -> str:
     return plan.request["container"]["HostConfig"]["NetworkMode"]
-
-
-def network_request(name: str) -> dict[str, Any]:
-    return {"Name": name, "CheckDuplicate": True, "Driver": "bridge", "Labels": {OURS: "true"}}
 
 
 def typed(plan: Plan, secrets: Mapping[str, str]) -> bytes:
