@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tao_sdk.backends.contract import Capabilities, Files, LogChunk, LogRequest, MiB
-from tao_sdk.backends.docker import doctor, logs, parse, render, rules
+from tao_sdk.backends.docker import checks, doctor, logs, parse, render, rules
 from tao_sdk.backends.docker import survey as look
 from tao_sdk.backends.docker.address import find_address, is_local
 from tao_sdk.backends.docker.facts import DockerFacts
@@ -104,7 +104,7 @@ class DockerBackend:
         return render.plan(spec, options, replace(facts, auto_remove=last.release_when_over), attempt)
 
     def check(self, plan: Plan, facts: DockerFacts) -> list[Finding]:
-        return render.check(plan, facts)
+        return checks.check(plan, facts)
 
     # Starting
 
@@ -129,11 +129,7 @@ class DockerBackend:
         if new := self.made_at_once(plan):
             return self.ref(self.made(plan, secrets, new), plan.attempt, ready=True)
         found = self.inspect(render.container_name(plan.attempt))
-        container = found if found and self.is_of(found, plan.attempt) else None
-        if container is not None and not container.begun:
-            container = self.begun_after_all(container)
-        if container is not None and not self.took_in(container):
-            container = None
+        container = self.adopted(found, plan.attempt)
         if container is None:
             self.must_be_the_daemon(plan.request.get("daemon", ""))
             pulling = self.images.ready(plan)
@@ -142,6 +138,13 @@ class DockerBackend:
             self.make_way(found, plan.attempt)
             container = self.made(plan, secrets)
         return self.ref(container, plan.attempt, ready=True)
+
+    def adopted(self, found: Container | None, attempt: Attempt) -> Container | None:
+        """The one that has the job's name, if it is this attempt's and was told all that it needs."""
+        if found is None or not self.is_of(found, attempt):
+            return None
+        container = found if found.begun else self.begun_after_all(found)
+        return container if container and self.took_in(container) else None
 
     def made_at_once(self, plan: Plan) -> Container | None:
         """A new container, made without looking first: the name decides whether there is one, or an earlier attempt's."""
@@ -285,10 +288,8 @@ class DockerBackend:
 
     def states(self, stores: set[str]) -> dict[str, str]:
         """Container -> the list's word for its state."""
-        wanted = (
-            {"label": ["tao-sdk-job-id"]} if len(stores) > 1 else {"label": [f"tao-sdk-store={next(iter(stores))}"]}
-        )
-        listed = self.daemon.ask("GET", "/containers/json", all=1, filters=wanted)
+        label = "tao-sdk-job-id" if len(stores) > 1 else f"tao-sdk-store={next(iter(stores))}"
+        listed = self.daemon.ask("GET", "/containers/json", all=1, filters={"label": [label]})
         return {each["Id"]: each["State"] for each in listed}
 
     def doubted(self, states: Mapping[str, str]) -> set[str]:
@@ -311,7 +312,8 @@ class DockerBackend:
             return Observation(Phase.UNREACHABLE, "", reason=f"{self.another_daemon()}; {settled(ref.attempt)}")
         if state is None:
             return Observation(Phase.ABSENT, "no such container")
-        if state in parse.PHASES and state != "created" and not doubted and not self.room_left(ref) < FULL:
+        believed = not doubted and self.room_left(ref) >= FULL
+        if believed and state in parse.PHASES and state != "created":
             return parse.living(state)
         return self.inspected(ref)
 
