@@ -23,7 +23,7 @@ from tao_sdk.backends.docker.address import find_address, is_local
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.files import FarFiles, HereFiles
 from tao_sdk.backends.docker.images import Images
-from tao_sdk.backends.docker.networks import Networks
+from tao_sdk.backends.docker.networks import UNSETTLED, Networks
 from tao_sdk.backends.docker.options import DockerOptions
 from tao_sdk.backends.docker.turns import Turns
 from tao_sdk.backends.outcome import read_outcome
@@ -43,6 +43,7 @@ ASKED_FOR = 0.3  # seconds in which a daemon has taken what a client that died h
 FULL = 1 << 20  # bytes; a disk with less than this left is full
 FAR_FILES_SECONDS = 20.0  # between looks into files elsewhere: each takes a container
 DOUBTED = 50  # containers that are looked at one by one in one look, because the list may be wrong
+STARTS = 5  # that a start may be tried again for our network's sake
 MARGIN = 30.0  # seconds beyond the grace for a stop to be answered
 
 
@@ -155,15 +156,15 @@ class DockerBackend:
         return None
 
     def made(self, plan: Plan, secrets: Mapping[str, str], new: Container | None = None) -> Container:
-        """A new container, started; once more when whoever saw our network unused has just removed it."""
+        """A new container, started; again, a few times, while others remove or make our network."""
+        again = STARTS if plan.request["make_network"] else 0
         while True:
-            container, new = new or self.create(plan), None
+            container, new, again = new or self.create(plan), None, again - 1
             try:
                 self.start(container, plan, secrets)
                 return container
             except DaemonError as error:
-                network = container.seen["HostConfig"]["NetworkMode"]
-                if not plan.request["make_network"] or f"network {network} not found" not in error.what:
+                if again < 0 or not UNSETTLED.search(error.what):
                     raise
                 self.networks.forget(network_name(plan))
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from tao_sdk.backends.docker.recent import Recent
 from tao_sdk.backends.docker.turns import Turns
@@ -12,6 +14,8 @@ from tao_sdk.transports.dockerd import Daemon, DaemonError, ignored
 
 OURS = "tao-toolkit"  # the label of what we make
 TRIES = 50
+# What a start says when others remove, or make, one of that name in the same moment.
+UNSETTLED = re.compile(r"network \S+ (not found|is ambiguous)")
 
 
 class Networks:
@@ -31,7 +35,7 @@ class Networks:
     def only(self, name: str) -> str:
         """Clients that make it at once get several of that name, and a daemon starts nothing in such a one.
 
-        All but the oldest are removed again, by whoever sees them.
+        Whoever sees them removes all but the one that is in use, else the oldest.
         """
         for _ in range(TRIES):
             same = self.named(name)
@@ -40,10 +44,18 @@ class Networks:
             with suppress(DaemonError):
                 if not same:
                     self.make(name)
-                for each in same[1:]:
+                for each in self.superfluous(same):
                     self.daemon.ask("DELETE", f"/networks/{each}")
             time.sleep(0.05 if same else 0)
         return name
+
+    def superfluous(self, same: list[str]) -> list[str]:
+        kept = next((each for each in same if self.users(each)), same[0] if same else "")
+        return [each for each in same if each != kept]
+
+    def users(self, network: str, **more: Any) -> list[Any]:
+        """The containers that run in it; with `all`, those too that do not run."""
+        return self.daemon.ask("GET", "/containers/json", filters={"network": [network]}, **more)
 
     def named(self, name: str) -> list[str]:
         """The ids of those of that name, the oldest first."""
@@ -62,6 +74,6 @@ class Networks:
         self.forget(name)
         with self.turns.taken(name):
             for each in self.daemon.ask("GET", "/networks", filters={"name": [name], "label": [OURS]}):
-                if not self.daemon.ask("GET", "/containers/json", all=1, filters={"network": [each["Id"]]}):
+                if not self.users(each["Id"], all=1):
                     with ignored(403, 404, 409):  # somebody began to use it, or removed it
                         self.daemon.ask("DELETE", f"/networks/{each['Id']}")

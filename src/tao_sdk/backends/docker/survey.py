@@ -26,6 +26,7 @@ from tao_sdk.transports.dockerd import Daemon, DaemonError
 def survey(
     daemon: Daemon, settings: Settings, spec: JobSpec, options: DockerOptions, image: Mapping[str, Any] | None
 ) -> DockerFacts:
+    """All that is looked at before a job is planned."""
     caller = surroundings(settings, is_local(daemon.address))
     mounts = read_mounts(spec.mounts, caller.cwd, caller.home)
     paths = [each.source for each in mounts if not each.volume] + [caller.ssh_path] * options.ssh_key
