@@ -253,6 +253,21 @@ def test_people_who_start_at_once_make_one_network(surroundings: dict[str, str],
         client.close()
 
 
+def test_of_two_networks_of_our_name_the_one_in_use_stays(client: Client, here: Daemon) -> None:
+    backend: Any = client.engine.backend("docker")
+    here.docker("network", "prune", "-f")
+    twice = {"Name": "tao_default", "CheckDuplicate": False, "Labels": {"tao-toolkit": "true"}}
+    _, second = [backend.daemon.ask("POST", "/networks/create", twice)["Id"] for _ in range(2)]
+    here.docker("run", "-d", "--name", "user", BUSYBOX, "sleep", "60")
+    try:
+        here.docker("network", "connect", second, "user")
+        job = submit(client, "true", BUSYBOX)
+        assert ended(client, job).status is Status.COMPLETE
+        assert network_id(here, "tao_default") == second
+    finally:
+        here.docker("rm", "-f", "user")
+
+
 def test_a_network_that_was_named_and_is_not_there_is_refused_with_the_command(client: Client, here: Daemon) -> None:
     with pytest.raises(Refused, match="docker network create nowhere"):
         submit(client, "true", options={"network": "nowhere"})
