@@ -134,12 +134,18 @@ def plain(*chunks: bytes, at: float = 0.0) -> list[str]:
 
 def test_plain_lines_tell_every_stage_and_every_epoch_once() -> None:
     printed = plain(*[bytes([byte]) for byte in STARTED + b"".join(EPOCHS)])
-    assert printed[:2] == ["digits-7f3k2q9d1x  local", "running"]
-    assert [line for line in printed if line.startswith(("files", "inputs"))] == ["files 1.2 kB", "inputs 0.3 MB"]
+    assert printed[:4] == ["digits-7f3k2q9d1x  local", "files 1.2 kB", "inputs 0.3 MB", "running"]
     assert [line.split()[1] for line in printed if line.startswith("epoch")] == [
         f"{epoch}/20" for epoch in range(1, 21)
     ]
     assert len(printed) == len(set(printed))
+
+
+def test_plain_lines_of_a_job_that_is_seen_running_wait_for_its_log_but_not_for_ever() -> None:
+    made, told = Scene(DIGITS), Plain()
+    assert told.lines(made, [], 0.0) == ["digits-7f3k2q9d1x  local"]
+    assert told.lines(made, [], 9.0) == []
+    assert told.lines(made, [], 11.0) == ["running"]
 
 
 def test_plain_lines_announce_a_stage_that_takes_long() -> None:

@@ -305,7 +305,7 @@ class Plain:
 
     def _stages(self, scene: Scene, at: float) -> Iterable[str]:
         yield f"{scene.job.id}  {scene.job.platform}" + (f"  attempt {scene.attempt}" if scene.attempt > 1 else "")
-        if not scene.stages and not scene.job.status.terminal:
+        if not scene.stages and not scene.job.status.terminal and not self._log_may_tell(scene, at):
             yield text_of(waiting(scene.job)).removeprefix("  ▸ ")
         for stage, size in scene.stages.items():
             if stage in scene.moving and at - self.moved.setdefault((scene.attempt, stage), at) > TOLD_SECONDS:
@@ -316,6 +316,12 @@ class Plain:
             elif at - self.entered.setdefault((scene.attempt, stage), at) > SETTLED_SECONDS:
                 yield f"{STAGES[stage]} ..."
         yield from (f"warning: {text}" for text in scene.warnings)
+
+    def _log_may_tell(self, scene: Scene, at: float) -> bool:
+        """A job that has just been seen running tells its stages itself, in their order."""
+        if scene.job.status is not Status.RUNNING:
+            return False
+        return at - self.entered.setdefault((scene.attempt, ""), at) <= TOLD_SECONDS
 
     def _first(self, attempt: int, line: str) -> bool:
         known = (attempt, line) in self.said

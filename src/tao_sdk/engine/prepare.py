@@ -104,14 +104,17 @@ def speaks_s3(spec: JobSpec, settings: Settings) -> bool:
 
 
 def texts(tree: Any) -> Iterator[str]:
-    """Every text in a tree of mappings and lists."""
-    if isinstance(tree, Mapping):
-        yield from texts(list(cast("Mapping[Any, Any]", tree).values()))
-    elif isinstance(tree, (list, tuple)):
-        for each in cast("Sequence[Any]", tree):
-            yield from texts(each)
-    elif isinstance(tree, str):
-        yield tree
+    """Every text in a tree of mappings and lists; each branch once, for packing has not yet refused one without an end."""
+    todo, seen = [tree], set[int]()
+    while todo:
+        each = todo.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, (Mapping, list, tuple)) and id(cast(object, each)) not in seen:
+            seen.add(id(cast(object, each)))
+            todo += (
+                cast("Mapping[Any, Any]", each).values() if isinstance(each, Mapping) else cast("Sequence[Any]", each)
+            )
 
 
 def refuse_open_secrets(spec: JobSpec, options: Mapping[str, Any], redact: Redactor) -> None:

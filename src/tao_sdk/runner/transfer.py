@@ -110,6 +110,13 @@ class Reading:
             return 0 in self.parts
         return len(self.parts) == max(1, -(-size // PART))
 
+    def on_disk(self) -> int:
+        """Bytes of the disk that it has already: also those of parts that broke off, which are written again in place."""
+        try:
+            return os.stat(self.temporary).st_blocks * 512
+        except OSError:
+            return 0
+
     @property
     def crc32(self) -> int:
         return crc.joined((checksum, length) for _, (length, checksum) in sorted(self.parts.items()))
@@ -131,7 +138,7 @@ class Fetch:
 
     def __init__(self, sources: List[Source], folder: str, patience: float, threads: int) -> None:
         self.sources, self.folder, self.patience, self.threads = checked(sources), folder, patience, threads
-        self.bytes = self.files = self.wanted = 0  # what came and is not told yet; bytes to come
+        self.bytes = self.files = self.wanted = 0  # what came and is not told yet; bytes the disk still has to give
         self.crew = Crew()
         self.lock = self.more = self.crew.changed
         self.readings: List[Reading] = []
@@ -180,7 +187,7 @@ class Fetch:
         if reading.source.known:
             done, reading.parts = self.journal.left(reading)
         here = sum(length for length, _ in reading.parts.values())
-        self.wanted += max(0, reading.source.size) - here
+        self.wanted += 0 if done else max(0, reading.source.size - max(here, reading.on_disk()))
         self.bytes += here
         self.files += done
         return done

@@ -9,12 +9,15 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from archives import FILES, tarred
 from trees import tree
-from web_server import etag, ranged
+from web_server import Reply, etag, ranged
+
+from tao_sdk.runner.journal import PART
 
 BIG = os.urandom(20_000_000)
 
@@ -261,6 +264,27 @@ def test_a_cache_whose_disk_fills_up_meanwhile_is_told_and_the_next_job_goes_on(
     del web.odd["/x"]
     assert filled.wait(60)  # a fallocate that still runs keeps the blocks of what is unlinked
     (small_disk / "ballast").unlink(missing_ok=True)
+    assert place(run(2, f"{web.url}/x", small_disk)).read_bytes() == web.files["/x"]
+
+
+def test_the_half_that_a_broken_job_wrote_is_not_asked_of_the_disk_again(run, web, small_disk):
+    web.files["/x"] = os.urandom(70_000_000)
+    begun = set()
+
+    def break_at_half(request):
+        start = int(request.headers.get("range", "bytes=0-").partition("=")[2].partition("-")[0])
+        if start % PART == 0 and request.headers.get("range") != "bytes=0-0":
+            begun.add(start)
+            reply = ranged(request, web.files["/x"], {"ETag": etag(web.files["/x"])})
+            return replace(reply, cut=PART // 2)
+        until = time.monotonic() + 30
+        while len(begun) < 9 and start and time.monotonic() < until:
+            time.sleep(0.02)
+        return Reply(403) if start else None
+
+    web.odd["/x"] = break_at_half
+    assert run(1, f"{web.url}/x", small_disk).code == 125
+    del web.odd["/x"]
     assert place(run(2, f"{web.url}/x", small_disk)).read_bytes() == web.files["/x"]
 
 
