@@ -81,6 +81,14 @@ def test_no_backend_imports_another(path: Path) -> None:
     assert not imported & (others - {own}), "what two backends share lies beside them, in backends/"
 
 
+def test_the_engine_names_no_platform() -> None:
+    """Rules that only one platform needs live in its folder. `local` is also a word."""
+    platforms = {path.name for path in (SOURCE / "backends").iterdir() if path.is_dir()} - {"local", "__pycache__"}
+    lines = [line.lower() for path in (SOURCE / "engine").rglob("*.py") for line in path.read_text().splitlines()]
+    assert {"docker", "slurm"} <= platforms
+    assert [line for line in lines if any(name in line for name in platforms)] == []
+
+
 def test_every_layer_that_exists_has_its_place() -> None:
     known = set().union(*LAYERS)
     folders = {path.name for path in SOURCE.iterdir() if path.is_dir() and any(path.rglob("*.py"))}

@@ -142,8 +142,8 @@ def test_a_cancel_asks_the_backend_once_and_its_answer_is_what_a_look_sees(clien
     backend = client.engine.backend_of(job)
     counting = Counting(backend)
     client.engine._backends[place.platform, ref.endpoint] = counting  # pyright: ignore
-    assert client.cancel_job(job.id, grace=5) is True
-    assert (counting.canceled, counting.observed) == (1, 0)
+    assert client.cancel_job(job.id) is True
+    assert (counting.canceled, counting.observed) == ([timedelta(seconds=10)], 0)
     seen, now = client.get_job(job.id, look=False), backend.observe([ref])[ref]
     assert (seen.status, seen.exit_code) == (Status.CANCELED, now.exit_code)
     again = backend.cancel(ref, timedelta(0))
@@ -266,10 +266,11 @@ def test_a_failing_program_is_not_tried_again(place: Place) -> None:
 
 
 class Counting:
-    """The backend under test, with a count of how often it is asked."""
+    """The backend under test, with a count of what it is asked."""
 
     def __init__(self, backend: Backend) -> None:
-        self._backend, self.observed, self.canceled = backend, 0, 0
+        self._backend, self.observed = backend, 0
+        self.canceled: list[timedelta] = []  # the grace of each
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._backend, name)
@@ -279,7 +280,7 @@ class Counting:
         return self._backend.observe(refs)
 
     def cancel(self, ref: Ref, grace: timedelta) -> object:
-        self.canceled += 1
+        self.canceled.append(grace)
         return self._backend.cancel(ref, grace)
 
 

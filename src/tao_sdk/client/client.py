@@ -255,7 +255,10 @@ class Client:
         stream: str = "",
         rank: int = 0,
     ) -> Iterator[bytes]:
-        """The log's bytes, unchanged, over all attempts; `events` keeps the runner's own lines."""
+        """The log's bytes, unchanged, over all attempts; `events` keeps the runner's own lines.
+
+        `stream`: stdout or stderr alone, of a platform that keeps them apart and still has the log.
+        """
         request = LogRequest(rank=rank, stream=stream, tail=tail, follow=follow)
         return read(self.engine, self.store.resolve(job_id), LogView(request, events))
 

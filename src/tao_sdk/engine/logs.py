@@ -18,6 +18,7 @@ from tao_sdk.runner.events import EventFilter
 
 WAIT_SECONDS = 0.2  # between looks for an attempt that has not started
 LONGEST_WAIT_SECONDS = 15.0  # between tries to reach a backend again
+TOGETHER = "The platform's own log is not to be had, and our copy has stdout and stderr together."
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,8 @@ def _copy(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator[LogC
     """Our copy; nothing when some of the log was already read from the backend, whose cursor does not fit the copy."""
     if request.cursor:
         return
+    if request.stream:
+        raise PathNotFound(f"There is no {request.stream} alone.", TOGETHER, "Leave the stream out.")
     offset = 0 if request.tail is None else _tail_offset(engine, row, request.rank, request.tail)
     yield from _rest_of_copy(engine, row, request.rank, offset)
 

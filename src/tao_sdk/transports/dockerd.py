@@ -39,6 +39,16 @@ class DaemonError(TaoError):
         self.status = status
 
 
+@contextmanager
+def ignored(*statuses: int) -> Generator[None]:
+    """What the daemon refuses with one of these is no matter."""
+    try:
+        yield
+    except DaemonError as error:
+        if error.status not in statuses:
+            raise
+
+
 @dataclass(frozen=True)
 class Address:
     """Where a daemon listens. `certificates` is a folder with ca.pem, cert.pem and key.pem; `verify` checks its name."""

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import os
+import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import dockerd_here
 import pytest
-from dockerd_here import Daemon
+from dockerd_here import BUSYBOX, Daemon
 
 from tao_sdk.client import Client
 from tao_sdk.model.settings import Settings
@@ -36,3 +38,49 @@ def client(surroundings: dict[str, str]) -> Iterator[Client]:
             if not job.status.terminal:
                 client.cancel_job(job.id, grace=0)
             client.remove(job.id)
+
+
+def certificates(folder: Path) -> None:
+    """A CA, and a pair that serves for both sides."""
+    run = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca-key.pem", "-out", "ca.pem", "-days", "2",
+           "-subj", "/CN=test-ca"]  # fmt: skip
+    subprocess.run(run, cwd=folder, check=True, capture_output=True)
+    run = ["openssl", "req", "-newkey", "rsa:2048", "-nodes", "-keyout", "key.pem", "-out", "request.pem",
+           "-subj", "/CN=localhost"]  # fmt: skip
+    subprocess.run(run, cwd=folder, check=True, capture_output=True)
+    (folder / "extensions").write_text(
+        "subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=serverAuth,clientAuth\n"
+    )
+    run = ["openssl", "x509", "-req", "-in", "request.pem", "-CA", "ca.pem", "-CAkey", "ca-key.pem", "-CAcreateserial",
+           "-days", "2", "-out", "cert.pem", "-extfile", "extensions"]  # fmt: skip
+    subprocess.run(run, cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture(scope="session")
+def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Daemon, str, Path]]:
+    """A second daemon, reached over TLS: (daemon, its address, the certificates).
+
+    What it sees below the folder `other` is another disk than this machine has there.
+    """
+    dockerd_here.daemon()
+    folder = tmp_path_factory.mktemp("far")
+    (folder / "certificates").mkdir()
+    certificates(folder / "certificates")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    pair = folder / "certificates"
+    flags = ["--bridge=none", "--host", f"tcp://127.0.0.1:{port}", "--tlsverify", f"--tlscacert={pair}/ca.pem"]
+    flags += [f"--tlscert={pair}/cert.pem", f"--tlskey={pair}/key.pem"]
+    other = folder / "other"
+    (other / "here").mkdir(parents=True)
+    mount = f'mount -t tmpfs tmpfs {other} && mkdir {other}/there && exec "$@"'
+    far = Daemon(folder / "data", folder, *flags, within=["unshare", "--mount", "sh", "-c", mount, "sh"])
+    far.start()
+    try:
+        far.docker("import", str(dockerd_here.busybox_root()), BUSYBOX)
+        yield far, f"tcp://localhost:{port}", pair
+    finally:
+        dockerd_here.clear(far)
+        far.stop()
+        far.leave_no_mounts()

@@ -19,7 +19,7 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ NEEDS = {
 }  # fmt: skip
 PACKAGES = "python3-minimal,python3-numpy"
 START_SECONDS = 30.0
+GPU_HERE = all(shutil.which(program) for program in ("nvidia-smi", "nvidia-container-runtime-hook"))
 
 
 def need(*programs: str) -> None:
@@ -47,19 +48,22 @@ def need(*programs: str) -> None:
 
 
 class Daemon:
-    """One dockerd with folders of its own. `restart` keeps its containers running."""
+    """One dockerd with folders of its own. Its containers outlive it. `within` is a command that runs it, if need be."""
 
-    def __init__(self, data: Path, folder: Path, *flags: str) -> None:
-        self.data, self.folder, self.flags = data, folder, flags
+    def __init__(self, data: Path, folder: Path, *flags: str, within: Sequence[str] = ()) -> None:
+        self.data, self.folder, self.flags, self.within = data, folder, flags, within
         self.socket = folder / "docker.sock"
         self.host = f"unix://{self.socket}"
         self.pid_file = folder / "dockerd.pid"
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
+        config = self.folder / "daemon.json"  # not this machine's
+        config.write_text("{}")
         argv = [
-            "dockerd", "--data-root", str(self.data), "--exec-root", str(self.folder / "exec"),
-            "--pidfile", str(self.pid_file), "--host", self.host, "--live-restore", *self.flags,
+            *self.within, "dockerd", "--config-file", str(config), "--data-root", str(self.data),
+            "--exec-root", str(self.folder / "exec"), "--pidfile", str(self.pid_file), "--host", self.host,
+            "--live-restore", *self.flags,
         ]  # fmt: skip
         forget_dead(self.folder / "exec/containerd/containerd.pid")
         with (self.folder / "dockerd.log").open("ab") as log:

@@ -110,6 +110,15 @@ def test_a_socket_that_others_may_use_is_no_reason_to_start_docker() -> None:
     assert "start" not in repr(said).lower()
 
 
+def test_a_machine_without_gpus_is_told_in_the_documents_words(
+    surroundings: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    seen = found(surroundings, "docker.gpus")
+    assert (seen.severity, seen.what) == (Severity.WARNING, "MISSING: TAO GPU host runtime is not ready.")
+    assert seen.fix
+
+
 def test_a_missing_toolkit_is_told_with_the_command(surroundings: dict[str, str]) -> None:
     seen = found(surroundings, "docker.toolkit")
     assert seen.what.startswith("MISSING: NVIDIA Container Toolkit not installed/configured.")
@@ -131,14 +140,13 @@ mounts: ["{folder}:/data:ro", "/no/such/folder:/more"]
 """
 
 
-def test_with_a_job_file_the_datasets_are_looked_for_before_the_launch(
+def test_with_a_job_file_its_image_and_datasets_are_looked_for_before_the_launch(
     surroundings: dict[str, str], tmp_path: Path
 ) -> None:
-    (tmp_path / "job.yaml").write_text(JOB.format(image=PYTHON, folder=tmp_path))
-    argv = [sys.executable, "-m", "tao_sdk.cli.main", "doctor", str(tmp_path / "job.yaml"), "--json"]
-    done = subprocess.run(argv, env=surroundings, cwd=tmp_path, capture_output=True, text=True)
-    seen = {each["code"]: each for each in json.loads(done.stdout)["findings"]}
-    assert done.returncode == 2
+    (tmp_path / "job.yaml").write_text(JOB.format(image="not/here:1", folder=tmp_path))
+    said = doctor({**surroundings, "DOCKER_PULL_POLICY": "never"}, str(tmp_path / "job.yaml"))
+    seen = {each["code"]: each for each in said}
+    assert (seen["image.missing"]["severity"], seen["image.missing"]["fix"]) == ("error", "docker pull not/here:1")
     assert seen["mount.missing"]["what"] == "/no/such/folder is mounted and is not there."
     assert seen["input.missing"]["what"] == "The input /data/train.json will not be there: /data/train.json"
     assert seen["docker.daemon"]["severity"] == "ok"

@@ -1,6 +1,6 @@
 """Which GPUs a container gets, as the daemon itself has it.
 
-There is no GPU here. The daemon is a real one that believes in the GPU runtime, because a program of its hook's name is
+No GPU is needed here. The daemon is a real one that believes in the GPU runtime, because a program of its hook's name is
 there; nvidia-smi is a program that shows three GPUs.
 """
 
@@ -21,7 +21,7 @@ from recorder import Recorder
 
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Refused
-from tao_sdk.model.finding import Finding
+from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.job import Job
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
@@ -123,6 +123,12 @@ def test_the_gpus_of_a_strangers_container_are_known(
     one = client.plan(JobSpec(image=BUSYBOX, command="true", gpu_count=1), "docker").plan
     request = one.request["container"]["HostConfig"]["DeviceRequests"][0]
     assert request.get("DeviceIDs", ["?"]) == ([str(free[0])] if free else ["?"])
+
+
+def test_the_doctor_sees_the_gpus_and_the_toolkit(client: Client) -> None:
+    seen = {found.code: (found.severity, found.what) for found in client.doctor("docker")}
+    assert seen["docker.gpus"] == (Severity.OK, "nvidia-smi shows 3 GPU(s).")
+    assert seen["docker.toolkit"] == (Severity.OK, "The daemon has the runtime nvidia.")
 
 
 def test_the_documents_check_of_the_toolkit_passes_where_there_is_one(

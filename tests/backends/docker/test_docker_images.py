@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dockerd_here import BUSYBOX, Daemon
+from dockerd_here import BUSYBOX, PYTHON, Daemon
 from registry_here import PASSWORD, Registry
 
 from tao_sdk.backends.docker.pull import Layers, Pulled, parted
 from tao_sdk.client import Client
-from tao_sdk.model.errors import CredentialError, Refused
+from tao_sdk.model.errors import CredentialError, Refused, SpecError
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
@@ -65,14 +65,8 @@ def test_an_image_named_by_its_digest_is_pulled(
     here.docker("rmi", "-f", name, check=False)
 
 
-@pytest.mark.parametrize(
-    ("name", "rule"),
-    [
-        ("localhost:1/no/registry:1", "docker.registry_unreachable"),
-        ("no-such-registry.invalid/x:1", "docker.registry_unreachable"),
-    ],
-)
-def test_a_registry_that_cannot_be_reached_is_told_so(client: Client, name: str, rule: str) -> None:
+@pytest.mark.parametrize("name", ["localhost:1/no/registry:1", "no-such-registry.invalid/x:1"])
+def test_a_registry_that_cannot_be_reached_is_told_so(client: Client, name: str) -> None:
     with pytest.raises(Refused) as refused:
         run(client, name)
     assert refused.value.code == "docker.registry_unreachable"
@@ -87,6 +81,26 @@ def test_an_image_that_the_registry_does_not_have_is_told_so(
     assert refused.value.code == "docker.image_not_found"
 
 
+def test_always_pulls_what_is_there_and_missing_does_not(
+    surroundings: dict[str, str], image: str, registry: Registry, here: Daemon
+) -> None:
+    registry.login(here, Path(surroundings["HOME"]) / ".docker")
+    here.docker("tag", PYTHON, image)  # the registry has another of that name
+    with Client(settings=Settings({**surroundings, "DOCKER_PULL_POLICY": "always"})) as client:
+        for options, expected in (({"pull": "missing"}, PYTHON), ({}, BUSYBOX)):
+            job = client.submit(JobSpec(image=image, command="true", gpu_count=0), "docker", options).job
+            client.wait(job.id, timeout=60)
+            assert here.inspect(f"tao-job-{job.id}")["Image"] == here.inspect(expected)["Id"]
+            client.remove(job.id)
+
+
+def test_a_pull_policy_that_is_none_is_refused_with_those_that_are(surroundings: dict[str, str]) -> None:
+    words = "DOCKER_PULL_POLICY is 'often'.*missing, always, never"
+    settings = Settings({**surroundings, "DOCKER_PULL_POLICY": "often"})
+    with Client(settings=settings) as client, pytest.raises(SpecError, match=words):
+        run(client, BUSYBOX)
+
+
 def test_never_pulls_nothing(client: Client, image: str) -> None:
     with pytest.raises(Refused, match="pull is never"):
         run(client, image, pull="never")
@@ -97,10 +111,11 @@ def test_an_image_of_nvcr_without_a_key_names_the_variable(client: Client) -> No
         run(client, "nvcr.io/nvidia/none:1")
 
 
-def test_the_ngc_key_is_the_login_of_nvcr(surroundings: dict[str, str]) -> None:
-    with Client(settings=Settings({**surroundings, "NGC_KEY": "nvapi-not-real"})) as client:
+@pytest.mark.parametrize(("named", "user"), [({}, "$oauthtoken"), ({"DOCKER_USERNAME": "me"}, "me")])
+def test_the_ngc_key_is_the_login_of_nvcr(surroundings: dict[str, str], named: dict[str, str], user: str) -> None:
+    with Client(settings=Settings({**surroundings, "NGC_KEY": "nvapi-not-real", **named})) as client:
         login, _ = client.engine.backend("docker").images.login("nvcr.io/nvidia/tao:1")  # pyright: ignore
-    assert login == {"username": "$oauthtoken", "password": "nvapi-not-real", "serveraddress": "nvcr.io"}
+    assert login == {"username": user, "password": "nvapi-not-real", "serveraddress": "nvcr.io"}
 
 
 @pytest.mark.parametrize(

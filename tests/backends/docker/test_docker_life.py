@@ -13,9 +13,11 @@ import dockerd_here
 import pytest
 from dockerd_here import BUSYBOX, EMPTY, PYTHON, Daemon
 
+from tao_sdk.backends.docker import parse
 from tao_sdk.client import Client
-from tao_sdk.model.errors import Refused
+from tao_sdk.model.errors import PathNotFound, Refused
 from tao_sdk.model.job import Job
+from tao_sdk.model.observation import Phase
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
@@ -67,7 +69,7 @@ def test_the_container_is_as_the_document_says(client: Client, here: Daemon) -> 
     assert next(iter(seen["NetworkSettings"]["Networks"].values()))["NetworkID"] == network_id(here, "tao_default")
     labels = seen["Config"]["Labels"]
     assert (labels["tao-toolkit"], labels["tao-sdk-job-id"], labels["team"]) == ("true", job.id, "a b")
-    assert job.backend_details["backend_type"] == "local-docker"
+    assert {"backend_type": "local-docker", "num_gpu": 0}.items() <= job.backend_details.items()
 
 
 def network_id(here: Daemon, name: str) -> str:
@@ -76,7 +78,8 @@ def network_id(here: Daemon, name: str) -> str:
 
 def test_a_container_that_ran_out_of_memory_is_told_so(client: Client) -> None:
     job = submit(client, "python3 -c 'x = bytearray(300 << 20); print(len(x))'", memory="48m")
-    assert ended(client, job).exit_code == 137
+    over = ended(client, job)
+    assert (over.exit_code, "OOMKilled" in over.message) == (137, True), over.message
     assert client.diagnose(job.id).rule == "docker.oom_killed"  # pyright: ignore[reportOptionalMemberAccess]
 
 
@@ -88,16 +91,23 @@ def test_a_container_removed_by_hand_is_told_so(client: Client, here: Daemon) ->
 
 
 def test_a_container_removed_by_hand_after_its_work_was_whole_is_complete(client: Client, here: Daemon) -> None:
-    job = submit(client, "echo 1 > $TAO_RESULTS_DIR/out/a", outputs=["/results/out"], keep_results=True)
+    job = submit(client, "echo 1 > /results/out", outputs=["/results/out"], keep_results=True)
     manifest = Path(client.get_job_results_dir(job.id)) / ".tao" / "manifest.json"
     dockerd_here.until(lambda: manifest.exists() and '"whole": true' in manifest.read_text(), 30)
     here.docker("rm", "-f", container(job))
-    assert ended(client, job).status in (Status.COMPLETE, Status.ERROR)
-    assert client.get_job(job.id).message.startswith("ended; the backend no longer has it")
+    over = ended(client, job)
+    assert (over.status, over.exit_code) == (Status.COMPLETE, 0)
+    assert over.message.startswith("ended; the backend no longer has it")
 
 
-def test_a_job_and_its_log_survive_a_restart_of_the_daemon(client: Client, here: Daemon) -> None:
+def test_a_job_and_its_log_survive_a_restart_of_the_daemon_and_the_log_its_container_too(
+    client: Client, here: Daemon
+) -> None:
+    long = submit(client, "seq 300000")
     job = submit(client, "for i in $(seq 1 60); do echo line $i; sleep 0.1; done")
+    ended(client, long)
+    half_read = client.follow_logs(long.id)
+    begin = next(half_read)
     until(client, job, "line 3\n")
     assert client.get_job(job.id).status is Status.RUNNING
     read: list[bytes] = []
@@ -109,28 +119,67 @@ def test_a_job_and_its_log_survive_a_restart_of_the_daemon(client: Client, here:
     finally:
         here.start()
     assert (seen.status, seen.message.startswith("not seen since")) == (Status.RUNNING, True)
+    assert client.gc(older_than=timedelta(0)) == [long.id]
+    assert begin + b"".join(half_read) == b"".join(b"%d\n" % i for i in range(1, 300_001))
     assert ended(client, job).status is Status.COMPLETE
     reader.join(30)
     assert b"".join(read) == b"".join(b"line %d\n" % i for i in range(1, 61))
 
 
+@pytest.mark.skipif(dockerd_here.GPU_HERE, reason="here there is one")
 def test_gpus_without_a_gpu_runtime_are_refused_with_the_remedy_and_leave_nothing(client: Client, here: Daemon) -> None:
     planned = client.plan(JobSpec(image=PYTHON, command="true", gpu_count=2), "docker")
     assert planned.plan.request["container"]["HostConfig"]["DeviceRequests"][0]["Count"] == 2
-    with pytest.raises(Refused, match="NVIDIA Container Toolkit"):
+    with pytest.raises(Refused, match="NVIDIA Container Toolkit") as refused:
         submit(client, "true", gpu_count=2)
+    assert refused.value.code == "docker.no_gpu_runtime"
     assert client.list_jobs() == []
     assert here.docker("ps", "-aq").stdout == ""
 
 
-def test_a_program_that_saves_when_told_to_end_ends_at_once(client: Client) -> None:
-    job = submit(client, "trap 'echo saved; exit 0' TERM; echo ready; sleep 300 & wait")
+def test_a_program_that_saves_when_told_to_end_ends_at_once_and_so_does_what_it_started(client: Client) -> None:
+    child = "trap 'echo told; exit 0' TERM; echo ready; sleep 300 & wait"
+    job = submit(client, f"trap 'wait; echo saved; exit 0' TERM; ({child}) & wait")
     until(client, job, "ready")
     began = time.monotonic()
     assert client.cancel_job(job.id, grace=30) is True
     assert time.monotonic() - began < 15
     assert client.get_job(job.id).status is Status.CANCELED
-    assert client.get_job_logs(job.id) == "ready\nsaved\n"
+    assert client.get_job_logs(job.id) == "ready\ntold\nsaved\n"
+
+
+def test_a_container_that_docker_starts_again_and_again_runs_until_it_is_canceled(client: Client) -> None:
+    again = {"HostConfig": {"RestartPolicy": {"Name": "always"}}}
+    job = submit(client, "exit 1", BUSYBOX, native=again)
+    backend, ref = client.engine.backend_of(job), client.engine.ref_of(job)
+    assert ref is not None
+    seen: dict[str, Phase] = {}
+
+    def restarts() -> bool:
+        now = backend.observe([ref])[ref]
+        seen[now.raw] = now.phase
+        return now.raw == "restarting"
+
+    dockerd_here.until(restarts, 30)
+    assert set(seen.values()) == {Phase.RUNNING}
+    assert client.cancel_job(job.id, grace=0) is True
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "phase"),
+    [
+        ("created", 0, Phase.PENDING),
+        ("running", 0, Phase.RUNNING),
+        ("restarting", 1, Phase.RUNNING),
+        ("paused", 0, Phase.PAUSED),
+        *[(ended, 0, Phase.SUCCEEDED) for ended in ("exited", "dead", "removing")],
+        *[(ended, 3, Phase.FAILED) for ended in ("exited", "dead", "removing")],
+        ("of a Docker to come", 0, Phase.UNKNOWN),
+    ],
+)
+def test_every_word_of_the_daemon_for_a_state_has_its_meaning(state: str, code: int, phase: Phase) -> None:
+    inspected = {"State": {"Status": state, "ExitCode": code}, "Config": {}}
+    assert parse.observation(inspected).phase is phase
 
 
 def test_a_paused_container_is_paused_and_can_be_canceled(client: Client, here: Daemon) -> None:
@@ -186,20 +235,37 @@ def test_a_name_that_is_taken_is_refused_and_the_strangers_container_stays(clien
         here.docker("rm", "-f", planned.request["name"])
 
 
-def test_clients_that_start_at_once_make_one_network(surroundings: dict[str, str], here: Daemon) -> None:
+def test_people_who_start_at_once_make_one_network(surroundings: dict[str, str], here: Daemon) -> None:
     here.docker("network", "prune", "-f")
-    clients = [Client(settings=Settings(surroundings)) for _ in range(4)]
+    state = surroundings["TAO_SDK_STATE_DIR"]
+    clients = [Client(settings=Settings({**surroundings, "TAO_SDK_STATE_DIR": f"{state}-{n}"})) for n in range(4)]
     threads = [threading.Thread(target=submit, args=(client, "true")) for client in clients]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    jobs = clients[0].list_jobs()
-    assert [job.status for job in clients[0].wait_all([job.id for job in jobs], 60)] == [Status.COMPLETE] * 4
-    for job in jobs:
-        clients[0].remove(job.id)
+    made = here.docker("network", "ls", "--format", "{{.Name}}").stdout.split()
+    assert made.count("tao_default") == 1
     for client in clients:
+        (job,) = client.list_jobs()
+        assert ended(client, job).status is Status.COMPLETE
+        client.remove(job.id)
         client.close()
+
+
+def test_of_two_networks_of_our_name_the_one_in_use_stays(client: Client, here: Daemon) -> None:
+    backend: Any = client.engine.backend("docker")
+    here.docker("network", "prune", "-f")
+    twice = {"Name": "tao_default", "CheckDuplicate": False, "Labels": {"tao-toolkit": "true"}}
+    _, second = [backend.daemon.ask("POST", "/networks/create", twice)["Id"] for _ in range(2)]
+    here.docker("run", "-d", "--name", "user", BUSYBOX, "sleep", "60")
+    try:
+        here.docker("network", "connect", second, "user")
+        job = submit(client, "true", BUSYBOX)
+        assert ended(client, job).status is Status.COMPLETE
+        assert network_id(here, "tao_default") == second
+    finally:
+        here.docker("rm", "-f", "user")
 
 
 def test_a_network_that_was_named_and_is_not_there_is_refused_with_the_command(client: Client, here: Daemon) -> None:
@@ -221,6 +287,8 @@ def test_auto_remove_keeps_the_log_and_the_exit_code(surroundings: dict[str, str
         job = submit(client, "echo kept; exit 3")
         assert ended(client, job).exit_code == 3
         assert client.get_job_logs(job.id) == "kept\n"
+        with pytest.raises(PathNotFound, match="stdout and stderr together"):
+            client.get_job_logs(job.id, stream="stderr")
         assert here.docker("ps", "-aq", "--filter", f"name={container(job)}").stdout == ""
         assert "exit code 3" in client.diagnose(job.id).cause  # pyright: ignore[reportOptionalMemberAccess]
 
@@ -274,7 +342,7 @@ def test_a_network_that_somebody_else_made_stays(client: Client, here: Daemon) -
 def test_a_network_that_went_away_under_a_submit_is_made_again(client: Client, here: Daemon) -> None:
     plan = client.plan(JobSpec(image=PYTHON, command="sleep 60", gpu_count=0), "docker").plan
     backend: Any = client.engine.backend("docker")
-    find, lost = backend.only_network, list[str]()
+    find, lost = backend.networks.only, list[str]()
 
     def found_and_lost(name: str) -> str:
         lost.append(find(name))
@@ -282,7 +350,7 @@ def test_a_network_that_went_away_under_a_submit_is_made_again(client: Client, h
             here.docker("network", "rm", lost[0])
         return lost[-1]
 
-    backend.only_network = found_and_lost
+    backend.networks.only = found_and_lost
     ref = backend.submit(plan, {})
     try:
         assert len(lost) == 2
@@ -301,10 +369,15 @@ def test_a_grace_of_less_than_a_second_is_not_made_one(client: Client) -> None:
 
 
 def questions(backend: Any, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The paths of what the daemon is asked from now on."""
+    """The paths of what the daemon is asked from now on, with what it is to choose by."""
     asked: list[str] = []
     ask = backend.daemon.request
-    monkeypatch.setattr(backend.daemon, "request", lambda *given, **more: asked.append(given[1]) or ask(*given, **more))
+
+    def noted(method: str, path: str, **more: Any) -> Any:
+        asked.append(path + (more.get("params") or {}).get("filters", ""))
+        return ask(method, path, **more)
+
+    monkeypatch.setattr(backend.daemon, "request", noted)
     return asked
 
 
@@ -341,8 +414,13 @@ def test_looking_at_many_jobs_is_one_question_and_one_more_for_each_that_newly_e
     seen = {job.id: job.status for job in client.list_jobs()}
     assert [seen[job.id] for job in jobs] == [Status.RUNNING] * 5
     assert seen[short.id] is Status.COMPLETE
-    assert [path for path in asked if path.endswith("json")] == ["/containers/json", asked[1]]
+    ours = f'/containers/json{{"label": ["tao-sdk-store={client.store.store_id}"]}}'
+    assert asked[0] == ours
+    assert [path for path in asked if path.endswith("json")] == [asked[1]]
     assert backend.inspect(container(short)).id in asked[1]
     asked.clear()
     client.list_jobs()
-    assert asked == ["/containers/json"]
+    assert asked == [ours]
+    asked.clear()
+    assert [client.get_job_status(job.id).status for job in [*jobs, *jobs]] == [Status.RUNNING] * 10
+    assert len(asked) <= 3, "single questions in a row are one"

@@ -74,6 +74,19 @@ def test_a_missing_path_is_refused_and_no_folder_is_made(client: Client, tmp_pat
     assert client.list_jobs() == []
 
 
+def test_a_path_that_is_gone_when_the_job_is_sent_is_refused_and_no_folder_is_made(
+    client: Client, tmp_path: Path, here: Daemon
+) -> None:
+    (tmp_path / "gone").mkdir()
+    spec = JobSpec(image=PYTHON, command="true", gpu_count=0, mounts=[f"{tmp_path}/gone:/data"])
+    plan = client.plan(spec, "docker").plan
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(Refused, match="bind source path does not exist"):
+        client.engine.backend("docker").submit(plan, {})
+    assert not (tmp_path / "gone").exists()
+    assert here.docker("ps", "-aq").stdout == ""
+
+
 def findings(client: Client, **more: Any) -> dict[str, Severity]:
     spec = JobSpec(**{"image": PYTHON, "command": "true", "gpu_count": 0, **more})
     return {each.code: each.severity for each in client.plan(spec, "docker").findings}

@@ -48,8 +48,8 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
 
 @pytest.fixture
 def link(registry: Registry, here: Daemon, surroundings: dict[str, str]) -> Iterator[SlowLink]:
-    """The registry behind 300 kB/s, and the caller logged in there."""
-    link = SlowLink(ADDRESS, registry.port, 300_000)
+    """The registry behind 450 kB/s, and the caller logged in there."""
+    link = SlowLink(ADDRESS, registry.port, 450_000)
     registry.trust(link.port)
     registry.login(here, Path(surroundings["HOME"]) / ".docker", link.port)
     yield link

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import dockerd_here
@@ -21,56 +20,6 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 from tao_sdk.transports.dockerd import Address
-
-
-def certificates(folder: Path) -> None:
-    """A CA, and a pair that serves for both sides."""
-    run = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca-key.pem", "-out", "ca.pem", "-days", "2",
-           "-subj", "/CN=test-ca"]  # fmt: skip
-    subprocess.run(run, cwd=folder, check=True, capture_output=True)
-    run = [
-        "openssl",
-        "req",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-keyout",
-        "key.pem",
-        "-out",
-        "request.pem",
-        "-subj",
-        "/CN=localhost",
-    ]
-    subprocess.run(run, cwd=folder, check=True, capture_output=True)
-    (folder / "extensions").write_text(
-        "subjectAltName=DNS:localhost,IP:127.0.0.1\nextendedKeyUsage=serverAuth,clientAuth\n"
-    )
-    run = ["openssl", "x509", "-req", "-in", "request.pem", "-CA", "ca.pem", "-CAkey", "ca-key.pem", "-CAcreateserial",
-           "-days", "2", "-out", "cert.pem", "-extfile", "extensions"]  # fmt: skip
-    subprocess.run(run, cwd=folder, check=True, capture_output=True)
-
-
-@pytest.fixture(scope="module")
-def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Daemon, str, Path]]:
-    """A second daemon, reached over TLS: (daemon, its address, the certificates)."""
-    dockerd_here.daemon()
-    folder = tmp_path_factory.mktemp("far")
-    (folder / "certificates").mkdir()
-    certificates(folder / "certificates")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    pair = folder / "certificates"
-    flags = ["--bridge=none", "--host", f"tcp://127.0.0.1:{port}", "--tlsverify", f"--tlscacert={pair}/ca.pem"]
-    far = Daemon(folder / "data", folder, *flags, f"--tlscert={pair}/cert.pem", f"--tlskey={pair}/key.pem")
-    far.start()
-    try:
-        far.docker("import", str(dockerd_here.busybox_root()), BUSYBOX)
-        yield far, f"tcp://localhost:{port}", pair
-    finally:
-        dockerd_here.clear(far)
-        far.stop()
-        far.leave_no_mounts()
 
 
 def environ(surroundings: dict[str, str], host: str, pair: Path) -> dict[str, str]:
@@ -88,16 +37,22 @@ def test_a_job_runs_on_a_daemon_over_tls(surroundings: dict[str, str], far: tupl
         client.remove(job.id)
 
 
-def test_a_path_that_the_far_daemon_does_not_have_is_refused_although_it_is_here(
-    surroundings: dict[str, str], far: tuple[Daemon, str, Path], tmp_path: Path
+def test_a_path_is_one_of_the_far_machine_and_not_of_this_one(
+    surroundings: dict[str, str], far: tuple[Daemon, str, Path]
 ) -> None:
     daemon, host, pair = far
+    only_here, only_there = daemon.folder / "other" / "here", daemon.folder / "other" / "there"
+    assert (only_here.exists(), only_there.exists()) == (True, False)
     with Client(settings=Settings(environ(surroundings, host, pair))) as client:
-        spec = JobSpec(image=BUSYBOX, command="true", gpu_count=0, mounts=["/not/there:/data"])
-        with pytest.raises(Refused, match="/not/there is mounted and is not there"):
+        spec = JobSpec(image=BUSYBOX, command="true", gpu_count=0, mounts=[f"{only_here}:/data"])
+        with pytest.raises(Refused, match=f"{only_here} is mounted and is not there"):
             client.submit(spec, "docker", {"network": "none"})
         assert client.list_jobs() == []
         assert daemon.docker("ps", "-aq").stdout == ""
+        job = client.submit(replace(spec, mounts=[f"{only_there}:/data"]), "docker", {"network": "none"}).job
+        assert client.wait(job.id, timeout=60).status is Status.COMPLETE
+        assert [client.check_path(str(path), "docker") for path in (only_here, only_there)] == [False, True]
+        client.remove(job.id)
 
 
 def test_a_container_that_was_removed_far_away_is_judged_by_its_manifest_there(
@@ -168,6 +123,18 @@ def test_without_the_certificates_it_cannot_be_reached(
         pytest.raises((Unreachable, Refused)),
     ):
         client.submit(JobSpec(image=BUSYBOX, command="true", gpu_count=0), "docker")
+
+
+def test_a_context_of_the_docker_command_leads_to_its_daemon(
+    surroundings: dict[str, str], far: tuple[Daemon, str, Path]
+) -> None:
+    _, host, pair = far
+    here = {name: value for name, value in surroundings.items() if name != "DOCKER_HOST"}
+    where = f"host={host},ca={pair}/ca.pem,cert={pair}/cert.pem,key={pair}/key.pem"
+    for words in (["create", "--docker", where, "far"], ["use", "far"]):
+        subprocess.run(["docker", "context", *words], env=here, check=True, capture_output=True)
+    with Client(settings=Settings(here)) as client:
+        assert f"answers at {host}." in client.doctor("docker")[0].what
 
 
 def test_the_context_in_use_names_the_daemon_unless_docker_host_does(tmp_path: Path) -> None:

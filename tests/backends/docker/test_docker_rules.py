@@ -16,7 +16,7 @@ from typing import Any
 
 import dockerd_here
 import pytest
-from dockerd_here import BUSYBOX, PYTHON, ROOT, Daemon
+from dockerd_here import BUSYBOX, GPU_HERE, PYTHON, ROOT, Daemon
 from registry_here import Registry
 
 from tao_sdk.backends.docker import rules
@@ -161,7 +161,7 @@ def test_what_a_daemon_refuses_has_its_rule(here: Daemon, surroundings: dict[str
         daemon.ask("POST", "/networks/create", {"Name": "tao-twice", "CheckDuplicate": False})
     gpu = {"DeviceRequests": [{"Count": 1, "Capabilities": [["gpu"]]}]}
     asked = [
-        ("no-gpu-runtime", container(daemon, HostConfig=gpu), "docker.no_gpu_runtime"),
+        *([] if GPU_HERE else [("no-gpu-runtime", container(daemon, HostConfig=gpu), "docker.no_gpu_runtime")]),
         ("no-nvidia-runtime", container(daemon, HostConfig={"Runtime": "nvidia"}), "docker.no_gpu_runtime"),
         ("network-missing", container(daemon, HostConfig={"NetworkMode": "nowhere"}), "docker.network_missing"),
         ("network-ambiguous", container(daemon, HostConfig={"NetworkMode": "tao-twice"}), "docker.network_missing"),

@@ -9,22 +9,22 @@ import math
 import random
 import shutil
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from tao_sdk.backends.contract import Capabilities, Files, LogChunk, LogRequest, MiB
-from tao_sdk.backends.docker import doctor, logs, parse, render, rules
+from tao_sdk.backends.docker import checks, doctor, logs, parse, render, rules
 from tao_sdk.backends.docker import survey as look
 from tao_sdk.backends.docker.address import find_address, is_local
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.files import FarFiles, HereFiles
 from tao_sdk.backends.docker.images import Images
+from tao_sdk.backends.docker.networks import UNSETTLED, Networks
 from tao_sdk.backends.docker.options import DockerOptions
-from tao_sdk.backends.docker.recent import Recent
 from tao_sdk.backends.docker.turns import Turns
 from tao_sdk.backends.outcome import read_outcome
 from tao_sdk.backends.this_machine import this_machine
@@ -37,13 +37,13 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.units import format_size
 from tao_sdk.transports import dockerd
-from tao_sdk.transports.dockerd import FRESH, Daemon, DaemonError
+from tao_sdk.transports.dockerd import FRESH, Daemon, DaemonError, ignored
 
-OURS = "tao-toolkit"  # the label of what we make
 ASKED_FOR = 0.3  # seconds in which a daemon has taken what a client that died had sent
 FULL = 1 << 20  # bytes; a disk with less than this left is full
 FAR_FILES_SECONDS = 20.0  # between looks into files elsewhere: each takes a container
 DOUBTED = 50  # containers that are looked at one by one in one look, because the list may be wrong
+STARTS = 5  # that a start may be tried again for our network's sake
 MARGIN = 30.0  # seconds beyond the grace for a stop to be answered
 
 
@@ -86,8 +86,7 @@ class DockerBackend:
         self.home = state_dir / "docker"
         self.images = Images(self.daemon, settings, self.home / "pulls")
         self.turns = Turns(self.home)
-        self.network_turns = Turns(self.home / "networks")
-        self.networks: Recent[str] = Recent()  # name -> id
+        self.networks = Networks(self.daemon, self.home / "networks")
         self.counted = -math.inf  # when the daemon was asked how many containers run
 
     def survey(self, spec: JobSpec, options: DockerOptions) -> DockerFacts:
@@ -106,7 +105,7 @@ class DockerBackend:
         return render.plan(spec, options, replace(facts, auto_remove=last.release_when_over), attempt)
 
     def check(self, plan: Plan, facts: DockerFacts) -> list[Finding]:
-        return render.check(plan, facts)
+        return checks.check(plan, facts)
 
     # Starting
 
@@ -131,11 +130,7 @@ class DockerBackend:
         if new := self.made_at_once(plan):
             return self.ref(self.made(plan, secrets, new), plan.attempt, ready=True)
         found = self.inspect(render.container_name(plan.attempt))
-        container = found if found and self.is_of(found, plan.attempt) else None
-        if container is not None and not container.begun:
-            container = self.begun_after_all(container)
-        if container is not None and not self.took_in(container):
-            container = None
+        container = self.adopted(found, plan.attempt)
         if container is None:
             self.must_be_the_daemon(plan.request.get("daemon", ""))
             pulling = self.images.ready(plan)
@@ -144,6 +139,13 @@ class DockerBackend:
             self.make_way(found, plan.attempt)
             container = self.made(plan, secrets)
         return self.ref(container, plan.attempt, ready=True)
+
+    def adopted(self, found: Container | None, attempt: Attempt) -> Container | None:
+        """The one that has the job's name, if it is this attempt's and was told all that it needs."""
+        if found is None or not self.is_of(found, attempt):
+            return None
+        container = found if found.begun else self.begun_after_all(found)
+        return container if container and self.took_in(container) else None
 
     def made_at_once(self, plan: Plan) -> Container | None:
         """A new container, made without looking first: the name decides whether there is one, or an earlier attempt's."""
@@ -154,15 +156,15 @@ class DockerBackend:
         return None
 
     def made(self, plan: Plan, secrets: Mapping[str, str], new: Container | None = None) -> Container:
-        """A new container, started; once more when whoever saw our network unused has just removed it."""
+        """A new container, started; again, a few times, while others remove or make our network."""
+        again = STARTS if plan.request["make_network"] else 0
         while True:
-            container, new = new or self.create(plan), None
+            container, new, again = new or self.create(plan), None, again - 1
             try:
                 self.start(container, plan, secrets)
                 return container
             except DaemonError as error:
-                network = container.seen["HostConfig"]["NetworkMode"]
-                if not plan.request["make_network"] or f"network {network} not found" not in error.what:
+                if again < 0 or not UNSETTLED.search(error.what):
                     raise
                 self.networks.forget(network_name(plan))
 
@@ -207,48 +209,11 @@ class DockerBackend:
             Path(folder).mkdir(parents=True, exist_ok=True)
         body = dict(plan.request["container"])
         if plan.request["make_network"]:
-            body["HostConfig"] = {**body["HostConfig"], "NetworkMode": self.network(network_name(plan))}
+            body["HostConfig"] = {**body["HostConfig"], "NetworkMode": self.networks.made(network_name(plan))}
         made = self.daemon.ask("POST", "/containers/create", body, name=plan.request["name"])
         return Container(
             {"Id": made["Id"], "State": {"Status": "created"}, "Config": body, "HostConfig": body["HostConfig"]}
         )
-
-    def network(self, name: str) -> str:
-        """The id of a network that we make when it is not there.
-
-        Clients that make it at once get several of that name, and a daemon starts nothing in such a one: all but the
-        oldest are removed again, by whoever sees them.
-        """
-        if seen := self.networks.get(name):
-            return seen
-        with self.network_turns.taken(name):
-            return self.networks.keep(name, self.only_network(name))
-
-    def only_network(self, name: str) -> str:
-        for _ in range(50):
-            same = [each for each in self.daemon.get("/networks") if each["Name"] == name]
-            oldest, *others = [each["Id"] for each in sorted(same, key=lambda each: (each["Created"], each["Id"]))] or [
-                ""
-            ]
-            if oldest and not others:
-                return oldest
-            with suppress(DaemonError):
-                if not oldest:
-                    self.daemon.ask("POST", "/networks/create", network_request(name))
-                for each in others:
-                    self.daemon.ask("DELETE", f"/networks/{each}")
-            time.sleep(0.05 if others else 0)
-        return name
-
-    def release_network(self) -> None:
-        """The network that we make is removed when no container has it any more, not even one that has ended."""
-        name = render.DEFAULT_NETWORK
-        self.networks.forget(name)
-        with self.network_turns.taken(name):
-            for each in self.daemon.ask("GET", "/networks", filters={"name": [name], "label": [OURS]}):
-                if not self.daemon.ask("GET", "/containers/json", all=1, filters={"network": [each["Id"]]}):
-                    with ignored(403, 404, 409):  # somebody began to use it, or removed it
-                        self.daemon.ask("DELETE", f"/networks/{each['Id']}")
 
     def start(self, container: Container, plan: Plan, secrets: Mapping[str, str]) -> None:
         """Deliver what is too long, and what must not be seen, and start. What cannot start is removed."""
@@ -324,10 +289,8 @@ class DockerBackend:
 
     def states(self, stores: set[str]) -> dict[str, str]:
         """Container -> the list's word for its state."""
-        wanted = (
-            {"label": ["tao-sdk-job-id"]} if len(stores) > 1 else {"label": [f"tao-sdk-store={next(iter(stores))}"]}
-        )
-        listed = self.daemon.ask("GET", "/containers/json", all=1, filters=wanted)
+        label = "tao-sdk-job-id" if len(stores) > 1 else f"tao-sdk-store={next(iter(stores))}"
+        listed = self.daemon.ask("GET", "/containers/json", all=1, filters={"label": [label]})
         return {each["Id"]: each["State"] for each in listed}
 
     def doubted(self, states: Mapping[str, str]) -> set[str]:
@@ -350,7 +313,8 @@ class DockerBackend:
             return Observation(Phase.UNREACHABLE, "", reason=f"{self.another_daemon()}; {settled(ref.attempt)}")
         if state is None:
             return Observation(Phase.ABSENT, "no such container")
-        if state in parse.PHASES and state != "created" and not doubted and not self.room_left(ref) < FULL:
+        believed = not doubted and self.room_left(ref) >= FULL
+        if believed and state in parse.PHASES and state != "created":
             return parse.living(state)
         return self.inspected(ref)
 
@@ -440,7 +404,7 @@ class DockerBackend:
             if container.begun and not self.cancel(ref, timedelta(seconds=render.GRACE)).phase.over:
                 raise Unreachable(f"{ref.native_id} still runs.", "It could not be ended in time.", "Try again.")
             self.remove(container.id)
-            self.release_network()
+            self.networks.release(render.DEFAULT_NETWORK)
         self.mark(ref).unlink(missing_ok=True)
 
     def remove(self, container: str) -> None:
@@ -524,15 +488,6 @@ class DockerBackend:
             raise Unreachable(f"The job lives on {ref.endpoint}, this is {self.endpoint}.", "", "Ask from there.")
 
 
-@contextmanager
-def ignored(*statuses: int) -> Generator[None]:
-    try:
-        yield
-    except DaemonError as error:
-        if error.status not in statuses:
-            raise
-
-
 def settled(attempt: Attempt) -> str:
     """What a person does about a job whose daemon never comes back: nobody else can know that."""
     return f"if that one is gone for good: tao rm --force {attempt.job_id}"
@@ -540,10 +495,6 @@ def settled(attempt: Attempt) -> str:
 
 def network_name(plan: Plan) -> str:
     return plan.request["container"]["HostConfig"]["NetworkMode"]
-
-
-def network_request(name: str) -> dict[str, Any]:
-    return {"Name": name, "CheckDuplicate": True, "Driver": "bridge", "Labels": {OURS: "true"}}
 
 
 def typed(plan: Plan, secrets: Mapping[str, str]) -> bytes:

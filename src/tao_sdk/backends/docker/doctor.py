@@ -26,7 +26,7 @@ def examine(daemon: Daemon, settings: Settings) -> list[Finding]:
         networks = [each["Name"] for each in daemon.get("/networks")]
     except MissingExtra as error:
         fix = error.next.partition("Run: ")[2]
-        return [finding(Severity.ERROR, error.code, "MISSING: docker Python client not installed.", error.why, fix)]
+        return [Finding(Severity.ERROR, error.code, "MISSING: docker Python client not installed.", error.why, fix)]
     except TaoError as error:
         return [unreachable(daemon.address, error)]
     return [
@@ -40,9 +40,9 @@ def examine(daemon: Daemon, settings: Settings) -> list[Finding]:
 def unreachable(address: Address, error: TaoError) -> Finding:
     """The document's words fit a daemon of this machine that does not run."""
     if not is_local(address) or error.next == DENIED:
-        return finding(Severity.ERROR, error.code, f"MISSING: {error.what}", error.why, error.next)
+        return Finding(Severity.ERROR, error.code, f"MISSING: {error.what}", error.why, error.next)
     what = "MISSING: docker daemon not reachable. Start Docker."
-    return finding(Severity.ERROR, error.code, what, f"{address.url}: {error.why}", "sudo systemctl start docker")
+    return Finding(Severity.ERROR, error.code, what, f"{address.url}: {error.why}", "sudo systemctl start docker")
 
 
 def daemon_findings(daemon: Daemon, info: Mapping[str, Any]) -> Iterator[Finding]:
@@ -50,59 +50,55 @@ def daemon_findings(daemon: Daemon, info: Mapping[str, Any]) -> Iterator[Finding
     what = f"Docker {version} answers at {daemon.address.url}."
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if numbers < OLDEST:
-        yield finding(
+        yield Finding(
             Severity.WARNING, "docker.old", f"{what} 20.10 is the oldest that is tested.", "", "Update Docker."
         )
     else:
-        yield finding(Severity.OK, "docker.daemon", what)
+        yield Finding(Severity.OK, "docker.daemon", what)
 
 
 def gpu_findings(daemon: Daemon, info: Mapping[str, Any]) -> Iterator[Finding]:
     """Without them a job with gpu_count 0 still runs, so their absence is a warning."""
     gpus = visible_gpus() if is_local(daemon.address) else {}
     if gpus:
-        yield finding(Severity.OK, "docker.gpus", f"nvidia-smi shows {len(gpus)} GPU(s).")
+        yield Finding(Severity.OK, "docker.gpus", f"nvidia-smi shows {len(gpus)} GPU(s).")
     elif is_local(daemon.address):
         what = "MISSING: TAO GPU host runtime is not ready."
-        yield finding(
+        yield Finding(
             Severity.WARNING, "docker.gpus", what, "nvidia-smi shows no GPU here.", "Install the NVIDIA driver."
         )
     if "nvidia" in (info.get("Runtimes") or {}):
-        yield finding(Severity.OK, "docker.toolkit", "The daemon has the runtime nvidia.")
+        yield Finding(Severity.OK, "docker.toolkit", "The daemon has the runtime nvidia.")
     else:
         what = "MISSING: NVIDIA Container Toolkit not installed/configured."
-        yield finding(Severity.WARNING, "docker.toolkit", what, "The daemon has no runtime nvidia.", TOOLKIT)
+        yield Finding(Severity.WARNING, "docker.toolkit", what, "The daemon has no runtime nvidia.", TOOLKIT)
 
 
 def network_findings(settings: Settings, networks: list[str]) -> Iterator[Finding]:
     name = settings.get("DOCKER_NETWORK") or render.DEFAULT_NETWORK
     if name in (*networks, *render.BUILT_IN_NETWORKS):
-        yield finding(Severity.OK, "docker.network", f"The docker network {name} is there.")
+        yield Finding(Severity.OK, "docker.network", f"The docker network {name} is there.")
     elif name == render.DEFAULT_NETWORK:
-        yield finding(Severity.OK, "docker.network", f"The docker network {name} will be made by the first job.")
+        yield Finding(Severity.OK, "docker.network", f"The docker network {name} will be made by the first job.")
     else:
         what = f"MISSING: docker network '{name}' not found."
-        yield finding(
+        yield Finding(
             Severity.ERROR, "docker.network", what, "DOCKER_NETWORK names it.", f"docker network create {name}"
         )
 
 
 def credential_findings(settings: Settings) -> Iterator[Finding]:
     there = [name for name in IN_THE_JOB if settings.get(name)]
-    yield finding(Severity.OK, "credentials.set", f"Set: {', '.join(there) or 'none'}.")
+    yield Finding(Severity.OK, "credentials.set", f"Set: {', '.join(there) or 'none'}.")
     logins = config(settings)
     kept = {**logins.get("auths", {}), **logins.get("credHelpers", {})}
     if "NGC_KEY" not in there and "nvcr.io" not in kept and not logins.get("credsStore"):
         what = "Private images of nvcr.io cannot be pulled: NGC_KEY is not set."
-        yield finding(Severity.WARNING, "credentials.ngc", what, "", "docker login nvcr.io -u '$oauthtoken'")
+        yield Finding(Severity.WARNING, "credentials.ngc", what, "", "docker login nvcr.io -u '$oauthtoken'")
     if "HF_TOKEN" not in there:
         what = "Gated models of Hugging Face cannot be fetched: HF_TOKEN is not set."
-        yield finding(Severity.OK, "credentials.hf", what, "", "export HF_TOKEN=...")
+        yield Finding(Severity.OK, "credentials.hf", what, "", "export HF_TOKEN=...")
     missing = [name for name in S3 if name not in there]
     if 0 < len(missing) < len(S3):
         what = f"s3:// paths need {', '.join(missing)} too."
-        yield finding(Severity.WARNING, "credentials.s3", what, "", f"export {missing[0]}=...")
-
-
-def finding(severity: Severity, code: str, what: str, evidence: str = "", fix: str = "") -> Finding:
-    return Finding(severity, code, what, evidence, fix)
+        yield Finding(Severity.WARNING, "credentials.s3", what, "", f"export {missing[0]}=...")

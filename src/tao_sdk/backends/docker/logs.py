@@ -12,7 +12,6 @@ from tao_sdk.model.errors import PathNotFound, UsageError
 from tao_sdk.transports.dockerd import Daemon, DaemonError
 
 PAUSE = 0.05  # seconds between an answer's end and the next, while the container lives
-
 FEWEST = 200  # frames of a tail: enough to see both streams where both are used
 
 
@@ -23,14 +22,14 @@ def read(daemon: Daemon, container: str, request: LogRequest, has_ended: Callabl
     if request.stream and request.stream not in STREAMS:
         raise UsageError(f"There is no stream {request.stream!r}.", "", "Known are: stdout, stderr.")
     try:
-        yield from _read(daemon, container, request, has_ended)
+        yield from chunks(daemon, container, request, has_ended)
     except DaemonError as error:
         if error.status != 404:
             raise
         raise PathNotFound("The container is gone, and its log with it.", error.what) from error
 
 
-def _read(daemon: Daemon, container: str, request: LogRequest, has_ended: Callable[[], bool]) -> Iterator[LogChunk]:
+def chunks(daemon: Daemon, container: str, request: LogRequest, has_ended: Callable[[], bool]) -> Iterator[LogChunk]:
     places = Places.of(request.cursor)
     if request.tail is not None:
         places, data = tail(daemon, container, request.stream, request.tail)

@@ -1,4 +1,4 @@
-"""From a JobSpec to the container that will be created, and what would stop it. Pure."""
+"""From a JobSpec to the container that will be created. Pure."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import math
 import posixpath
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, cast
 
 from tao_sdk.backends.docker import parse
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.options import DockerOptions
-from tao_sdk.backends.mounts import Mount, cache_finding, mount_of, read_mounts
+from tao_sdk.backends.mounts import Mount, mount_of, read_mounts
 from tao_sdk.backends.rendezvous import single_node
-from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.secrets import SecretRef, split_secrets
 from tao_sdk.model.spec import JobSpec, remote_root
@@ -24,15 +24,8 @@ BUILT_IN_NETWORKS = ("bridge", "host", "none")
 RESULTS = "/results"
 KEPT = "runs"  # below the folder where the job was submitted; the volume of a remote daemon is tao-runs
 KEPT_VOLUME = "tao-runs"
-SURROUNDINGS = (
-    "cwd",
-    "home",
-    "uid",
-    "gid",
-    "network",
-    "pull",
-    "ssh_path",
-)  # of the caller; a further attempt keeps them
+# Of the caller; a further attempt keeps them.
+SURROUNDINGS = ("cwd", "home", "uid", "gid", "network", "pull", "ssh_path")
 GRACE = 10  # seconds between SIGTERM and SIGKILL unless the caller says otherwise
 FOLDER = ".tao-job"  # in the container: what is delivered before it starts
 MAX_ARGUMENT = 96 * 1024  # bytes; Linux takes 128 KiB
@@ -50,63 +43,113 @@ unset _tao_line _tao_newline"""
 Variables = dict[str, "str | SecretRef"]
 
 
+@dataclass(frozen=True)
+class Inside:
+    """What a job has in its container."""
+
+    mounts: list[Mount]
+    user: str
+    gpus: list[int]
+    root: str  # below it lie the results of all jobs; "" where there is no such place
+    results: str  # the job's own, as seen from outside
+    variables: Variables
+
+    @property
+    def shown(self) -> dict[str, str]:
+        """The variables that `docker inspect` may show."""
+        return {name: value for name, value in self.variables.items() if is_shown(name) and isinstance(value, str)}
+
+    @property
+    def delivered(self) -> Variables:
+        """The others."""
+        shown = self.shown
+        return {name: value for name, value in sorted(self.variables.items()) if name not in shown}
+
+
 def plan(spec: JobSpec, options: DockerOptions, facts: DockerFacts, attempt: Attempt) -> Plan:
     """Everything that submit will do."""
-    mounts = all_mounts(spec, options, facts)
-    user = container_user(options, facts, mounts)
-    inside = environment(spec, attempt, mounts, user, facts)
-    shown = {name: value for name, value in inside.items() if is_shown(name) and isinstance(value, str)}
-    delivered = {name: value for name, value in inside.items() if name not in shown}
-    long = len(spec.command.encode()) > MAX_ARGUMENT
-    gpus = chosen_gpus(spec, options, facts)
-    root = results_root(spec, mounts)
-    results = results_dir(spec, facts, mounts, attempt, root)
-    body: dict[str, Any] = {
-        "Image": spec.image,
-        "Cmd": ["/bin/sh", "-c", start_script(spec, bool(delivered), long), "tao", *([] if long else [spec.command])],
-        "Env": [f"{name}={value}" for name, value in sorted({**shown, **gpu_variables(spec, facts)}.items())],
-        "Labels": labels(spec, attempt, gpus, results),
-        "StopSignal": "SIGTERM",
-        **({"OpenStdin": True, "StdinOnce": True} if delivered else {}),
-        **({"User": user} if user else {}),
-        "HostConfig": host_config(spec, options, facts, mounts, gpus),
-    }
-    request = {
-        "name": container_name(attempt),
-        "container": {**patched(body, spec.native), **unchangeable(body, spec.native)},
-        "environment": {k: {"secret": v.name} if isinstance(v, SecretRef) else v for k, v in sorted(delivered.items())},
-        "command": spec.command if long else "",
-        "daemon": parse.identity(facts.info) if facts.info else "",
-        "pull": options.pull or facts.pull,
-        "folders": kept_folders(facts, mounts),
-        "make_network": network_name(spec, options, facts) == DEFAULT_NETWORK,
-        "surroundings": {name: getattr(facts, name) for name in SURROUNDINGS},
-        **({"cache": spec.mount_path} if spec.mount_path else {}),
-    }
+    inside = inside_of(spec, options, facts, attempt)
     return Plan(
         attempt=attempt,
-        request=request,
-        secrets=tuple(sorted({value.name for value in inside.values() if isinstance(value, SecretRef)})),
-        results_dir=results,
-        notes=tuple(notes(spec, facts, root)),
+        request=request(spec, options, facts, attempt, inside),
+        secrets=tuple(sorted({value.name for value in inside.variables.values() if isinstance(value, SecretRef)})),
+        results_dir=inside.results,
+        notes=tuple(notes(spec, facts, inside.root)),
         release_when_over=facts.auto_remove,
         backend_details={
             "backend_type": "local-docker",
             "num_gpu": spec.gpu_count,
             "container": container_name(attempt),
-            **({} if facts.local or not results.startswith("/") else {"results_at": attempt.endpoint}),
+            **({} if facts.local or not inside.results.startswith("/") else {"results_at": attempt.endpoint}),
         },
     )
+
+
+def inside_of(spec: JobSpec, options: DockerOptions, facts: DockerFacts, attempt: Attempt) -> Inside:
+    mounts = all_mounts(spec, options, facts)
+    user = container_user(options, facts, mounts)
+    root = results_root(spec, mounts)
+    return Inside(
+        mounts=mounts,
+        user=user,
+        gpus=chosen_gpus(spec, options, facts),
+        root=root,
+        results=results_dir(spec, facts, mounts, attempt, root),
+        variables=environment(spec, attempt, root, user, facts),
+    )
+
+
+def request(
+    spec: JobSpec, options: DockerOptions, facts: DockerFacts, attempt: Attempt, inside: Inside
+) -> dict[str, Any]:
+    """What submit asks of the daemon, and how."""
+    body = container(spec, options, facts, attempt, inside)
+    told = {name: {"secret": it.name} if isinstance(it, SecretRef) else it for name, it in inside.delivered.items()}
+    return {
+        "name": container_name(attempt),
+        "container": {**patched(body, spec.native), **unchangeable(body, spec.native)},
+        "environment": told,
+        "command": spec.command if is_long(spec.command) else "",
+        "daemon": parse.identity(facts.info) if facts.info else "",
+        "pull": options.pull or facts.pull,
+        "folders": kept_folders(facts, inside.mounts),
+        "make_network": network_name(spec, options, facts) == DEFAULT_NETWORK,
+        "surroundings": {name: getattr(facts, name) for name in SURROUNDINGS},
+        **({"cache": spec.mount_path} if spec.mount_path else {}),
+    }
+
+
+def container(
+    spec: JobSpec, options: DockerOptions, facts: DockerFacts, attempt: Attempt, inside: Inside
+) -> dict[str, Any]:
+    """The body of the request that creates the container."""
+    delivers = bool(inside.delivered)
+    command = [] if is_long(spec.command) else [spec.command]
+    return {
+        "Image": spec.image,
+        "Cmd": ["/bin/sh", "-c", start_script(spec, delivers), "tao", *command],
+        "Env": [f"{name}={value}" for name, value in sorted({**inside.shown, **gpu_variables(spec, facts)}.items())],
+        "Labels": labels(spec, attempt, inside.gpus, inside.results),
+        "StopSignal": "SIGTERM",
+        **({"OpenStdin": True, "StdinOnce": True} if delivers else {}),
+        **({"User": inside.user} if inside.user else {}),
+        "HostConfig": host_config(spec, options, facts, inside.mounts, inside.gpus),
+    }
+
+
+def is_long(command: str) -> bool:
+    """Whether a command is delivered as a file."""
+    return len(command.encode()) > MAX_ARGUMENT
 
 
 def container_name(attempt: Attempt) -> str:
     return f"tao-job-{attempt.job_id}"
 
 
-def start_script(spec: JobSpec, environment: bool, long: bool) -> str:
+def start_script(spec: JobSpec, environment: bool) -> str:
     """What /bin/sh does before the command: takes in the environment, and hands over to bash where there is one."""
     lines = [TAKE_IN] if environment else []
-    lines.append(f"set -- /{FOLDER}/command" if long else 'set -- -c "$1"')
+    lines.append(f"set -- /{FOLDER}/command" if is_long(spec.command) else 'set -- -c "$1"')
     lines.append('if command -v bash >/dev/null; then set -- bash "$@"; else set -- /bin/sh "$@"; fi')
     if spec.time_limit is not None:
         limit = f"timeout -k {GRACE} {math.ceil(spec.time_limit.total_seconds())}"
@@ -125,10 +168,9 @@ def is_shown(name: str) -> bool:
     return name.startswith("NVIDIA_") or name in ("TAO_JOB_ID", "TAO_ATTEMPT", "TINI_KILL_PROCESS_GROUP")
 
 
-def environment(spec: JobSpec, attempt: Attempt, mounts: list[Mount], user: str, facts: DockerFacts) -> Variables:
+def environment(spec: JobSpec, attempt: Attempt, root: str, user: str, facts: DockerFacts) -> Variables:
     """Ours, then what the job asks for, then what nobody may change."""
     asked, _ = split_secrets(spec.env_vars, spec.secrets)
-    root = results_root(spec, mounts)
     mapped = user == f"{facts.uid}:{facts.gid}" and facts.uid != 0
     return {
         **single_node(max(spec.gpu_count, 0)),
@@ -280,82 +322,3 @@ def notes(spec: JobSpec, facts: DockerFacts, root: str) -> Iterator[str]:
         yield "The daemon is on another machine: mounts name its paths."
     if not facts.local and root:
         yield "The results will lie on the daemon's machine: tao results shows them, and with --fetch brings them here."
-
-
-def check(plan: Plan, facts: DockerFacts) -> list[Finding]:
-    """What would stop the job (errors), and what it should know (warnings)."""
-    return [
-        *image_findings(plan, facts),
-        *path_findings(plan, facts),
-        *cache_findings(plan),
-        *input_findings(facts),
-        *network_findings(plan, facts),
-        *gpu_findings(plan, facts),
-    ]
-
-
-def image_findings(plan: Plan, facts: DockerFacts) -> Iterator[Finding]:
-    image = plan.request["container"]["Image"]
-    if image and facts.image is None and plan.request["pull"] == "never":
-        yield error("image.missing", f"The daemon has no image {image}.", "pull is never.", f"docker pull {image}")
-    elif image and facts.image is None:
-        yield Finding(Severity.OK, "image.pulled", f"{image} is not there yet: it is pulled before the job starts.")
-
-
-def path_findings(plan: Plan, facts: DockerFacts) -> Iterator[Finding]:
-    for path, why in facts.missing.items():
-        if path not in plan.request["folders"]:
-            yield error("mount.missing", f"{path} is mounted and is not there.", why, "Correct the path, or make it.")
-
-
-def cache_findings(plan: Plan) -> list[Finding]:
-    mounts: list[dict[str, Any]] = plan.request["container"]["HostConfig"].get("Mounts") or []
-    cache = plan.request.get("cache")
-    return cache_finding(cache, [each["Target"] for each in mounts]) if cache else []
-
-
-def input_findings(facts: DockerFacts) -> Iterator[Finding]:
-    """The document: a path on the host is not necessarily in the container."""
-    for each in facts.inputs:
-        where = f"{each.path} is {each.place} on the daemon's machine." if each.place else "It lies in no mount."
-        if each.there is False:
-            what = f"The input {each.key} will not be there: {each.path}"
-            fix = (
-                "Correct the path." if each.place else f"Mount it: mounts: [<folder>:{posixpath.dirname(each.path)}:ro]"
-            )
-            yield error("input.missing", what, where + ("" if each.place else " The image does not have it."), fix)
-        elif each.there is None:
-            what = f"The input {each.key} may not be there: {each.path}"
-            yield warning("input.not_mounted", what, f"{where} The image, which is not here yet, must have it.",
-                          f"Mount it: mounts: [<folder>:{posixpath.dirname(each.path)}:ro]")  # fmt: skip
-
-
-def network_findings(plan: Plan, facts: DockerFacts) -> Iterator[Finding]:
-    name = plan.request["container"]["HostConfig"]["NetworkMode"]
-    known = (*facts.networks, *BUILT_IN_NETWORKS)
-    if not plan.request["make_network"] and name not in known and not name.startswith("container:"):
-        fix = f"docker network create {name}"
-        yield error("network.missing", f"There is no docker network {name}.", "network " + name + " not found", fix)
-
-
-def gpu_findings(plan: Plan, facts: DockerFacts) -> Iterator[Finding]:
-    """GPUs that are not there stop the job, GPUs that others use do not. Nothing is known where none can be seen."""
-    asked: list[dict[str, Any]] = plan.request["container"]["HostConfig"].get("DeviceRequests") or []
-    ids = [int(each) for request in asked for each in request.get("DeviceIDs", ())]
-    count = max((request.get("Count", 0) for request in asked), default=0)
-    wanted = list(facts.gpus) if count < 0 else ids or list(facts.gpus[:count])
-    there = ", ".join(map(str, facts.gpus))
-    if facts.gpus and (count > len(facts.gpus) or set(ids) - set(facts.gpus)):
-        what = "The job asks for GPUs that this machine does not have."
-        yield error("gpu.missing", what, f"It has: {there}.", f"Ask for at most --gpus {len(facts.gpus)}.")
-    elif held := [f"GPU {index}: {facts.held[index]}" for index in wanted if index in facts.held]:
-        what = "GPUs that the job will get are in use by other containers."
-        yield warning("gpu.busy", what, ", ".join(held), "docker ps")
-
-
-def error(code: str, what: str, evidence: str, fix: str) -> Finding:
-    return Finding(Severity.ERROR, code, what, evidence, fix)
-
-
-def warning(code: str, what: str, evidence: str, fix: str) -> Finding:
-    return Finding(Severity.WARNING, code, what, evidence, fix)

@@ -26,29 +26,20 @@ from tao_sdk.transports.dockerd import Daemon, DaemonError
 def survey(
     daemon: Daemon, settings: Settings, spec: JobSpec, options: DockerOptions, image: Mapping[str, Any] | None
 ) -> DockerFacts:
-    local = is_local(daemon.address)
-    cwd, home = str(Path.cwd()), str(settings.home)
-    ssh = settings.get("HOST_SSH_PATH") or f"{home}/.ssh"
-    mounts = read_mounts(spec.mounts, cwd, home)
-    files = HereFiles(daemon) if local else FarFiles(daemon)
+    """All that is looked at before a job is planned."""
+    caller = surroundings(settings, is_local(daemon.address))
+    mounts = read_mounts(spec.mounts, caller.cwd, caller.home)
+    paths = [each.source for each in mounts if not each.volume] + [caller.ssh_path] * options.ssh_key
+    names = [each.source for each in mounts if each.volume] + [render.KEPT_VOLUME] * (not caller.local)
+    files = HereFiles(daemon) if caller.local else FarFiles(daemon)
     info = daemon.info()
-    gpus = visible_gpus() if local and (spec.gpu_count or options.gpu_ids) else {}
-    facts = DockerFacts(
-        local=local,
-        cwd=cwd,
-        home=home,
-        uid=os.getuid(),
-        gid=os.getgid(),
+    gpus = visible_gpus() if caller.local and (spec.gpu_count or options.gpu_ids) else {}
+    facts = replace(
+        caller,
         info=info,
         image=image,
-        network=settings.get("DOCKER_NETWORK") or "",
-        pull=pull_policy(settings),
-        auto_remove=(settings.get("DOCKER_AUTO_REMOVE") or "").lower() in ("1", "true", "yes"),
-        ssh_path=ssh,
-        missing=missing(files, [each.source for each in mounts if not each.volume] + [ssh] * options.ssh_key),
-        volumes=volumes(
-            daemon, info, [each.source for each in mounts if each.volume] + [render.KEPT_VOLUME] * (not local)
-        ),
+        missing=missing(files, paths),
+        volumes=volumes(daemon, info, names),
         gpus=tuple(gpus),
         held=held_gpus(daemon, gpus) if gpus else {},
     )
@@ -56,6 +47,22 @@ def survey(
         facts,
         networks=networks(daemon, render.network_name(spec, options, facts)),
         inputs=tuple(inputs(daemon, files, spec, facts, render.all_mounts(spec, options, facts))),
+    )
+
+
+def surroundings(settings: Settings, local: bool) -> DockerFacts:
+    """What is to be known of the caller alone."""
+    home = str(settings.home)
+    return DockerFacts(
+        local=local,
+        cwd=str(Path.cwd()),
+        home=home,
+        uid=os.getuid(),
+        gid=os.getgid(),
+        network=settings.get("DOCKER_NETWORK") or "",
+        pull=pull_policy(settings),
+        auto_remove=(settings.get("DOCKER_AUTO_REMOVE") or "").lower() in ("1", "true", "yes"),
+        ssh_path=settings.get("HOST_SSH_PATH") or f"{home}/.ssh",
     )
 
 

@@ -1,0 +1,92 @@
+"""Checks: what would stop a planned container, and what its user should know. Pure."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from typing import Any
+
+from tao_sdk.backends.docker.facts import DockerFacts
+from tao_sdk.backends.docker.render import BUILT_IN_NETWORKS
+from tao_sdk.backends.mounts import cache_finding
+from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.plan import Plan
+
+
+def check(plan: Plan, facts: DockerFacts) -> list[Finding]:
+    """What would stop the job (errors), and what it should know (warnings)."""
+    return [
+        *image_findings(plan, facts),
+        *path_findings(plan, facts),
+        *cache_findings(plan),
+        *input_findings(facts),
+        *network_findings(plan, facts),
+        *gpu_findings(plan, facts),
+    ]
+
+
+def image_findings(plan: Plan, facts: DockerFacts) -> Iterator[Finding]:
+    image = plan.request["container"]["Image"]
+    if image and facts.image is None and plan.request["pull"] == "never":
+        yield error("image.missing", f"The daemon has no image {image}.", "pull is never.", f"docker pull {image}")
+    elif image and facts.image is None:
+        yield Finding(Severity.OK, "image.pulled", f"{image} is not there yet: it is pulled before the job starts.")
+
+
+def path_findings(plan: Plan, facts: DockerFacts) -> Iterator[Finding]:
+    for path, why in facts.missing.items():
+        if path not in plan.request["folders"]:
+            yield error("mount.missing", f"{path} is mounted and is not there.", why, "Correct the path, or make it.")
+
+
+def cache_findings(plan: Plan) -> list[Finding]:
+    mounts: list[dict[str, Any]] = plan.request["container"]["HostConfig"].get("Mounts") or []
+    cache = plan.request.get("cache")
+    return cache_finding(cache, [each["Target"] for each in mounts]) if cache else []
+
+
+def input_findings(facts: DockerFacts) -> Iterator[Finding]:
+    """The document: a path on the host is not necessarily in the container."""
+    for each in facts.inputs:
+        where = f"{each.path} is {each.place} on the daemon's machine." if each.place else "It lies in no mount."
+        if each.there is False:
+            what = f"The input {each.key} will not be there: {each.path}"
+            fix = (
+                "Correct the path." if each.place else f"Mount it: mounts: [<folder>:{posixpath.dirname(each.path)}:ro]"
+            )
+            yield error("input.missing", what, where + ("" if each.place else " The image does not have it."), fix)
+        elif each.there is None:
+            what = f"The input {each.key} may not be there: {each.path}"
+            yield warning("input.not_mounted", what, f"{where} The image, which is not here yet, must have it.",
+                          f"Mount it: mounts: [<folder>:{posixpath.dirname(each.path)}:ro]")  # fmt: skip
+
+
+def network_findings(plan: Plan, facts: DockerFacts) -> Iterator[Finding]:
+    name = plan.request["container"]["HostConfig"]["NetworkMode"]
+    known = (*facts.networks, *BUILT_IN_NETWORKS)
+    if not plan.request["make_network"] and name not in known and not name.startswith("container:"):
+        fix = f"docker network create {name}"
+        yield error("network.missing", f"There is no docker network {name}.", "network " + name + " not found", fix)
+
+
+def gpu_findings(plan: Plan, facts: DockerFacts) -> Iterator[Finding]:
+    """GPUs that are not there stop the job, GPUs that others use do not. Nothing is known where none can be seen."""
+    asked: list[dict[str, Any]] = plan.request["container"]["HostConfig"].get("DeviceRequests") or []
+    ids = [int(each) for request in asked for each in request.get("DeviceIDs", ())]
+    count = max((request.get("Count", 0) for request in asked), default=0)
+    wanted = list(facts.gpus) if count < 0 else ids or list(facts.gpus[:count])
+    there = ", ".join(map(str, facts.gpus))
+    if facts.gpus and (count > len(facts.gpus) or set(ids) - set(facts.gpus)):
+        what = "The job asks for GPUs that this machine does not have."
+        yield error("gpu.missing", what, f"It has: {there}.", f"Ask for at most --gpus {len(facts.gpus)}.")
+    elif held := [f"GPU {index}: {facts.held[index]}" for index in wanted if index in facts.held]:
+        what = "GPUs that the job will get are in use by other containers."
+        yield warning("gpu.busy", what, ", ".join(held), "docker ps")
+
+
+def error(code: str, what: str, evidence: str, fix: str) -> Finding:
+    return Finding(Severity.ERROR, code, what, evidence, fix)
+
+
+def warning(code: str, what: str, evidence: str, fix: str) -> Finding:
+    return Finding(Severity.WARNING, code, what, evidence, fix)
