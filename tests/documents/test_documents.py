@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import s3_here
 
 from tao_sdk import Job, Status
 from tao_sdk.action_workflow import ActionWorkflow
@@ -31,7 +32,6 @@ NOT_RUN = {
     "tao-execution-sdk/resolve-image.sh": BANK,
     "tao-execution-sdk/list-models.sh": BANK,
     "tao-execution-sdk/credential-filter.sh": BANK,
-    "tao-execution-sdk/dataset-listing.py": "s3:// cannot be looked at in this version",
     "tao-execution-sdk/install-command.sh": "it installs the document, not this SDK, from outside",
     "local-docker/gpu-host.sh": DOCKER,
     "local-docker/direct-docker.sh": DOCKER,
@@ -181,6 +181,18 @@ def test_a_path_is_put_into_the_nested_spec() -> None:
     specs: dict[str, Any] = {"dataset": {}}
     run("tao-execution-sdk/dataset-paths.py", specs=specs, dataset_uri="file:///data/coco/")
     assert specs == {"dataset": {"train_csv": "file:///data/coco/train.csv"}}
+
+
+@pytest.mark.usefixtures("sdk")
+def test_a_dataset_in_a_bucket_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = s3_here.versitygw()
+    store.bucket("my-bucket")
+    store.s3().put("my-bucket", "coco/train/1.jpg", b"1")
+    keys = {"ACCESS_KEY": s3_here.ACCESS, "SECRET_KEY": s3_here.SECRET, "S3_ENDPOINT_URL": store.url}
+    for name, value in keys.items():
+        monkeypatch.setenv(name, value)
+    with LocalSDK() as sdk:
+        assert run("tao-execution-sdk/dataset-listing.py", sdk=sdk)["files"] == ["1.jpg"]
 
 
 def test_a_job_knows_its_id_and_where_its_results_go(sdk: LocalSDK) -> None:

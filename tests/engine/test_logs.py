@@ -13,7 +13,7 @@ from tao_sdk.backends.contract import Backend, LogChunk, LogRequest
 from tao_sdk.client import Client
 from tao_sdk.engine.diagnose import explain
 from tao_sdk.engine.drain import drain
-from tao_sdk.model.errors import PathNotFound
+from tao_sdk.model.errors import PathNotFound, UsageError
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
@@ -97,3 +97,11 @@ class Forgets:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._backend, name)
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr", "err"])
+def test_a_stream_that_cannot_be_had_alone_is_an_error_and_not_the_whole_log(client: Client, stream: str) -> None:
+    job = client.submit(JobSpec(command="echo out; echo err >&2", gpu_count=0), "local").job.id
+    client.wait(job, timeout=30)
+    with pytest.raises(UsageError, match=stream):
+        client.get_job_logs(job, stream=stream)

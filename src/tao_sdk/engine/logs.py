@@ -12,13 +12,15 @@ from dataclasses import dataclass, replace
 from tao_sdk.backends.contract import LogChunk, LogRequest, MiB
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.waiting import Waiting
-from tao_sdk.model.errors import PathNotFound, Unreachable
+from tao_sdk.model.errors import PathNotFound, Unreachable, UsageError
 from tao_sdk.model.job import AttemptRow
 from tao_sdk.runner.events import EventFilter
 
 WAIT_SECONDS = 0.2  # between looks for an attempt that has not started
 LONGEST_WAIT_SECONDS = 15.0  # between tries to reach a backend again
 TOGETHER = "The platform's own log is not to be had, and our copy has stdout and stderr together."
+LEAVE_OUT = "Leave the stream out."
+STREAMS = ("stdout", "stderr")
 
 
 @dataclass(frozen=True)
@@ -31,10 +33,20 @@ class LogView:
 
 def read(engine: Engine, job_id: str, view: LogView) -> Iterator[bytes]:
     """The log of every attempt, in order; with a tail, of the newest alone. With follow, until the job has ended."""
+    refuse_stream(engine, job_id, view.request.stream)
     if view.events:
         return (chunk.data for chunk in raw(engine, job_id, view.request))
     request = view.request if view.request.tail is None else past_events(engine, job_id, view.request)
     return without_events(chunk.data for chunk in raw(engine, job_id, request))
+
+
+def refuse_stream(engine: Engine, job_id: str, stream: str) -> None:
+    """Raises UsageError for a stream that there is not, or not alone on the job's platform."""
+    if stream not in ("", *STREAMS):
+        raise UsageError(f"There is no stream {stream!r}.", "", f"Ask for {' or '.join(STREAMS)}, or for none.")
+    job = engine.store.get(job_id)
+    if stream and not engine.backend_of(job).capabilities.streams_apart:
+        raise UsageError(f"There is no {stream} alone.", f"{job.platform} has both in one log.", LEAVE_OUT)
 
 
 def past_events(engine: Engine, job_id: str, request: LogRequest) -> LogRequest:
@@ -123,7 +135,7 @@ def _copy(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator[LogC
     if request.cursor:
         return
     if request.stream:
-        raise PathNotFound(f"There is no {request.stream} alone.", TOGETHER, "Leave the stream out.")
+        raise PathNotFound(f"There is no {request.stream} alone.", TOGETHER, LEAVE_OUT)
     offset = 0 if request.tail is None else _tail_offset(engine, row, request.rank, request.tail)
     yield from _rest_of_copy(engine, row, request.rank, offset)
 
