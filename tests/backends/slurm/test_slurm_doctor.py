@@ -161,8 +161,9 @@ def test_sites_that_lack_something_are_told_what(cluster: Cluster, environ: dict
 
 
 def test_a_cluster_without_a_free_node_leaves_it_open_whether_the_base_is_visible(
-    cluster: Cluster, environ: dict[str, str]
+    cluster: Cluster, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(doctor, "NODE_SECONDS", 1)
     cluster.login("sbatch --exclusive -N2 -p polar -o /dev/null --wrap 'sleep 60'")
     severity, what = wrong(environ)["slurm.base"]
     assert (severity, what) == (

@@ -98,10 +98,10 @@ FIELD = "\x1f\n"
 # exit, status.json, manifest, and whether it resumes. A status.json that is older than the attempt is another's.
 READ = f"""left() {{
   printf '\\036record\\n'
-  cat "$1/exit" 2>/dev/null; printf '\\037\\n'
-  s=$(find "$2" -maxdepth 4 -name status.json -newer "$1/store" 2>/dev/null | while read -r each; do
-    echo "$(stat -c %Y "$each") $each"; done | sort -n | tail -n 1 | cut -d' ' -f2-)
-  [ -n "$s" ] && tail -n {STATUS_LINES} "$s"; printf '\\037\\n'
+  [ ! -e "$1/exit" ] || cat "$1/exit"; printf '\\037\\n'
+  s=; [ ! -d "$2" ] || s=$(find "$2" -maxdepth 4 -name status.json -newer "$1/store" -printf '%T@ %p\\n' 2>/dev/null |
+    sort -n | tail -n 1)
+  [ -z "$s" ] || tail -n {STATUS_LINES} "${{s#* }}"; printf '\\037\\n'
   [ "$2/.tao/manifest.json" -nt "$1/store" ] && head -c 4000000 "$2/.tao/manifest.json" 2>/dev/null; printf '\\037\\n'
   [ -e "$1/resumes" ] && echo yes
   [ "$3" != over ] || rm -f "$1/env.sh"
