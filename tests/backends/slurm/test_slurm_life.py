@@ -176,12 +176,6 @@ def test_nothing_is_found_only_when_the_accounting_and_the_file_system_have_answ
     assert backend.find(planned.attempt, planned) is None
 
 
-def test_a_site_that_refuses_what_goes_over_a_limit_is_quoted_with_the_remedy(cluster: Cluster, client: Client) -> None:
-    with cluster.as_site(enforce_limits=True), pytest.raises(Refused, match="Requested time limit is invalid") as told:
-        submit(client, "true", native={"time": "12:00:00"})
-    assert "--time-limit" in told.value.next
-
-
 def test_a_job_is_found_below_the_base_directory_that_it_was_handed_over_to_whatever_that_is_now(
     cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,21 +288,6 @@ def test_a_thousand_jobs_are_one_round_trip(cluster: Cluster, client: Client) ->
     seen = backend.observe([ref, *others])
     assert cluster.round_trips() - before == 2, "one look at all, and one at what those have left that are gone"
     assert {each.phase for other, each in seen.items() if other != ref} == {Phase.ABSENT}
-
-
-def test_a_job_that_ends_without_accounting_keeps_its_exit_code(cluster: Cluster, client: Client) -> None:
-    with cluster.as_site(accounting=False, min_job_age=2):
-        fine, fails, late, runs = (submit(client, end) for end in ("true", "exit 7", "exit 9", "sleep 60"))
-        until_running(client, runs)
-        assert client.cancel_job(runs.id)
-        assert client.get_job(runs.id).status is Status.CANCELED
-        client.wait_all([fine.id, fails.id], timeout=60)
-        assert [client.get_job(each.id, look=False).exit_code for each in (fine, fails)] == [0, 7]
-        until(lambda: "Invalid job id" in cluster.ask("squeue", "-j", slurm_id(client, late)).stderr, 30)
-        ref = client.engine.ref_of(late)
-        assert ref is not None
-        seen = backend_of(client).observe([ref])[ref]
-        assert (seen.phase, seen.exit_code, seen.raw) == (Phase.FAILED, 9, "by its own record")
 
 
 def test_a_controller_that_hangs_changes_no_status_finds_nothing_missing_and_leaves_a_submit_in_doubt_until_the_next_look(
