@@ -81,6 +81,12 @@ def test_no_backend_imports_another(path: Path) -> None:
     assert not imported & (others - {own}), "what two backends share lies beside them, in backends/"
 
 
+@pytest.mark.parametrize("path", sorted((SOURCE / "engine").glob("*.py")), ids=lambda path: path.name)
+def test_the_engine_names_no_backend(path: Path) -> None:
+    named = {each.parent.name for each in BACKENDS} - {"local"}  # that is also a word
+    assert not [name for name in named if name in path.read_text().lower()]
+
+
 def test_every_layer_that_exists_has_its_place() -> None:
     known = set().union(*LAYERS)
     folders = {path.name for path in SOURCE.iterdir() if path.is_dir() and any(path.rglob("*.py"))}

@@ -34,6 +34,7 @@ def examined(environ: dict[str, str]) -> dict[str, Finding]:
 def test_on_a_cluster_that_has_everything_only_credentials_are_missing_and_it_took_one_round_trip(
     cluster: Cluster, environ: dict[str, str]
 ) -> None:
+    cluster.login(f"mkdir -p {SHARED}/images; echo image > {SHARED}/images/one.sqsh")
     examined(environ)
     before = cluster.connections(), cluster.round_trips()
     found = examined(environ)
@@ -45,6 +46,7 @@ def test_on_a_cluster_that_has_everything_only_credentials_are_missing_and_it_to
     assert found["slurm.base"].what == f"{SHARED} can be written to, and is visible from {node}."
     assert found["slurm.images"].what == "Images run with Pyxis: srun has --container-image."
     assert found["slurm.version"].what.startswith("SLURM 22.05")
+    assert "one.sqsh" in found["slurm.converted"].what
     assert {code for code, each in found.items() if each.severity is not Severity.OK} == {"slurm.enroot_credentials"}
     assert not list(cluster.path(SHARED).glob(".tao-doctor*"))
 
@@ -168,6 +170,14 @@ def test_programs_that_are_not_found_and_an_old_version_are_told(seen: dict[str,
     assert found["slurm.commands"].what == "MISSING: sacct, squeue not found on the login node."
     assert found["slurm.old"].severity is Severity.WARNING
     assert found["slurm.gpus"].what == "No partition of the cluster shows GPUs."
+
+
+def test_converted_images_are_counted(seen: dict[str, str]) -> None:
+    ready = {**seen, "flags": "--container-image", "images": "1073741824 tao=7.sqsh\n2147483648 cuda=12.sqsh\n"}
+    found = {each.code: each.what for each in doctor.findings(ready, Site(base="/b"))}
+    assert found["slurm.converted"] == "Converted images: 2 (3.0 GiB): cuda=12.sqsh, tao=7.sqsh."
+    none = {each.code: each.what for each in doctor.findings({**ready, "images": ""}, Site(base="/b"))}
+    assert none["slurm.converted"] == "No image is converted yet: the first job of each waits for that."
 
 
 @pytest.mark.parametrize(

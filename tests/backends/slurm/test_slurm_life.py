@@ -87,8 +87,9 @@ def folder(cluster: Cluster, made: Job) -> Path:
 def test_a_submit_is_one_round_trip_when_the_cluster_is_known_and_at_most_three_when_nothing_is(
     cluster: Cluster, tmp_path: Path
 ) -> None:
+    """Over a line of 50 ms."""
     before = (cluster.connections(), cluster.round_trips())
-    surround = surroundings(cluster, tmp_path, XDG_RUNTIME_DIR=str(tmp_path))
+    surround = surroundings(cluster, tmp_path, XDG_RUNTIME_DIR=str(tmp_path), SLURM_HOSTNAME=cluster.open_far())
     with Client(settings=Settings(surround)) as client:
         submit(client, "true")
         cold = cluster.connections() - before[0] + cluster.round_trips() - before[1]
@@ -108,7 +109,8 @@ def test_what_is_staged_lies_where_the_document_says_and_its_owner_alone_can_rea
     own = folder(cluster, made)
     for name in ("sbatch/job_{}.sbatch", "specs/{}.json", "env/{}.json", "meta/{}.json"):
         assert (own / name.format(made.id)).stat().st_mode & 0o077 == 0
-    assert own.stat().st_mode & 0o777 == 0o700
+    folders = [own, *(path for path in own.rglob("*") if path.is_dir() and not path.is_symlink())]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o700}
     holders = [path for path in own.rglob("*") if path.is_file() and b"s3cret-value" in path.read_bytes()]
     assert [path.name for path in holders] == ["env.sh"]
     assert stat.S_IMODE(holders[0].stat().st_mode) == 0o600
@@ -220,10 +222,12 @@ def test_what_arrives_cut_short_starts_nothing(
 
 
 def test_a_path_that_is_not_on_the_cluster_submits_nothing_and_is_named(cluster: Cluster, client: Client) -> None:
+    before = cluster.round_trips()
     with pytest.raises(
         Refused, match="The input /data is not on the cluster: /lustre/fsw/taouser/no such 'file'"
     ) as told:
         submit(client, "true", inputs={"/data": "lustre:///lustre/fsw/taouser/no such 'file'"})
+    assert cluster.round_trips() - before == 1
     assert "Nothing was submitted" in told.value.why
     assert cluster.jobs() == []
     assert client.list_jobs() == []
@@ -436,11 +440,16 @@ def test_canceling_somebody_elses_job_raises_slurms_words(cluster: Cluster, clie
         backend_of(client).cancel(replace(ref, native_id=theirs), timedelta(0))
 
 
-def test_a_job_that_was_canceled_outside_is_canceled(cluster: Cluster, client: Client) -> None:
-    made = submit(client, "sleep 60")
+def test_a_job_that_was_canceled_outside_is_canceled_and_the_look_that_sees_it_removes_its_secrets(
+    cluster: Cluster, client: Client
+) -> None:
+    made = submit(client, "sleep 60", env_vars={"API_KEY": "s3cret-value"})
+    secrets = folder(cluster, made) / "attempts" / "1" / "env.sh"
     cluster.login(f"scancel {slurm_id(client, made)}")
-    ended = until_ended(client, made)
-    assert ended.status is Status.CANCELED
+    until(lambda: slurm_id(client, made) not in cluster.jobs())
+    assert secrets.exists()
+    assert until_ended(client, made).status is Status.CANCELED
+    assert not secrets.exists()
 
 
 # Trying again; what a real failure of a node does is in test_slurm_answers.py
@@ -558,8 +567,10 @@ def test_results_are_found_and_copied_here(cluster: Cluster, client: Client, tmp
     assert (tmp_path / "copy" / "train" / "model.pth").read_bytes() == theirs.read_bytes()
 
 
-def test_a_login_node_that_is_lost_is_replaced_by_the_next(cluster: Cluster, tmp_path: Path) -> None:
-    with Client(settings=Settings(surroundings(cluster, tmp_path, SLURM_HOSTNAME="deadlogin,login2"))) as client:
+def test_login_nodes_that_refuse_or_hang_are_passed_over(cluster: Cluster, tmp_path: Path) -> None:
+    hosts = f"deadlogin,{cluster.open_hung()},login2"
+    here = surroundings(cluster, tmp_path, SLURM_HOSTNAME=hosts, SLURM_SSH_CONNECT_SECONDS="1")
+    with Client(settings=Settings(here)) as client:
         made = submit(client, "true")
         assert until_ended(client, made).status is Status.COMPLETE
 
