@@ -139,9 +139,9 @@ def cancel(ssh: Ssh, ref: Ref, seconds: float) -> Observation:
     if not head.startswith("SEEN "):
         raise not_canceled(handover.read_reply(answer.text))
     shown, _, record = shown.partition(RECORD)
-    look = parse.seen(sections(shown))
-    seen = parse.observation(head.removeprefix("SEEN "), job_name(ref.attempt), look)
-    if seen.phase.ended and not look.queue:
+    asked = parse.seen(sections(shown))
+    seen = parse.observation(head.removeprefix("SEEN "), job_name(ref.attempt), asked)
+    if seen.phase.ended and not asked.queue:
         records(ssh, [ref], over=[ref])  # by its accounts it is over: then its secrets go, too
     return parse.with_record(seen, left(record, ref.attempt.number).record)
 
@@ -176,13 +176,13 @@ def evidence(ssh: Ssh, ref: Ref) -> Evidence:
 
 def gathered(ref: Ref, parts: Mapping[str, tuple[int, str, str]], of: Left) -> Evidence:
     """Pure."""
-    look = parse.seen(parts)
-    seen = parse.with_record(parse.observation(ref.native_id, job_name(ref.attempt), look, of.resumes), of.record)
+    asked = parse.seen(parts)
+    seen = parse.with_record(parse.observation(ref.native_id, job_name(ref.attempt), asked, of.resumes), of.record)
     said = [NodeEvent("Slurm", line) for line in worth_telling(parts["words"][1])]
     waits = list(pending_events(seen, parts)) if seen.phase is Phase.PENDING else []
     converting = parts["image"][1] if parse.NEVER in seen.reason else ""
     image = [NodeEvent("Image", line) for line in worth_telling(converting)]
-    nodes = [NodeEvent("Node", each) for each in failed_nodes(ref, look)]
+    nodes = [NodeEvent("Node", each) for each in failed_nodes(ref, asked)]
     resumes = [NodeEvent(rules.RESUMES, "it goes on in a new SLURM job")] if of.resumes else []
     return Evidence(
         phase=seen.phase.value,
@@ -199,9 +199,9 @@ def worth_telling(words: str) -> list[str]:
     return [line[:1000] for line in lines[-40:]]
 
 
-def failed_nodes(ref: Ref, look: parse.Seen) -> Iterable[str]:
+def failed_nodes(ref: Ref, seen: parse.Seen) -> Iterable[str]:
     """The nodes on which it ran, with how the job and each step ended there."""
-    of = look.accounting.get(ref.native_id) if look.accounting else None
+    of = seen.accounting.get(ref.native_id) if seen.accounting else None
     for row in (of.job, *of.steps) if of else ():
         if row.word not in ("COMPLETED", "RUNNING", "PENDING", "SUSPENDED") and row.nodes not in ("", "None assigned"):
             yield f"{row.id} on {row.nodes}: {row.state}, exit code {row.exit or 'unknown'}"
