@@ -20,6 +20,9 @@ from tao_sdk.model.plan import Attempt, Ref
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
+# What the engine does by itself, whatever the backend: shown where a job takes a moment.
+ENGINE_ALONE = pytest.mark.parametrize("place", ["local", "docker"], indirect=True)
+
 
 def submit(client: Client, place: Place, command: str, **more: object) -> Job:
     return client.submit(JobSpec(command=command, gpu_count=0, **more), place.platform).job  # pyright: ignore[reportArgumentType]
@@ -266,6 +269,7 @@ class Counting:
         return self._backend.cancel(ref, grace)
 
 
+@ENGINE_ALONE
 def test_a_thousand_jobs_are_watched_with_one_observe(client: Client, place: Place) -> None:
     real = submit(client, place, "sleep 300")
     until_it_runs(client, real)
@@ -308,6 +312,7 @@ def test_callbacks_fire_once_whoever_polls(client: Client, place: Place) -> None
     assert fired == [("epoch", 10), ("epoch", 20), ("complete", job.id)]
 
 
+@ENGINE_ALONE
 def test_a_command_hook_is_delivered_after_a_restart_with_an_event_id(place: Place, tmp_path: Path) -> None:
     told = tmp_path / "told it's done"
     hooks = {"on_error": ["/bin/sh", "-c", 'cat >> "$0"; echo " $TAO_EVENT_ID" >> "$0"', str(told)]}
