@@ -120,7 +120,7 @@ TRAINING: dict[str, Any] = {
 }  # fmt: skip
 AGAIN = "echo attempt $TAO_ATTEMPT; [ $TAO_ATTEMPT = 2 ] || "
 SAVES = "{ trap 'echo saved; exit 0' TERM; sleep 300 & wait; }"
-BREAKS = "{ sleep 1; echo cuInit failed; exit 1; }"
+BREAKS = "{ [ $NODE_RANK = 0 ] || { echo cuInit failed; exit 1; }; sleep 300; }"
 
 
 @dataclass(frozen=True)
@@ -323,7 +323,7 @@ def test_a_failed_node_is_tried_again_by_a_watcher_as_a_new_slurm_job_and_both_l
 def test_slurms_own_requeue_is_followed_also_where_the_site_requeues_only_who_asks(told: Told) -> None:
     assert how(told, "is_requeued") == (Status.COMPLETE, 1), told.own["is_requeued"].message
     statuses = [event.status for event in told.client.events(told.own["is_requeued"].id) if event.kind == "status"]
-    assert [each for each in statuses if each is not Status.UNKNOWN][-3:-1] == [Status.PENDING, Status.RUNNING]
+    assert Status.PENDING in statuses[statuses.index(Status.RUNNING) :], "it waited again after it had run"
     assert told.log("is_requeued") == "run\nrun\n"
 
 
@@ -344,7 +344,9 @@ def test_what_a_program_does_wrong_and_an_end_without_a_word_are_one_slurm_job_e
     assert sum(each.startswith(told.own[name].id) for each in names) == 1
 
 
-def test_every_ranks_log_is_kept_when_the_cluster_forgets_it_and_before_another_attempt(told: Told) -> None:
+def test_a_gpu_that_fails_another_rank_is_tried_again_and_every_ranks_log_is_kept_when_the_cluster_forgets_it(
+    told: Told,
+) -> None:
     assert how(told, "loses_a_gpu") == (Status.COMPLETE, 2), told.own["loses_a_gpu"].message
     before = [told.log("loses_a_gpu", rank) for rank in (0, 1)]
     assert "rank 1 of attempt 1\n" in before[1] and "rank 1 of attempt 2\n" in before[1]

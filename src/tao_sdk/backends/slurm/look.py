@@ -17,11 +17,13 @@ from tao_sdk.model.diagnosis import Evidence, NodeEvent
 from tao_sdk.model.errors import Refused, TaoError, Unreachable
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Ref
+from tao_sdk.runner.report import PREFIX
 from tao_sdk.transports.ssh import Ssh
 
 SECTION = re.compile(r"^=== (\S+) (\d+) (\d+)\n", re.MULTILINE)
 STATUS_LINES = 20  # of status.json; its last one counts
 WORDS_BYTES = 16 * 1024  # of what SLURM and the container runtime said
+RANK_BYTES = 4 * 1024  # of each file of another rank's log
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ def not_canceled(reply: handover.Reply) -> TaoError:
 
 
 def evidence(ssh: Ssh, ref: Ref) -> Evidence:
-    """All that SLURM and the nodes say of one attempt, in one exec."""
+    """All that SLURM and the nodes say of one attempt, in one exec; of the log what the other ranks said last."""
     at = Paths(ref.namespace, ref.attempt.job_id, ref.attempt.number)
     logs = shlex.quote(at.logs)
     words = f"for f in {logs}/slurm.out {logs}/slurm.err; do [ -e $f ] && tail -c {WORDS_BYTES} $f; done"
@@ -166,6 +168,7 @@ def evidence(ssh: Ssh, ref: Ref) -> Evidence:
         "mine": "timeout 25 squeue --noheader --user=\"$(id -un)\" --states=RUNNING --format='%i %b'",
         "idle": "timeout 25 sinfo --noheader --states=idle --format='%R %D'",
         "words": words,
+        "ranks": f"for f in {logs}/rank-*; do [ -e $f ] && tail -c {RANK_BYTES} $f; done",
         "image": f"i={shlex.quote(at.attempt)}/image.log; [ -e $i ] && tail -c {WORDS_BYTES} $i",
     }
     lines = [captured(name, command) for name, command in asked.items()]
@@ -190,6 +193,7 @@ def gathered(ref: Ref, parts: Mapping[str, tuple[int, str, str]], of: Left) -> E
         exit_code=seen.exit_code,
         reason=seen.reason,
         events=(*waits, *nodes, *image, *said, *resumes),
+        log_tail="\n".join(line for line in parts["ranks"][1].splitlines() if not line.startswith(PREFIX.decode())),
     )
 
 
