@@ -21,6 +21,7 @@ sys.path += [str(Path(__file__).parents[1] / name) for name in ("servers", "back
 import cluster_here
 import cluster_images
 import dockerd_here
+import known_here
 
 
 class PlacedClient(Client):
@@ -113,7 +114,8 @@ def slurm(folder: Path) -> Place:
     The place fails when the node of the job does; that SLURM starts such a job again by itself is left out.
     """
     there = cluster_here.place()
-    if not folder.is_symlink():
+    begins = not folder.is_symlink()
+    if begins:
         own = there.folder / "ours" / f"{folder.name}-{os.getpid()}-{len(list((there.folder / 'ours').iterdir()))}"
         own.mkdir()
         own.chmod(0o777)
@@ -128,8 +130,10 @@ def slurm(folder: Path) -> Place:
         "SLURM_USE_REQUEUE": "no",
         "SLURM_PARTITION": "grizzly",
     }
-    (own / "base").mkdir(exist_ok=True)
-    (own / "base").chmod(0o777)
+    if begins:
+        (own / "base").mkdir()
+        (own / "base").chmod(0o777)
+        known_here.keep(more, folder / "state")
     fails = f"echo $SLURMD_NODENAME > {folder}/fails; sleep 60"
     return Place(
         "slurm",

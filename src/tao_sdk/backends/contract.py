@@ -149,7 +149,10 @@ class Backend(Protocol):
         ...
 
     def evidence(self, ref: Ref) -> Evidence:
-        """What is known about a pending or failed attempt; the engine adds the log's end."""
+        """What is known about a pending or failed attempt.
+
+        Of its log only what ranks but the first said last: the engine adds the first's.
+        """
         ...
 
     def diagnose(self, evidence: Evidence) -> Diagnosis | None:

@@ -76,7 +76,8 @@ def gather(engine: Engine, job: Job) -> Evidence | None:
     reason = evidence.reason or job.message
     phase = evidence.phase or job.status.value
     code = job.exit_code if evidence.exit_code is None else evidence.exit_code
-    seen = replace(evidence, log_tail=text, runner=events, reason=reason, phase=phase, exit_code=code)
+    log = f"{evidence.log_tail}\n{text}".strip("\n")
+    seen = replace(evidence, log_tail=log, runner=events, reason=reason, phase=phase, exit_code=code)
     return replace(seen, waited_seconds=_waited(job, utc_now()))
 
 

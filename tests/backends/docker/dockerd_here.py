@@ -202,20 +202,34 @@ def make_images(here: Daemon) -> None:
     here.docker("tag", PYTHON, DOCUMENTED)
 
 
+@contextmanager
+def alone(folder: Path) -> Generator[None]:
+    """Test sessions beside each other make what they all use one after the other."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def debian_root() -> Path:
     """A Debian of 175 MB with bash, python3 and numpy, as a tar file; made once."""
     made = CACHE / "debian.tar"
-    if not made.exists():
-        folder = Path(tempfile.mkdtemp(prefix="debian-", dir=CACHE))
-        subprocess.run(
-            ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(folder)],
-            check=True, capture_output=True,
-        )  # fmt: skip
-        shutil.rmtree(folder / "var/cache/apt")
-        subprocess.run(["tar", "-C", str(folder), "-cf", f"{made}.part", "."], check=True)
-        shutil.rmtree(folder)
-        Path(f"{made}.part").rename(made)
+    with alone(CACHE):
+        if not made.exists():
+            make_debian(made)
     return made
+
+
+def make_debian(made: Path) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="debian-", dir=CACHE))
+    subprocess.run(
+        ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(folder)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    shutil.rmtree(folder / "var/cache/apt")
+    subprocess.run(["tar", "-C", str(folder), "-cf", f"{made}.part", "."], check=True)
+    shutil.rmtree(folder)
+    Path(f"{made}.part").rename(made)
 
 
 def busybox_root() -> Path:
@@ -229,7 +243,8 @@ def busybox_root() -> Path:
 
 
 def tar(path: Path, files: dict[str, bytes], links: dict[str, str] | None = None) -> Path:
-    with tarfile.open(path, "w") as out:
+    partial = path.with_name(f"{path.name}.{os.getpid()}")  # others may read the one that is there
+    with tarfile.open(partial, "w") as out:
         for folder in ("bin", "etc", "tmp"):
             entry = tarfile.TarInfo(folder)
             entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if folder == "tmp" else 0o755
@@ -242,4 +257,4 @@ def tar(path: Path, files: dict[str, bytes], links: dict[str, str] | None = None
             entry = tarfile.TarInfo(name)
             entry.type, entry.linkname = tarfile.SYMTYPE, target
             out.addfile(entry)
-    return path
+    return partial.rename(path)

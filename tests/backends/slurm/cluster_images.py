@@ -36,12 +36,12 @@ MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
 def place(cluster: Cluster) -> None:
     """PYTHON and BUSYBOX are there. Made once for all sessions, of the same roots as the Docker tests' images."""
     need(PACKAGES)
-    CACHE.mkdir(parents=True, exist_ok=True)
     dockerd_here.CACHE.mkdir(parents=True, exist_ok=True)
     for path, root in ((PYTHON, dockerd_here.debian_root), (BUSYBOX, dockerd_here.busybox_root)):
         there, made = cluster.path(path), CACHE / Path(path).name
-        if not made.exists():
-            make(root(), made)
+        with dockerd_here.alone(CACHE):
+            if not made.exists():
+                make(root(), made)
         if not there.exists():
             subprocess.run(["cp", "--reflink=auto", made, there], check=True)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import cluster_here
 import cluster_images
+import known_here
 import pytest
 from cluster_here import Cluster
 
@@ -22,7 +23,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def surroundings(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """The environment of a caller who uses the cluster, with a state folder and a home of his own."""
+    """The environment of a caller who uses the cluster and has just looked at it, with a state folder and a home of his own."""
     monkeypatch.chdir(tmp_path)
     cluster_images.place(cluster)
     (tmp_path / "home").mkdir(exist_ok=True)
@@ -30,7 +31,9 @@ def surroundings(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         name: value for name, value in os.environ.items() if not name.startswith(("SLURM_", "TAO_", "SSH_", "NGC_"))
     }
     own = {"TAO_SDK_STATE_DIR": str(tmp_path / "state"), "HOME": str(tmp_path / "home")}
-    return {**kept, **cluster.surroundings(), **own}
+    surroundings = {**kept, **cluster.surroundings(), **own}
+    known_here.keep(surroundings, tmp_path / "state")
+    return surroundings
 
 
 @pytest.fixture

@@ -15,22 +15,6 @@ def test_a_job_over_ssh_runs_on_a_node_and_its_exit_code_is_kept(cluster: Cluste
     assert (cluster.connections(), cluster.round_trips()) == (before[0] + 1, before[1] + 1)
 
 
-def test_a_site_without_accounting_or_pyxis_is_a_moment_away(cluster: Cluster) -> None:
-    with cluster.as_site(accounting=False, pyxis=False):
-        assert "accounting storage is disabled" in cluster.login("sacct").stderr
-        assert "unrecognized option '--container-image" in cluster.login("srun --container-image=/x true").stderr
-    assert cluster.login("sacct").returncode == 0
-    assert "[ERROR] No such file or directory: /x" in cluster.login("srun --container-image=/x true").stderr
-
-
-def test_limits_are_refused_only_where_the_site_enforces_them(cluster: Cluster) -> None:
-    too_long = "sbatch --parsable -t 12:00:00 --wrap true"
-    accepted = cluster.login(too_long)
-    assert accepted.stdout.strip() in cluster.jobs()
-    with cluster.as_site(enforce_limits=True):
-        assert "Requested time limit is invalid" in cluster.login(too_long).stderr
-
-
 def test_gpus_are_given_out_and_a_node_that_fails_comes_back(cluster: Cluster) -> None:
     node = cluster.place.nodes[3]
     assert cluster.login(f"srun -p polar3 -w {node} --gpus-per-node=2 printenv CUDA_VISIBLE_DEVICES").stdout == "0,1\n"

@@ -1,7 +1,8 @@
 """What a real cluster answers of jobs in every state, and what we make of it: all of them at once, as SLURM takes its time.
 
-The jobs are sbatch's own, without our script around them: SLURM's words are the matter here, not what our jobs leave.
-What the same words mean in every detail is test_slurm_parse.py's.
+Most of the jobs are sbatch's own, without our script around them: SLURM's words are the matter here, not what our jobs leave.
+What the same words mean in every detail is test_slurm_parse.py's. Beside them run jobs of ours which meet the same failures, and
+which SLURM or a watcher starts again.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
 
 import cluster_here
 import pytest
-from cluster_here import SHARED, Cluster
+from cluster_here import SHARED, Cluster, until
 
 from tao_sdk.backends.slurm import look, parse, rules, site
 from tao_sdk.client import Client
@@ -81,12 +84,12 @@ CASES = {
     "node_failed": Case(
         ((FAILED, None, "node failed"),), options="--no-requeue", node=3, act=fail_its_node, rule="slurm.node_failed"
     ),
-    "node_failed_and_requeued": Case(((PENDING, None, "BeginTime"), DONE), ONCE, node=3, act=fail_its_node),
-    "requeued_by_hand": Case(((PENDING, None, "BeginTime"), DONE), ONCE, act=scontrol("requeue")),
+    "node_failed_and_requeued": Case(((PENDING, None, "BeginTime"), DONE), ONCE, "--requeue", 3, fail_its_node),
+    "requeued_by_hand": Case(((PENDING, None, "BeginTime"), DONE), ONCE, "--requeue", act=scontrol("requeue")),
     "requeued_and_held": Case(
-        ((PENDING, None, "job requeued in held state"),), act=scontrol("requeuehold"), rule="slurm.waiting"
+        ((PENDING, None, "job requeued in held state"),), options="--requeue", act=scontrol("requeuehold"), rule="slurm.waiting"
     ),
-    "preempted_and_requeued": Case(((PENDING, None, "BeginTime"), DONE), ONCE, "-p scav -c 2", 1, take_its_node),
+    "preempted_and_requeued": Case(((PENDING, None, "BeginTime"), DONE), ONCE, "--requeue -p scav -c 2", 1, take_its_node),
     "preempted_and_canceled": Case(
         ((CANCELED, None, "preempted"),), options="-p scavc -c 2", node=1, act=take_its_node, rule="slurm.preempted"
     ),
@@ -107,37 +110,93 @@ CASES = {
 }  # fmt: skip
 
 
-@dataclass
-class Told:
-    """What was seen of every case, one observation after the other, and of a job of ours whose time was up."""
-
-    stories: dict[str, list[Observation]] = field(default_factory=lambda: defaultdict(list))
-    purged: str = ""  # squeue's words of a job that it has forgotten
-    resumed: Job | None = None
-    said: str = ""
-    first_state: str = ""
-
-
 # Saves an epoch, and one more when it is told to end; started again it shows what it was given to go on from.
 TRAINS = """cat {config_path}; [ $TAO_ATTEMPT = 1 ] || exit 0
 cd $TAO_RESULTS_DIR/results_dir; echo one > model_epoch_001.pth; touch -d '1 hour ago' model_epoch_001.pth
 trap 'echo told to end; exit 1' TERM; sleep 300 & wait"""
-TRAINING = JobSpec(
-    command=TRAINS, name="resumes", gpu_count=0, cpus=1, config_format="json",
-    specs={"train": {"resume_training_checkpoint_path": ""}, "results_dir": ""}, outputs={"results_dir": {"type": "folder"}},
-    env_vars={"TAO_SYNC_SECONDS": "0.3"},
-)  # fmt: skip
-OPTIONS = {"resume_on_timeout": True, "partition": "polar3", "container_runtime": "none"}
+TRAINING: dict[str, Any] = {
+    "config_format": "json", "specs": {"train": {"resume_training_checkpoint_path": ""}, "results_dir": ""},
+    "outputs": {"results_dir": {"type": "folder"}}, "env_vars": {"TAO_SYNC_SECONDS": "0.3"},
+}  # fmt: skip
+AGAIN = "echo attempt $TAO_ATTEMPT; [ $TAO_ATTEMPT = 2 ] || "
+SAVES = "{ trap 'echo saved; exit 0' TERM; sleep 300 & wait; }"
+BREAKS = "{ [ $NODE_RANK = 0 ] || { echo cuInit failed; exit 1; }; sleep 300; }"
 
 
-def time_is_up(cluster: Cluster, client: Client, made: Job) -> bool:
-    """SLURM ends it at its time limit, once its first checkpoint is kept account of. False while it is not."""
-    manifest = cluster.path(made.results_dir) / ".tao" / "manifest.json"
-    ref = client.engine.ref_of(made)
-    if ref is None or not manifest.exists() or "model_epoch_001" not in manifest.read_text():
-        return False
-    cluster.end_soon(ref.native_id)
-    return True
+@dataclass(frozen=True)
+class Own:
+    """A job of ours, and the nodes on which it runs."""
+
+    command: str
+    options: Mapping[str, object] = field(default_factory=dict[str, object])
+    nodes: tuple[int, ...] = (0,)
+    spec: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+RESUMES: Mapping[str, object] = {"resume_on_timeout": True}
+SCAVENGES: Mapping[str, object] = {"partition": "scavc"}
+OWN = {
+    "resumes": Own(TRAINS, RESUMES, spec=TRAINING),
+    "limits_itself": Own(AGAIN + SAVES, RESUMES, spec={"time_limit": timedelta(seconds=4)}),
+    "loses_its_node": Own(AGAIN + "sleep 300", {"requeue": False}, (3,)),
+    "is_requeued": Own("echo run; [ $SLURM_RESTART_COUNT ] || sleep 300", {}, (3,)),
+    "is_preempted": Own("sleep 300", SCAVENGES, (1,)),
+    "is_preempted_and_resumes": Own(AGAIN + "sleep 300", {**SCAVENGES, **RESUMES}, (1,)),
+    "loses_a_gpu": Own("echo rank $NODE_RANK of attempt $TAO_ATTEMPT; [ $TAO_ATTEMPT = 2 ] || " + BREAKS, {}, (0, 1)),
+    "cannot_begin": Own("echo attempt $TAO_ATTEMPT", {}, (0, 2)),
+    "runs_out_of_gpu_memory": Own("echo 'RuntimeError: CUDA error: out of memory' >&2; exit 1"),
+    "fails_without_a_word": Own("exit 1"),
+}  # fmt: skip
+LATE = ("cannot_begin",)  # handed over when the others run
+
+
+@dataclass
+class Told:
+    """What was seen of every case, one observation after the other, and how the jobs of ours ended."""
+
+    cluster: Cluster
+    client: Client
+    stories: dict[str, list[Observation]] = field(default_factory=lambda: defaultdict(list))
+    purged: str = ""  # squeue's words of a job that it has forgotten
+    own: dict[str, Job] = field(default_factory=dict[str, Job])
+
+    def log(self, name: str, rank: int = 0, tail: int | None = None) -> str:
+        return b"".join(self.client.follow_logs(self.own[name].id, rank=rank, follow=False, tail=tail)).decode()
+
+    def slurm_ids(self, name: str) -> list[str]:
+        return [row.ref.native_id for row in self.client.store.attempts(self.own[name].id) if row.ref]
+
+    def hand_over(self, name: str) -> None:
+        own = OWN[name]
+        nodes = ",".join(self.cluster.place.nodes[number] for number in own.nodes)
+        spec = JobSpec(command=own.command, name=name, gpu_count=0, cpus=1, num_nodes=len(own.nodes), **own.spec)
+        options = {"partition": "grizzly", "nodelist": nodes, **own.options}
+        self.own[name] = self.client.submit(spec, "slurm", options).job
+
+    def has_begun(self, name: str) -> bool:
+        return self.client.get_job(self.own[name].id).status is not Status.PENDING
+
+
+def lose_a_daemon(told: Told) -> Iterator[None]:
+    """Nobody has noticed when the job is given out; it comes back for the attempt after."""
+    told.cluster.kill_node(told.cluster.place.nodes[2])
+    told.hand_over("cannot_begin")
+    while told.client.get_job(told.own["cannot_begin"].id).attempt == 1:
+        yield
+    told.cluster.start_node(told.cluster.place.nodes[2])
+
+
+def is_done(steps: Iterator[None]) -> bool:
+    return next(steps, steps) is steps
+
+
+def time_is_up(told: Told) -> Iterator[None]:
+    """SLURM ends it at its time limit, once its first checkpoint is kept account of."""
+    made = told.own["resumes"]
+    manifest = told.cluster.path(made.results_dir) / ".tao" / "manifest.json"
+    while not manifest.exists() or "model_epoch_001" not in manifest.read_text():
+        yield
+    told.cluster.end_soon(told.slurm_ids("resumes")[0])
 
 
 def submitted(cluster: Cluster) -> dict[str, str]:
@@ -152,15 +211,11 @@ def submitted(cluster: Cluster) -> dict[str, str]:
     return ids
 
 
-def follow(cluster: Cluster, ssh: Ssh, told: Told, time_is_up: Callable[[], bool]) -> None:
+def follow(told: Told, ssh: Ssh) -> None:
     """Look, and do to each what is to be done to it, until everything that is wanted was seen, or for long enough."""
-    ids, acted, end = (
-        submitted(cluster),
-        {name for name, case in CASES.items() if not case.act},
-        time.monotonic() + PATIENCE,
-    )
-    up = False
-    while time.monotonic() < end and not (up and told.purged and all(map(seen_all, told.stories.items()))):
+    cluster, ids, end = told.cluster, submitted(told.cluster), time.monotonic() + PATIENCE
+    acted, doing = {name for name, case in CASES.items() if not case.act}, [time_is_up(told), lose_a_daemon(told)]
+    while time.monotonic() < end and not (not doing and told.purged and all(map(seen_all, told.stories.items()))):
         look_at(ssh, ids, told.stories)
         for name in sorted(set(CASES) - acted):
             if told.stories[name][-1].phase is CASES[name].once:
@@ -168,10 +223,10 @@ def follow(cluster: Cluster, ssh: Ssh, told: Told, time_is_up: Callable[[], bool
                 act = CASES[name].act
                 assert act is not None
                 act(cluster, ids[name])
-        up = up or time_is_up()
+        doing = [each for each in doing if not is_done(each)]
         words = cluster.ask("squeue", "-h", "-j", ids["finished"]).stderr
-        told.purged = words if "Invalid job id" in words else ""
-        time.sleep(0.2)
+        told.purged = words if "Invalid job id" in words else told.purged
+        time.sleep(0.3)
     look_at(ssh, ids, told.stories)
 
 
@@ -201,21 +256,20 @@ def is_like(seen: Observation, wanted: Wanted) -> bool:
 
 @pytest.fixture(scope="module")
 def told() -> Iterator[Told]:
+    """At a site where SLURM starts again only who asks for it."""
     cluster = cluster_here.cluster()
-    with tempfile.TemporaryDirectory() as folder:
-        own = {"HOME": folder, "TAO_SDK_STATE_DIR": f"{folder}/state", "SLURM_POLL_SECONDS": "1"}
-        settings = Settings({**cluster.surroundings(), **own})
+    with tempfile.TemporaryDirectory() as folder, cluster.as_site(requeue=False):
+        settings = Settings({**cluster.surroundings(), "HOME": folder, "TAO_SDK_STATE_DIR": f"{folder}/state"})
         with Client(settings=settings, watch=True, poll_interval=0.5) as client:
-            made = client.submit(TRAINING, "slurm", OPTIONS).job
-            seen = Told()
-            follow(cluster, Ssh(site.login(settings)), seen, lambda: time_is_up(cluster, client, made))
-            client.wait(made.id, timeout=PATIENCE)
-            seen.resumed = client.get_job(made.id)
-            seen.said = client.get_job_logs(made.id)
-            first = client.store.attempts(made.id)[0].ref
-            assert first is not None
-            seen.first_state = cluster.ask("sacct", "-XnP", "-D", "-j", first.native_id, "-o", "State").stdout
-    yield seen
+            told = Told(cluster, client)
+            for name in OWN:
+                if name not in LATE:
+                    told.hand_over(name)
+            until(lambda: all(map(told.has_begun, told.own)))
+            follow(told, Ssh(site.login(settings)))
+            ended = client.wait_all([job.id for job in told.own.values()], timeout=PATIENCE)
+            told.own = dict(zip(told.own, ended, strict=True))
+            yield told
     cluster.clear()
 
 
@@ -239,10 +293,65 @@ def test_the_end_of_a_job_that_squeue_has_forgotten_is_known(told: Told) -> None
     assert [each.phase for each in told.stories["finished"]][-1] is Phase.SUCCEEDED
 
 
+# Jobs of ours, which are started again
+
+
+def how(told: Told, name: str) -> tuple[Status, int]:
+    return told.own[name].status, told.own[name].attempt
+
+
 def test_a_job_that_slurm_ended_at_its_time_limit_goes_on_from_its_checkpoint(told: Told) -> None:
-    assert told.resumed is not None
-    assert (told.resumed.status, told.resumed.attempt) == (Status.COMPLETE, 2), told.resumed.message
-    assert told.first_state.strip() == "TIMEOUT"
-    first, again = told.said.split("told to end\n")
+    assert how(told, "resumes") == (Status.COMPLETE, 2), told.own["resumes"].message
+    state = told.cluster.ask("sacct", "-XnP", "-D", "-j", told.slurm_ids("resumes")[0], "-o", "State").stdout
+    assert state.strip() == "TIMEOUT"
+    first, again = told.log("resumes").split("told to end\n")
     assert '"resume_training_checkpoint_path": ""' in first
-    assert f"{told.resumed.results_dir}/results_dir/model_epoch_001.pth" in again
+    assert f"{told.own['resumes'].results_dir}/results_dir/model_epoch_001.pth" in again
+
+
+def test_a_job_that_asks_for_it_goes_on_in_a_new_slurm_job_at_its_own_time_limit(told: Told) -> None:
+    assert how(told, "limits_itself") == (Status.COMPLETE, 2), told.own["limits_itself"].message
+    assert told.log("limits_itself") == "attempt 1\nsaved\nattempt 2\n"
+
+
+def test_a_failed_node_is_tried_again_by_a_watcher_as_a_new_slurm_job_and_both_logs_are_kept(told: Told) -> None:
+    assert how(told, "loses_its_node") == (Status.COMPLETE, 2), told.own["loses_its_node"].message
+    assert len(set(told.slurm_ids("loses_its_node"))) == 2
+    assert told.log("loses_its_node") == "attempt 1\nattempt 2\n"
+
+
+def test_slurms_own_requeue_is_followed_also_where_the_site_requeues_only_who_asks(told: Told) -> None:
+    assert how(told, "is_requeued") == (Status.COMPLETE, 1), told.own["is_requeued"].message
+    statuses = [event.status for event in told.client.events(told.own["is_requeued"].id) if event.kind == "status"]
+    assert Status.PENDING in statuses[statuses.index(Status.RUNNING) :], "it waited again after it had run"
+    assert told.log("is_requeued") == "run\nrun\n"
+
+
+def test_a_preempted_job_is_canceled_unless_it_asks_to_go_on(told: Told) -> None:
+    assert how(told, "is_preempted") == (Status.CANCELED, 1)
+    assert how(told, "is_preempted_and_resumes") == (Status.COMPLETE, 2)
+
+
+def test_a_node_whose_daemon_dies_before_it_could_begin_is_tried_again(told: Told) -> None:
+    assert how(told, "cannot_begin") == (Status.COMPLETE, 2), told.own["cannot_begin"].message
+    assert told.log("cannot_begin").endswith("attempt 2\n")
+
+
+@pytest.mark.parametrize("name", ["runs_out_of_gpu_memory", "fails_without_a_word"])
+def test_what_a_program_does_wrong_and_an_end_without_a_word_are_one_slurm_job_each(name: str, told: Told) -> None:
+    assert how(told, name) == (Status.ERROR, 1)
+    names = told.cluster.ask("sacct", "-XnP", "-a", "-S", "now-1days", "-o", "JobName").stdout.split()
+    assert sum(each.startswith(told.own[name].id) for each in names) == 1
+
+
+def test_a_gpu_that_fails_another_rank_is_tried_again_and_every_ranks_log_is_kept_when_the_cluster_forgets_it(
+    told: Told,
+) -> None:
+    assert how(told, "loses_a_gpu") == (Status.COMPLETE, 2), told.own["loses_a_gpu"].message
+    before = [told.log("loses_a_gpu", rank) for rank in (0, 1)]
+    assert "rank 1 of attempt 1\n" in before[1] and "rank 1 of attempt 2\n" in before[1]
+    assert "rank 0" not in before[1]
+    told.client.gc(older_than=timedelta(0))
+    assert not told.cluster.path(str(told.own["loses_a_gpu"].backend_details["job_dir"])).exists()
+    assert [told.log("loses_a_gpu", rank) for rank in (0, 1)] == before
+    assert told.log("loses_a_gpu", 1, tail=1) == "rank 1 of attempt 2\n"

@@ -31,15 +31,10 @@ def examined(environ: dict[str, str]) -> dict[str, Finding]:
     return {each.code: each for each in doctor.examine(Ssh(site.login(settings)), settings)}
 
 
-def wrong(environ: dict[str, str]) -> dict[str, tuple[str, str]]:
-    """Code -> severity and text of what is not good news."""
-    found = examined(environ)
-    return {code: (each.severity.value, each.what) for code, each in found.items() if each.severity is not Severity.OK}
-
-
 def test_on_a_cluster_that_has_everything_only_credentials_are_missing_and_it_took_one_round_trip(
     cluster: Cluster, environ: dict[str, str]
 ) -> None:
+    cluster.login(f"mkdir -p {SHARED}/images; echo image > {SHARED}/images/one.sqsh")
     examined(environ)
     before = cluster.connections(), cluster.round_trips()
     found = examined(environ)
@@ -51,6 +46,7 @@ def test_on_a_cluster_that_has_everything_only_credentials_are_missing_and_it_to
     assert found["slurm.base"].what == f"{SHARED} can be written to, and is visible from {node}."
     assert found["slurm.images"].what == "Images run with Pyxis: srun has --container-image."
     assert found["slurm.version"].what.startswith("SLURM 22.05")
+    assert "one.sqsh" in found["slurm.converted"].what
     assert {code for code, each in found.items() if each.severity is not Severity.OK} == {"slurm.enroot_credentials"}
     assert not list(cluster.path(SHARED).glob(".tao-doctor*"))
 
@@ -150,25 +146,14 @@ def test_all_settings_that_are_missing_are_told_at_once(given: dict[str, str], w
     assert "-> Set SLURM_USER and SLURM_HOSTNAME (comma-separated for failover) in your env" in told.stdout
 
 
-def test_sites_that_lack_something_are_told_what(cluster: Cluster, environ: dict[str, str]) -> None:
-    with cluster.as_site(pyxis=False, enroot=False, accounting=False):
-        found = wrong(environ)
-    assert found["slurm.no_pyxis"] == (
-        "error",
-        "The cluster cannot run images: its srun has no --container-image (the Pyxis plugin).",
-    )
-    assert found["slurm.no_accounting"][0] == "warning"
-
-
 def test_a_cluster_without_a_free_node_leaves_it_open_whether_the_base_is_visible(
-    cluster: Cluster, environ: dict[str, str]
+    cluster: Cluster, environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(doctor, "NODE_SECONDS", 1)
     cluster.login("sbatch --exclusive -N2 -p polar -o /dev/null --wrap 'sleep 60'")
-    severity, what = wrong(environ)["slurm.base"]
-    assert (severity, what) == (
-        "warning",
-        f"{SHARED} can be written to; whether a node sees it is not known, none was free.",
-    )
+    found = examined(environ)["slurm.base"]
+    assert found.severity is Severity.WARNING
+    assert found.what == f"{SHARED} can be written to; whether a node sees it is not known, none was free."
 
 
 @pytest.fixture
@@ -185,6 +170,14 @@ def test_programs_that_are_not_found_and_an_old_version_are_told(seen: dict[str,
     assert found["slurm.commands"].what == "MISSING: sacct, squeue not found on the login node."
     assert found["slurm.old"].severity is Severity.WARNING
     assert found["slurm.gpus"].what == "No partition of the cluster shows GPUs."
+
+
+def test_converted_images_are_counted(seen: dict[str, str]) -> None:
+    ready = {**seen, "flags": "--container-image", "images": "1073741824 tao=7.sqsh\n2147483648 cuda=12.sqsh\n"}
+    found = {each.code: each.what for each in doctor.findings(ready, Site(base="/b"))}
+    assert found["slurm.converted"] == "Converted images: 2 (3.0 GiB): cuda=12.sqsh, tao=7.sqsh."
+    none = {each.code: each.what for each in doctor.findings({**ready, "images": ""}, Site(base="/b"))}
+    assert none["slurm.converted"] == "No image is converted yet: the first job of each waits for that."
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,20 @@ def test_apptainer_is_started_with_mounts_and_gpus() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("site", "partitions", "wanted"),
+    [("", ("cpu", "polar"), "cpu"), ("mine", ("cpu", "polar"), "mine"), ("", ("polar",), None)],
+)
+def test_conversions_run_in_the_sites_partition_for_them_else_the_documented_one_else_the_clusters_default(
+    site: str, partitions: tuple[str, ...], wanted: str | None
+) -> None:
+    known = {name: Partition(name, default=name == "polar") for name in partitions}
+    facts = replace(FACTS, partitions=known, site=replace(FACTS.site, conversion_partition=site))
+    script = images.plan("nvcr.io/nvidia/tao:7", SlurmOptions(), facts).files["image.sbatch"]
+    named = [line.partition("=")[2] for line in script.splitlines() if line.startswith("#SBATCH --partition=")]
+    assert named == ([wanted] if wanted else [])
+
+
 def test_apptainer_converts_to_a_file_of_its_own_kind() -> None:
     facts = replace(FACTS, pyxis=False, programs=("apptainer",))
     planned = images.plan("nvcr.io/nvidia/tao:7", SlurmOptions(), facts)
@@ -306,10 +320,13 @@ def test_a_job_of_the_sdk_whose_image_cannot_be_had_is_an_error_with_the_registr
     assert any("Could not process JSON input" in event.message for event in diagnosis.events)
 
 
-def test_a_job_of_the_sdk_runs_in_an_image_that_was_converted_for_it(
-    client: Client, registries: tuple[Registry, Registry]
+def test_a_job_of_the_sdk_and_the_conversion_of_its_image_are_handed_over_in_one_round_trip(
+    cluster: Cluster, client: Client, registries: tuple[Registry, Registry]
 ) -> None:
+    client.check_path("/lustre", "slurm")  # the connection is open
+    before = cluster.round_trips()
     job = client.submit(JobSpec(image=HUB_NAME, command="head -n 1 /etc/passwd", gpu_count=0), "slurm").job
+    assert cluster.round_trips() - before == 1
     assert client.wait(job.id, timeout=60).status is Status.COMPLETE
     assert client.get_job_logs(job.id) == "root:x:0:0:root:/root:/bin/sh\n"
 

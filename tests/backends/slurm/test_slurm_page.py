@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import replace
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
+import cluster_here
+import cluster_images
 import pytest
 from cluster_files import OTHER_USER
 from cluster_here import Cluster, until
@@ -18,6 +21,7 @@ from tao_sdk.model.credentials import KNOWN_NAMES
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.fields import settings_of
 from tao_sdk.model.job import Job
+from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
@@ -39,38 +43,43 @@ def test_every_setting_has_its_row() -> None:
     assert told == {name for name in KNOWN_NAMES if name.startswith(("SLURM_", "SSH_"))} | {"TAO_SSH_CONFIG"}
 
 
-def submitted(client: Client, command: str = "sleep 300") -> Job:
-    return client.submit(JobSpec(image=PYTHON, command=command, gpu_count=0, cpus=1), "slurm").job
+@dataclass
+class Told:
+    """A job in every situation of the table about canceling."""
+
+    cluster: Cluster
+    client: Client
+    jobs: dict[str, Job]
 
 
-def queued(client: Client, cluster: Cluster) -> Job:
-    """Every CPU of its partition is taken."""
-    cluster.login("sbatch --exclusive -N2 -p polar -o /dev/null --wrap 'sleep 300'")
-    job = submitted(client)
-    assert client.get_job(job.id).status is Status.PENDING
-    return job
-
-
-def running(client: Client, cluster: Cluster) -> Job:
-    job = submitted(client)
-    until(lambda: client.get_job(job.id).status is Status.RUNNING)
-    return job
-
-
-def over(client: Client, cluster: Cluster) -> Job:
-    job = submitted(client, "true")
-    client.wait(job.id, timeout=60)
-    return job
-
-
-SITUATIONS: dict[str, Callable[[Client, Cluster], Job]] = {
-    "is queued": queued, "runs": running, "is over": over, "is unknown to SLURM": running,
-    "is somebody else's": running, "cannot be asked about": running,
+SITUATIONS: dict[str, tuple[str, Status]] = {  # begins at, is then
+    "is queued": ("now+600", Status.PENDING), "runs": ("now", Status.RUNNING), "is over": ("now", Status.COMPLETE),
+    "is unknown to SLURM": ("now", Status.RUNNING), "is somebody else's": ("now", Status.RUNNING),
+    "cannot be asked about": ("now", Status.RUNNING),
 }  # fmt: skip
 
 
-def answer(client: Client, cluster: Cluster, situation: str, job: Job) -> tuple[str, str]:
+@pytest.fixture(scope="module")
+def told() -> Iterator[Told]:
+    cluster = cluster_here.cluster()
+    cluster_images.place(cluster)
+    with tempfile.TemporaryDirectory() as folder:
+        settings = Settings({**cluster.surroundings(), "HOME": folder, "TAO_SDK_STATE_DIR": f"{folder}/state"})
+        with Client(settings=settings) as client:
+            told = Told(cluster, client, {})
+            for situation, (begin, status) in SITUATIONS.items():
+                command = "true" if status.terminal else "sleep 300"
+                spec = JobSpec(image=PYTHON, command=command, gpu_count=0, cpus=1, native={"begin": begin})
+                told.jobs[situation] = client.submit(spec, "slurm").job
+            wanted = {situation: status for situation, (_, status) in SITUATIONS.items()}
+            until(lambda: {name: client.get_job(job.id).status for name, job in told.jobs.items()} == wanted, 60)
+            yield told
+    cluster.clear()
+
+
+def answer(told: Told, situation: str) -> tuple[str, str]:
     """What canceling says: True, False or the error's name, and the words."""
+    client, cluster, job = told.client, told.cluster, told.jobs[situation]
     backend, ref = client.engine.backend_of(job), client.engine.ref_of(job)
     assert ref is not None
     try:
@@ -87,24 +96,24 @@ def answer(client: Client, cluster: Cluster, situation: str, job: Job) -> tuple[
         return type(error).__name__, str(error)
 
 
+def test_the_table_about_canceling_has_every_situation() -> None:
+    assert [row[0] for row in rows("Canceling")] == list(SITUATIONS)
+
+
 @pytest.mark.parametrize("row", rows("Canceling"), ids=lambda row: row[0])
-def test_canceling_answers_as_the_table_says(row: list[str], client: Client, cluster: Cluster) -> None:
+def test_canceling_answers_as_the_table_says(row: list[str], told: Told) -> None:
     situation, said, status, words = row
-    job = SITUATIONS[situation](client, cluster)
-    before = client.get_job(job.id).status
-    found, message = answer(client, cluster, situation, job)
+    job, before = told.jobs[situation], SITUATIONS[situation][1]
+    found, message = answer(told, situation)
     assert found == said
     assert words in message
-    if status == "as it was":
-        assert client.get_job(job.id).status is before
-    else:
-        assert client.get_job(job.id).status == status
+    assert told.client.get_job(job.id).status == (before if status == "as it was" else status)
 
 
-def test_the_files_lie_where_the_page_says(client: Client, cluster: Cluster) -> None:
-    job = over(client, cluster)
-    told = set(re.findall(r"`(specs|env|meta)`", PAGE.read_text()))
-    folder = cluster.path(str(job.results_dir)).parents[1] / "jobs" / job.id
-    assert told == {"specs", "env", "meta"}
-    assert all((folder / name).is_dir() for name in told)
+def test_the_files_lie_where_the_page_says(told: Told) -> None:
+    job = told.jobs["is over"]
+    named = set(re.findall(r"`(specs|env|meta)`", PAGE.read_text()))
+    folder = told.cluster.path(str(job.results_dir)).parents[1] / "jobs" / job.id
+    assert named == {"specs", "env", "meta"}
+    assert all((folder / name).is_dir() for name in named)
     assert (folder / "sbatch" / f"job_{job.id}.sbatch").is_file()

@@ -15,7 +15,7 @@ from facts_here import ATTEMPT, BASE, directives, facts, partition, planned, sta
 from tao_sdk.backends.slurm import render
 from tao_sdk.backends.slurm.backend import SlurmBackend
 from tao_sdk.backends.slurm.shape import PartitionLimit
-from tao_sdk.backends.slurm.site import Site, site
+from tao_sdk.backends.slurm.site import Site, login, site
 from tao_sdk.model.errors import CredentialError, SpecError
 from tao_sdk.model.finding import Severity
 from tao_sdk.model.plan import Plan
@@ -432,3 +432,16 @@ def test_the_endpoint_is_the_first_login_host_or_the_name_that_the_user_gives_th
 def test_a_host_that_ssh_would_take_for_an_option_is_refused(host: str, tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="no name of a host"):
         SlurmBackend(Settings({"SLURM_USER": "me", "SLURM_HOSTNAME": host, "HOME": str(tmp_path)}), tmp_path)
+
+
+def test_a_failure_of_the_cluster_is_tried_again_up_to_the_documented_number_of_times() -> None:
+    assert SlurmBackend.capabilities.retries == 10
+
+
+def test_the_ssh_config_of_a_home_that_ssh_would_not_look_into_is_named_to_it(tmp_path: Path) -> None:
+    whole = {"SLURM_USER": "me", "SLURM_HOSTNAME": "login", "HOME": str(tmp_path)}
+    assert login(Settings(whole)).config == ""
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "config").touch()
+    assert login(Settings(whole)).config == str(tmp_path / ".ssh" / "config")
+    assert login(Settings({**whole, "TAO_SSH_CONFIG": "/other"})).config == "/other"

@@ -69,9 +69,9 @@ class SlurmBackend:
     def survey(self, spec: JobSpec, options: SlurmOptions) -> SlurmFacts:
         """What was seen some minutes ago, unless by that the job could not run: then it is looked at again."""
         facts = self.surveys.facts(self.site, self.endpoint)
-        return (
-            facts if self.suffices(spec, options, facts) else self.surveys.facts(self.site, self.endpoint, fresh=True)
-        )
+        if survey.is_new(facts) or self.suffices(spec, options, facts):
+            return facts
+        return self.surveys.facts(self.site, self.endpoint, fresh=True)
 
     def suffices(self, spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> bool:
         attempt = Attempt("job-0000000000", 1, self.platform, self.endpoint, "")
@@ -160,18 +160,16 @@ class SlurmBackend:
     def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
         """One squeue and one sacct for all, in one exec; and one exec more for those that have newly ended."""
         here = [ref for ref in refs if ref.endpoint == self.endpoint]
-        reason = f"it lives on {{}}, this is {self.endpoint}"
-        seen = {
-            ref: Observation(Phase.UNREACHABLE, "", reason=reason.format(ref.endpoint))
-            for ref in refs
-            if ref not in here
-        }
+        seen = {ref: self.elsewhere(ref) for ref in refs if ref.endpoint != self.endpoint}
         if not here:
             return seen
         try:
             return seen | look.look(self.ssh, here)
         except Unreachable as error:
             return seen | dict.fromkeys(here, Observation(Phase.UNREACHABLE, "", reason=error.what))
+
+    def elsewhere(self, ref: Ref) -> Observation:
+        return Observation(Phase.UNREACHABLE, "", reason=f"it lives on {ref.endpoint}, this is {self.endpoint}")
 
     def outcome(self, ref: Ref) -> Outcome | None:
         left = look.records(self.ssh, [ref], over=[ref])[ref].record

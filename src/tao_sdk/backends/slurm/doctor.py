@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 
 from tao_sdk.backends.slurm import containers, enroot_login, images, site, survey
-from tao_sdk.backends.slurm.facts import SlurmFacts
+from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
 from tao_sdk.backends.slurm.image_name import NGC
 from tao_sdk.backends.slurm.options import SlurmOptions
+from tao_sdk.backends.slurm.shape import CLUSTER_DEFAULT
 from tao_sdk.backends.slurm.site import Site
 from tao_sdk.backends.slurm.survey import Sections
 from tao_sdk.model.errors import CredentialError, TaoError, Unreachable
@@ -135,29 +136,23 @@ def controller_findings(seen: Sections, facts: SlurmFacts) -> Iterator[Finding]:
 
 def partition_findings(facts: SlurmFacts) -> Iterator[Finding]:
     """The ones that are named, else the cluster's default."""
-    named = [name.strip() for name in facts.site.partition.split(",") if name.strip() in facts.partitions]
-    wrong = [
-        name.strip()
-        for name in facts.site.partition.split(",")
-        if name.strip() and name.strip() not in facts.partitions
-    ]
-    if wrong and facts.site.partition != "cluster default partition":
+    asked = "" if facts.site.partition == CLUSTER_DEFAULT else facts.site.partition
+    named = [name.strip() for name in asked.split(",") if name.strip()]
+    if wrong := [name for name in named if name not in facts.partitions]:
         what = f"The cluster has no partition {', '.join(wrong)}."
-        has = ", ".join(sorted(facts.partitions))
-        yield Finding(
-            ERROR, "slurm.partition", what, "SLURM_PARTITION names it.", f"Set SLURM_PARTITION to some of: {has}"
-        )
-    default = facts.default_partition
-    for name in named or ([default.name] if default else []):
-        each = facts.partitions[name]
-        longest = format_duration(each.max_time) if each.max_time else "any time"
-        what = f"Partition {name}: {each.nodes} nodes of {each.gpus} GPUs and {each.cpus} CPUs, {longest}."
-        up = Finding(OK, "slurm.partition", what)
-        yield (
-            up
-            if each.up
-            else Finding(WARNING, "slurm.partition", what, "It starts no jobs now: its state is not UP.", "")
-        )
+        fix = f"Set SLURM_PARTITION to some of: {', '.join(sorted(facts.partitions))}"
+        yield Finding(ERROR, "slurm.partition", what, "SLURM_PARTITION names it.", fix)
+    known = [facts.partitions[name] for name in named if name in facts.partitions]
+    default = [facts.default_partition] if facts.default_partition else []
+    yield from map(partition_finding, known or default)
+
+
+def partition_finding(each: Partition) -> Finding:
+    longest = format_duration(each.max_time) if each.max_time else "any time"
+    what = f"Partition {each.name}: {each.nodes} nodes of {each.gpus} GPUs and {each.cpus} CPUs, {longest}."
+    if each.up:
+        return Finding(OK, "slurm.partition", what)
+    return Finding(WARNING, "slurm.partition", what, "It starts no jobs now: its state is not UP.", "")
 
 
 def gpu_findings(facts: SlurmFacts) -> Iterator[Finding]:
@@ -195,6 +190,10 @@ def image_findings(seen: Sections, facts: SlurmFacts) -> Iterator[Finding]:
     if chosen in (containers.PYXIS, containers.ENROOT):
         has = NGC in seen["logins"].split()
         yield Finding(OK, enroot_login.CODE, f"enroot has credentials for {NGC}.") if has else enroot_login.missing()
+    yield from conversion_findings(seen, facts)
+
+
+def conversion_findings(seen: Sections, facts: SlurmFacts) -> Iterator[Finding]:
     if made := seen.get("images", "").splitlines():
         size = sum(int(line.split(" ", 1)[0]) for line in made) / GiB
         names = ", ".join(sorted(line.split(" ", 1)[1] for line in made)[:5]) + (", ..." if len(made) > 5 else "")

@@ -17,11 +17,13 @@ from tao_sdk.model.diagnosis import Evidence, NodeEvent
 from tao_sdk.model.errors import Refused, TaoError, Unreachable
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Ref
+from tao_sdk.runner.report import PREFIX
 from tao_sdk.transports.ssh import Ssh
 
 SECTION = re.compile(r"^=== (\S+) (\d+) (\d+)\n", re.MULTILINE)
 STATUS_LINES = 20  # of status.json; its last one counts
 WORDS_BYTES = 16 * 1024  # of what SLURM and the container runtime said
+RANK_BYTES = 4 * 1024  # of each file of another rank's log
 
 
 @dataclass(frozen=True)
@@ -98,10 +100,10 @@ FIELD = "\x1f\n"
 # exit, status.json, manifest, and whether it resumes. A status.json that is older than the attempt is another's.
 READ = f"""left() {{
   printf '\\036record\\n'
-  cat "$1/exit" 2>/dev/null; printf '\\037\\n'
-  s=$(find "$2" -maxdepth 4 -name status.json -newer "$1/store" 2>/dev/null | while read -r each; do
-    echo "$(stat -c %Y "$each") $each"; done | sort -n | tail -n 1 | cut -d' ' -f2-)
-  [ -n "$s" ] && tail -n {STATUS_LINES} "$s"; printf '\\037\\n'
+  [ ! -e "$1/exit" ] || cat "$1/exit"; printf '\\037\\n'
+  s=; [ ! -d "$2" ] || s=$(find "$2" -maxdepth 4 -name status.json -newer "$1/store" -printf '%T@ %p\\n' 2>/dev/null |
+    sort -n | tail -n 1)
+  [ -z "$s" ] || tail -n {STATUS_LINES} "${{s#* }}"; printf '\\037\\n'
   [ "$2/.tao/manifest.json" -nt "$1/store" ] && head -c 4000000 "$2/.tao/manifest.json" 2>/dev/null; printf '\\037\\n'
   [ -e "$1/resumes" ] && echo yes
   [ "$3" != over ] || rm -f "$1/env.sh"
@@ -139,9 +141,9 @@ def cancel(ssh: Ssh, ref: Ref, seconds: float) -> Observation:
     if not head.startswith("SEEN "):
         raise not_canceled(handover.read_reply(answer.text))
     shown, _, record = shown.partition(RECORD)
-    look = parse.seen(sections(shown))
-    seen = parse.observation(head.removeprefix("SEEN "), job_name(ref.attempt), look)
-    if seen.phase.ended and not look.queue:
+    asked = parse.seen(sections(shown))
+    seen = parse.observation(head.removeprefix("SEEN "), job_name(ref.attempt), asked)
+    if seen.phase.ended and not asked.queue:
         records(ssh, [ref], over=[ref])  # by its accounts it is over: then its secrets go, too
     return parse.with_record(seen, left(record, ref.attempt.number).record)
 
@@ -156,7 +158,7 @@ def not_canceled(reply: handover.Reply) -> TaoError:
 
 
 def evidence(ssh: Ssh, ref: Ref) -> Evidence:
-    """All that SLURM and the nodes say of one attempt, in one exec."""
+    """All that SLURM and the nodes say of one attempt, in one exec; of the log what the other ranks said last."""
     at = Paths(ref.namespace, ref.attempt.job_id, ref.attempt.number)
     logs = shlex.quote(at.logs)
     words = f"for f in {logs}/slurm.out {logs}/slurm.err; do [ -e $f ] && tail -c {WORDS_BYTES} $f; done"
@@ -166,6 +168,7 @@ def evidence(ssh: Ssh, ref: Ref) -> Evidence:
         "mine": "timeout 25 squeue --noheader --user=\"$(id -un)\" --states=RUNNING --format='%i %b'",
         "idle": "timeout 25 sinfo --noheader --states=idle --format='%R %D'",
         "words": words,
+        "ranks": f"for f in {logs}/rank-*; do [ -e $f ] && tail -c {RANK_BYTES} $f; done",
         "image": f"i={shlex.quote(at.attempt)}/image.log; [ -e $i ] && tail -c {WORDS_BYTES} $i",
     }
     lines = [captured(name, command) for name, command in asked.items()]
@@ -176,13 +179,13 @@ def evidence(ssh: Ssh, ref: Ref) -> Evidence:
 
 def gathered(ref: Ref, parts: Mapping[str, tuple[int, str, str]], of: Left) -> Evidence:
     """Pure."""
-    look = parse.seen(parts)
-    seen = parse.with_record(parse.observation(ref.native_id, job_name(ref.attempt), look, of.resumes), of.record)
+    asked = parse.seen(parts)
+    seen = parse.with_record(parse.observation(ref.native_id, job_name(ref.attempt), asked, of.resumes), of.record)
     said = [NodeEvent("Slurm", line) for line in worth_telling(parts["words"][1])]
     waits = list(pending_events(seen, parts)) if seen.phase is Phase.PENDING else []
     converting = parts["image"][1] if parse.NEVER in seen.reason else ""
     image = [NodeEvent("Image", line) for line in worth_telling(converting)]
-    nodes = [NodeEvent("Node", each) for each in failed_nodes(ref, look)]
+    nodes = [NodeEvent("Node", each) for each in failed_nodes(ref, asked)]
     resumes = [NodeEvent(rules.RESUMES, "it goes on in a new SLURM job")] if of.resumes else []
     return Evidence(
         phase=seen.phase.value,
@@ -190,6 +193,7 @@ def gathered(ref: Ref, parts: Mapping[str, tuple[int, str, str]], of: Left) -> E
         exit_code=seen.exit_code,
         reason=seen.reason,
         events=(*waits, *nodes, *image, *said, *resumes),
+        log_tail="\n".join(line for line in parts["ranks"][1].splitlines() if not line.startswith(PREFIX.decode())),
     )
 
 
@@ -199,9 +203,9 @@ def worth_telling(words: str) -> list[str]:
     return [line[:1000] for line in lines[-40:]]
 
 
-def failed_nodes(ref: Ref, look: parse.Seen) -> Iterable[str]:
+def failed_nodes(ref: Ref, seen: parse.Seen) -> Iterable[str]:
     """The nodes on which it ran, with how the job and each step ended there."""
-    of = look.accounting.get(ref.native_id) if look.accounting else None
+    of = seen.accounting.get(ref.native_id) if seen.accounting else None
     for row in (of.job, *of.steps) if of else ():
         if row.word not in ("COMPLETED", "RUNNING", "PENDING", "SUSPENDED") and row.nodes not in ("", "None assigned"):
             yield f"{row.id} on {row.nodes}: {row.state}, exit code {row.exit or 'unknown'}"

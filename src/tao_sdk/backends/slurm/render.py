@@ -81,7 +81,7 @@ def parts(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> dict[str, 
         "checks": [[each.path, each.what] for each in data.wanted(spec)],
         "resume_on_timeout": options.resume_on_timeout,
         "cluster": facts.cluster,
-        "findings": [plain_finding(each) for each in findings(spec, options, runtime, facts, mounts)],
+        "findings": [each.to_json() for each in findings(spec, options, runtime, facts, mounts)],
         "notes": [*wants.notes, *(image.notes if image else ())],
     }
 
@@ -89,23 +89,11 @@ def parts(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> dict[str, 
 def build(of: Parts, spec: JobSpec, attempt: Attempt) -> Plan:
     at = Paths.of(of, attempt)
     batch = batch_script(of, at, attempt)
-    image_files: Mapping[str, str] = of["image"]["files"] if of["image"] else {}
-    files = {
-        f"attempts/{attempt.number}/command": spec.command,
-        f"attempts/{attempt.number}/task.sh": task_script(of, at, attempt),
-        f"attempts/{attempt.number}/store": attempt.store_id,
-        f"sbatch/job_{attempt.job_id}.sbatch": batch,
-        f"specs/{attempt.job_id}.json": compact(plain(spec.specs if spec.specs is not None else spec.args or {})),
-        f"env/{attempt.job_id}.json": compact(shown_environment(of, attempt)),
-        f"meta/{attempt.job_id}.json": compact(meta(of, spec, attempt)),
-        **({f"attempts/{attempt.number}/resumes": ""} if of["resume_on_timeout"] else {}),
-        **{f"attempts/{attempt.number}/{name}": text for name, text in image_files.items()},
-    }
     refs = {value["secret"] for value in of["environment"].values() if not isinstance(value, str)}
     return Plan(
         attempt=attempt,
         request={"script": batch, "sbatch": sbatch_words(at, attempt), "job_dir": at.job, "parts": of},
-        files=tuple(StagedFile(path, encoded(text)) for path, text in files.items()),
+        files=tuple(StagedFile(path, encoded(text)) for path, text in staged(of, spec, at, attempt, batch).items()),
         secrets=tuple(sorted(refs)),
         results_dir=f"{results_place(of)}/{attempt.job_id}",
         notes=tuple(of["notes"]),
@@ -118,6 +106,23 @@ def build(of: Parts, spec: JobSpec, attempt: Attempt) -> Plan:
             "job_dir": at.job,
         },
     )
+
+
+def staged(of: Parts, spec: JobSpec, at: Paths, attempt: Attempt, batch: str) -> dict[str, str]:
+    """What lies in the job's folder before it starts: path below it -> text."""
+    own = f"attempts/{attempt.number}"
+    image_files: Mapping[str, str] = of["image"]["files"] if of["image"] else {}
+    return {
+        f"{own}/command": spec.command,
+        f"{own}/task.sh": task_script(of, at, attempt),
+        f"{own}/store": attempt.store_id,
+        f"sbatch/job_{attempt.job_id}.sbatch": batch,
+        f"specs/{attempt.job_id}.json": compact(plain(spec.specs if spec.specs is not None else spec.args or {})),
+        f"env/{attempt.job_id}.json": compact(shown_environment(of, attempt)),
+        f"meta/{attempt.job_id}.json": compact(meta(of, spec, attempt)),
+        **({f"{own}/resumes": ""} if of["resume_on_timeout"] else {}),
+        **{f"{own}/{name}": text for name, text in image_files.items()},
+    }
 
 
 class Paths:
@@ -300,12 +305,28 @@ def batch_body(of: Parts, at: Paths, attempt: Attempt) -> Iterator[str]:
     yield f'words={shlex.quote(f"{at.logs}/slurm.err")}; before=$(stat -c %s "$words" 2>/dev/null || echo 0)'
     yield f'{srun(of)} /bin/sh "$d/task.sh"'
     yield 'code=$? said=$(tail -c +$((before + 1)) "$words")'
+    yield from how_it_ended()
+    yield from unless_it_goes_on(of)
+    yield "if [ $again = no ] && { [ $limit = true ] || [ $code -le 128 ]; }; then"
+    yield '  rm -f "$d/env.sh"'
+    yield "fi"
+    yield f'printf \'{{"attempt":{attempt.number},"exit_code":%d,"time_limit":%s}}\' $code $limit > "$d/exit.new"'
+    yield 'mv -f "$d/exit.new" "$d/exit"'
+    yield "exit $code"
+
+
+def how_it_ended() -> Iterator[str]:
+    """Shell text that sets $code to the exit code of the command, and $limit to whether its time was up."""
     yield "# srun ends the other ranks when one fails, and then has their signal for its code; of an OOM it says 1."
     yield r"""first=$(echo "$said" | sed -n 's/^srun: error: [^ ]*: tasks\{0,1\} [^ ]*: //p' | head -n 1)"""
     yield 'case $first in "Exited with exit code "*) code=${first##* } ;;'
     yield from (f'"{words}"*) code={128 + number} ;;' for words, number in SIGNALS.items())
     yield "esac"
     yield 'limit=false; if [ -e "$d/timed_out" ]; then limit=true; code=124; fi'
+
+
+def unless_it_goes_on(of: Parts) -> Iterator[str]:
+    """Shell text that leaves the script when this run is not the end of it; $again is `perhaps` where that is not known."""
     yield "# What SLURM ends it may start again: that is no end, and the secrets are needed then."
     yield 'case "$ended$said" in yes*|*"Node failure"*|*"*** JOB "*"CANCELLED AT"*) [ $limit = true ] || exit $code ;; esac'
     yield "again=no"
@@ -314,12 +335,6 @@ def batch_body(of: Parts, at: Paths, attempt: Attempt) -> Iterator[str]:
         yield 'now=$(timeout 10 scontrol show job --oneliner "$SLURM_JOB_ID" 2>/dev/null) || again=perhaps'
         yield 'ours="JobState=RUNNING *Restarts=${SLURM_RESTART_COUNT:-0} "'
         yield 'case "$again$now" in perhaps*|*" "$ours*) ;; *) exit $code ;; esac'
-    yield "if [ $again = no ] && { [ $limit = true ] || [ $code -le 128 ]; }; then"
-    yield '  rm -f "$d/env.sh"'
-    yield "fi"
-    yield f'printf \'{{"attempt":{attempt.number},"exit_code":%d,"time_limit":%s}}\' $code $limit > "$d/exit.new"'
-    yield 'mv -f "$d/exit.new" "$d/exit"'
-    yield "exit $code"
 
 
 def meeting(of: Parts) -> Iterator[str]:
@@ -390,10 +405,6 @@ def findings(
         yield from cache_finding(spec.mount_path, [each.target for each in mounts])
     if spec.shm_size:
         yield warning("slurm.shm_unused", "shm_size is not used: on SLURM /dev/shm is the node's.", "", "Leave it out.")
-
-
-def plain_finding(each: Finding) -> dict[str, str]:
-    return each.to_json()
 
 
 def check(plan: Plan, facts: SlurmFacts) -> list[Finding]:

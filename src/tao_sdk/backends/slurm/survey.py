@@ -19,6 +19,7 @@ from tao_sdk.model.errors import Refused
 from tao_sdk.model.units import parse_duration
 
 FRESH_SECONDS = 600.0
+NEW_SECONDS = 5.0  # a look this young would say the same again
 SECTION = "=== "
 MOUNTED_BY_DEFAULT = ("/lustre",)  # in every container, where the cluster has it
 
@@ -83,6 +84,10 @@ def read(seen: Sections, site: Site, seen_at: datetime) -> SlurmFacts:
         programs=tuple(seen["programs"].split()),
         folders=tuple(seen["folders"].split()),
     )
+
+
+def is_new(facts: SlurmFacts) -> bool:
+    return datetime.now(timezone.utc) - facts.seen_at < timedelta(seconds=NEW_SECONDS)
 
 
 def settings_of(text: str) -> dict[str, str]:

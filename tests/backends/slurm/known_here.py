@@ -1,0 +1,32 @@
+"""What a look at the tests' cluster says, kept where a client looks first: not every test has to ask for it anew."""
+
+from __future__ import annotations
+
+import functools
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+import cluster_here
+
+from tao_sdk.backends.slurm import site, survey
+from tao_sdk.backends.slurm.backend import SlurmBackend
+from tao_sdk.model.settings import Settings
+from tao_sdk.transports.ssh import Ssh
+
+
+@functools.cache
+def seen() -> survey.Sections:
+    settings = Settings(cluster_here.surroundings(cluster_here.place()))
+    answer = Ssh(site.login(settings)).run(survey.script(site.site(settings)))
+    return survey.sections(answer.text)
+
+
+def keep(surroundings: Mapping[str, str], state: Path) -> None:
+    """For who has these surroundings and this folder for his state, the cluster was looked at a moment ago."""
+    backend = SlurmBackend(Settings(surroundings), state)
+    base = backend.site.base
+    kept = survey.Kept(time.time(), base, {**seen(), "base": base})
+    backend.surveys.keep(backend.surveys.path(backend.endpoint), json.dumps(asdict(kept)))
