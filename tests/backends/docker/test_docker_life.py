@@ -409,7 +409,7 @@ def test_looking_at_many_jobs_is_one_question_and_one_more_for_each_that_newly_e
     client.list_jobs()  # which now and then asks a daemon to count, however many jobs there are
     short = submit(client, "true", BUSYBOX)
     backend: Any = client.engine.backend_of(short)
-    dockerd_here.until(lambda: not backend.inspect(container(short)).seen["State"]["Running"], 30)
+    dockerd_here.until(lambda: not backend.containers.inspect(container(short)).seen["State"]["Running"], 30)
     asked = questions(backend, monkeypatch)
     seen = {job.id: job.status for job in client.list_jobs()}
     assert [seen[job.id] for job in jobs] == [Status.RUNNING] * 5
@@ -417,7 +417,7 @@ def test_looking_at_many_jobs_is_one_question_and_one_more_for_each_that_newly_e
     ours = f'/containers/json{{"label": ["tao-sdk-store={client.store.store_id}"]}}'
     assert asked[0] == ours
     assert [path for path in asked if path.endswith("json")] == [asked[1]]
-    assert backend.inspect(container(short)).id in asked[1]
+    assert backend.containers.inspect(container(short)).id in asked[1]
     asked.clear()
     client.list_jobs()
     assert asked == [ours]

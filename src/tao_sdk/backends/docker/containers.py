@@ -1,0 +1,89 @@
+"""Containers: those of one daemon, looked at, stopped and removed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tao_sdk.backends.docker import parse
+from tao_sdk.model.plan import Attempt
+from tao_sdk.transports.dockerd import Daemon, DaemonError, ignored
+
+MARGIN = 30.0  # seconds beyond the grace for a stop to be answered
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container as it was inspected."""
+
+    seen: Mapping[str, Any]
+
+    @property
+    def id(self) -> str:
+        return self.seen["Id"]
+
+    @property
+    def begun(self) -> bool:
+        return self.seen["State"]["Status"] != "created"
+
+    @property
+    def running(self) -> bool:
+        return self.seen["State"]["Status"] == "running"
+
+    def is_of(self, attempt: Attempt) -> bool:
+        return parse.belongs(self.seen, attempt.job_id, attempt.number, attempt.store_id)
+
+
+class Containers:
+    def __init__(self, daemon: Daemon) -> None:
+        self.daemon = daemon
+
+    def inspect(self, name: str) -> Container | None:
+        try:
+            return Container(self.daemon.get(f"/containers/{name}/json"))
+        except DaemonError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def stop(self, container: Container, seconds: float) -> None:
+        if container.seen["State"].get("Paused"):
+            self.daemon.ask("POST", f"/containers/{container.id}/unpause")
+        if seconds % 1:
+            self.end_within(container, seconds)
+        left = 0 if seconds % 1 else int(seconds)
+        self.daemon.ask("POST", f"/containers/{container.id}/stop", timeout=left + MARGIN, t=left)
+
+    def end_within(self, container: Container, seconds: float) -> None:
+        """SIGTERM, and the time to end. The daemon's own stop counts in whole seconds."""
+        until = time.monotonic() + seconds
+        with ignored(409):  # it has ended
+            self.daemon.ask("POST", f"/containers/{container.id}/kill", signal="SIGTERM")
+            while time.monotonic() < until and self.lives(container):
+                time.sleep(min(0.05, seconds / 10))
+
+    def lives(self, container: Container) -> bool:
+        left = self.inspect(container.id)
+        return left is not None and not parse.observation(left.seen).phase.ended
+
+    def remove(self, container: str) -> None:
+        """Remove a container with its anonymous volumes. One that is being removed is waited for."""
+        for _ in range(100):
+            try:
+                self.daemon.ask("DELETE", f"/containers/{container}", force=1, v=1)
+                return
+            except DaemonError as error:
+                if error.status == 404:
+                    return
+                if error.status != 409:
+                    raise
+            time.sleep(0.1)
+
+    def told(self, container: Container) -> list[Mapping[str, Any]]:
+        """What the daemon still remembers of what happened to a container."""
+        began = parse.moment(container.seen.get("Created"))
+        since = f"{began.timestamp():.6f}" if began else "0"
+        wanted = {"container": [container.id], "event": ["kill", "oom", "die", "stop"]}
+        return list(self.daemon.lines("GET", "/events", {}, since=since, until=f"{time.time():.6f}", filters=wanted))

@@ -1,0 +1,25 @@
+"""Which daemon answers: behind one address it may be replaced, and the new one knows nothing of the old one's containers."""
+
+from __future__ import annotations
+
+from tao_sdk.backends.docker import parse
+from tao_sdk.model.errors import Unreachable
+from tao_sdk.transports.dockerd import FRESH, Daemon
+
+
+def identity(daemon: Daemon, at_most: float = FRESH) -> str:
+    """As it was seen at most so many seconds ago."""
+    return parse.identity(daemon.info(at_most))
+
+
+def is_the_daemon(daemon: Daemon, wanted: str) -> bool:
+    return not wanted or wanted == identity(daemon)
+
+
+def must_be_the_daemon(daemon: Daemon, wanted: str, fix: str = "Start that one.") -> None:
+    if not is_the_daemon(daemon, wanted):
+        raise Unreachable(f"{another_daemon(daemon)}.", "What the job's one has cannot be known.", fix)
+
+
+def another_daemon(daemon: Daemon) -> str:
+    return f"Another Docker daemon than the job's answers at {daemon.address.url}"

@@ -1,0 +1,153 @@
+"""Starting: from a plan to a container that runs, whatever another client has left of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from tao_sdk.backends.docker import logs, parse, render
+from tao_sdk.backends.docker.containers import Container, Containers
+from tao_sdk.backends.docker.identity import must_be_the_daemon
+from tao_sdk.backends.docker.images import Images
+from tao_sdk.backends.docker.networks import UNSETTLED, Networks
+from tao_sdk.model.errors import Refused, Unreachable
+from tao_sdk.model.plan import Attempt, Plan
+from tao_sdk.transports import dockerd
+from tao_sdk.transports.dockerd import DaemonError, ignored
+
+ASKED_FOR = 0.3  # seconds in which a daemon has taken what a client that died had sent
+STARTS = 5  # that a start may be tried again for our network's sake
+
+
+class Starting:
+    def __init__(self, containers: Containers, images: Images, networks: Networks) -> None:
+        self.daemon, self.containers = containers.daemon, containers
+        self.images, self.networks = images, networks
+
+    def started(self, plan: Plan, secrets: Mapping[str, str]) -> Container | str:
+        """The attempt's container, started: the one that is there, or a new one. Else how far the pull of its image is."""
+        if new := self.made_at_once(plan):
+            return self.made(plan, secrets, new)
+        found = self.containers.inspect(render.container_name(plan.attempt))
+        if container := self.adopted(found, plan.attempt):
+            return container
+        must_be_the_daemon(self.daemon, plan.request.get("daemon", ""))
+        pulling = self.images.ready(plan)
+        if pulling is not None:
+            return pulling
+        self.make_way(found, plan.attempt)
+        return self.made(plan, secrets)
+
+    def adopted(self, found: Container | None, attempt: Attempt) -> Container | None:
+        """The one that has the job's name, if it is this attempt's and was told all that it needs."""
+        if found is None or not found.is_of(attempt):
+            return None
+        container = found if found.begun else self.begun_after_all(found)
+        return container if container and self.took_in(container) else None
+
+    def made_at_once(self, plan: Plan) -> Container | None:
+        """A new container, made without looking first: the name decides whether there is one, or an earlier attempt's."""
+        if self.images.was_here(plan):
+            must_be_the_daemon(self.daemon, plan.request.get("daemon", ""))
+            with ignored(404, 409):
+                return self.create(plan)
+        return None
+
+    def made(self, plan: Plan, secrets: Mapping[str, str], new: Container | None = None) -> Container:
+        """A new container, started; again, a few times, while others remove or make our network."""
+        again = STARTS if plan.request["make_network"] else 0
+        while True:
+            container, new, again = new or self.create(plan), None, again - 1
+            try:
+                self.start(container, plan, secrets)
+                return container
+            except DaemonError as error:
+                if again < 0 or not UNSETTLED.search(error.what):
+                    raise
+                self.networks.forget(network_name(plan))
+
+    def begun_after_all(self, container: Container) -> Container | None:
+        """A container that a client left unstarted goes: half of something may wait at its standard input.
+
+        Unless its start is under way, or was asked for a moment ago: the daemon answers only when a start is over, and
+        removes nothing that runs when it is not forced to.
+        """
+        for _ in range(30):
+            time.sleep(ASKED_FOR)
+            left = self.containers.inspect(container.id)
+            if left is None or left.begun:
+                return left
+            with ignored(404, 409):
+                self.daemon.ask("DELETE", f"/containers/{container.id}", v=1)
+        raise Unreachable(f"{container.id} neither starts nor can be removed.", "", "Try again.")
+
+    def took_in(self, container: Container) -> bool:
+        """Whether it was told its environment whole. If not it has run nothing, and ends as soon as nobody types."""
+        if container.running and container.seen["Config"].get("OpenStdin"):
+            time.sleep(ASKED_FOR)
+            container = self.containers.inspect(container.id) or container
+        if container.running or container.seen["State"]["ExitCode"] != render.NOT_BEGUN:
+            return True
+        return render.NOT_WHOLE.encode() not in logs.tail(self.daemon, container.id, "stderr", 1)[1]
+
+    def make_way(self, found: Container | None, attempt: Attempt) -> None:
+        """An earlier attempt of the same job gives its name to this one; a stranger's container does not."""
+        if found is None:
+            return
+        job_id, number, store = parse.names(found.seen)
+        if (job_id, store) != (attempt.job_id, attempt.store_id) or int(number) > attempt.number:
+            name = render.container_name(attempt)
+            raise Refused(
+                f"The name {name} is taken by a container that is not of this job.", "", f"docker rm -f {name}"
+            )
+        self.containers.remove(found.id)
+
+    def create(self, plan: Plan) -> Container:
+        for folder in plan.request["folders"]:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+        body = dict(plan.request["container"])
+        if plan.request["make_network"]:
+            body["HostConfig"] = {**body["HostConfig"], "NetworkMode": self.networks.made(network_name(plan))}
+        made = self.daemon.ask("POST", "/containers/create", body, name=plan.request["name"])
+        return Container(
+            {"Id": made["Id"], "State": {"Status": "created"}, "Config": body, "HostConfig": body["HostConfig"]}
+        )
+
+    def start(self, container: Container, plan: Plan, secrets: Mapping[str, str]) -> None:
+        """Deliver what is too long, and what must not be seen, and start. What cannot start is removed."""
+        try:
+            if command := plan.request["command"]:
+                file = ("command", command.encode("utf-8", "surrogateescape"), 0o600)
+                self.daemon.put_archive(
+                    container.id, "/", dockerd.archive([file], self.owner(container), render.FOLDER)
+                )
+            with self.daemon.typing(container.id, typed(plan, secrets)):
+                self.daemon.ask("POST", f"/containers/{container.id}/start")
+        except DaemonError:
+            self.containers.remove(container.id)
+            raise
+
+    def owner(self, container: Container) -> tuple[int, int]:
+        """Who the command runs as, and so who may read what is delivered."""
+        user = container.seen["Config"].get("User") or ""
+        if not user or user in ("0", "root"):
+            return 0, 0
+        uid, _, gid = user.partition(":")
+        if uid.isdigit() and gid.isdigit():
+            return int(uid), int(gid)
+        passwd, group = (self.daemon.file(container.id, path) or b"" for path in ("/etc/passwd", "/etc/group"))
+        return parse.owner(user, passwd.decode("utf-8", "replace"), group.decode("utf-8", "replace"))
+
+
+def network_name(plan: Plan) -> str:
+    return plan.request["container"]["HostConfig"]["NetworkMode"]
+
+
+def typed(plan: Plan, secrets: Mapping[str, str]) -> bytes:
+    """What the container is told through its standard input; the secrets' values go nowhere else."""
+    environment = plan.request["environment"]
+    values = {
+        name: value if isinstance(value, str) else secrets[value["secret"]] for name, value in environment.items()
+    }
+    return render.statements(values).encode("utf-8", "surrogateescape") if values else b""
