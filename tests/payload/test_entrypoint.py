@@ -7,6 +7,8 @@ import json
 import os
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -377,3 +379,22 @@ def test_args_run_end_to_end_with_inputs_and_outputs(tmp_path):
 def test_data_that_is_no_mapping_or_list_is_refused(field: str, given: object) -> None:
     with pytest.raises(SpecError, match=f"{field} is .* It has to be a mapping or a list"):
         build_entrypoint(command="true", **{field: given})
+
+
+def test_threads_that_pack_at_once_parse_one_after_the_other(monkeypatch):
+    """CPython 3.11 fails when two threads parse in the same moment."""
+    parse, parsing, overlaps = ast.parse, [], []
+
+    def noted(text, *more, **named):
+        overlaps.append(list(parsing))
+        parsing.append(text)
+        time.sleep(0.001)
+        parsing.remove(text)
+        return parse(text, *more, **named)
+
+    monkeypatch.setattr(ast, "parse", noted)
+    source.cache_clear()
+    slim.cache_clear()
+    with ThreadPoolExecutor(8) as pool:
+        packed = list(pool.map(lambda _: build_entrypoint(command="true {config_path}", specs={})["command"], range(8)))
+    assert len(set(packed)) == 1 and overlaps and not any(overlaps)

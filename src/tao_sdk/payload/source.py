@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import ast
 import io
+import threading
 import tokenize
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
+
+# CPython 3.11 counts the depth of all threads that parse as one, and fails now and then (its issue 106905).
+PARSING = threading.Lock()
 
 
 @cache
@@ -17,6 +21,7 @@ def source(module: str) -> bytes:
     return slim(text).encode()
 
 
+@cache
 def slim(text: str) -> str:
     """The same program on the same lines, shorter."""
     cuts = [*syntax(text), *blanks(text)]
@@ -50,7 +55,9 @@ Cut = tuple[tuple[int, int], tuple[int, int], bytes]  # from (line, byte), to (l
 
 def syntax(text: str) -> Iterator[Cut]:
     """Docstrings, annotations, and what only a type checker reads."""
-    for node in ast.walk(ast.parse(text)):
+    with PARSING:
+        tree = ast.parse(text)
+    for node in ast.walk(tree):
         if (
             isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
             and ast.get_docstring(node, clean=False) is not None

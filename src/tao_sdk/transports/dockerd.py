@@ -136,11 +136,11 @@ class Daemon:
 
     def lines(self, method: str, path: str, headers: Mapping[str, str], **query: Any) -> Iterator[Json]:
         """One JSON object per line, as a pull sends its progress."""
-        import requests
-
         answer = self.request(
             method, path, params=parameters(query), headers=dict(headers), stream=True, timeout=(TIMEOUT, None)
         )
+        import requests
+
         try:
             for line in answer.iter_lines():
                 if line:
@@ -163,9 +163,9 @@ class Daemon:
             return content.read() if content else None
 
     def request(self, method: str, path: str, **more: Any) -> Any:
+        session = self.session  # says what is missing, before anything that comes with it is needed
         import requests
 
-        session = self.session
         try:
             answer = session.request(method, f"{session.base_url}/v{session.agreed}{path}", **more)
         except requests.RequestException as error:
@@ -183,7 +183,7 @@ def connect(address: Address) -> Any:
         from docker.tls import TLSConfig
     except ImportError as error:
         raise MissingExtra(
-            "The docker library is not installed.", str(error), "Run: pip install 'nvidia-tao-sdk[docker]'"
+            "The docker library is not installed.", str(error), "Run: pip install 'nvidia-tao-sdk[docker]>=8'"
         ) from error
     import requests
 

@@ -344,7 +344,7 @@ TROUBLES: Sequence[tuple[str, str, str, str]] = (
      "ssh -o BatchMode=yes {target} true. With a second factor: open a connection by hand and set SLURM_SSH_REUSE=1"),
     ("Could not resolve hostname", "ssh.no_such_host", "No such host.", "Check SLURM_HOSTNAME."),
     ("Connection refused|Connection timed out|No route to host|Network is unreachable|timed out|banner exchange",
-     "ssh.host_down", "The host is down, or cannot be reached from here.",
+     "ssh.host_down", "The host is down, takes no ssh there, or cannot be reached from here.",
      "Check SLURM_HOSTNAME, the network and the VPN; name a second login host after a comma."),
     ("too long for Unix domain socket", "ssh.socket_path", "The socket's path is too long.",
      "Set XDG_RUNTIME_DIR to a short path."),

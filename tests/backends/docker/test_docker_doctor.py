@@ -179,10 +179,10 @@ def test_credentials_are_named_and_never_shown(surroundings: dict[str, str]) -> 
 @pytest.mark.parametrize("verb", ["doctor('docker')[0].fix", "submit(JobSpec(image='x', command='true'), 'docker')"])
 def test_without_the_library_the_text_is_the_command_that_installs_it(surroundings: dict[str, str], verb: str) -> None:
     script = (
-        "import sys; sys.modules['docker'] = None\n"
+        "import sys; sys.modules['docker'] = sys.modules['requests'] = None\n"
         "from tao_sdk.client import Client\nfrom tao_sdk.model.errors import MissingExtra\n"
         "from tao_sdk.model.spec import JobSpec\n"
         f"try:\n    print(Client().{verb})\nexcept MissingExtra as error:\n    print(error.next)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], env=surroundings, capture_output=True, text=True)
-    assert "pip install 'nvidia-tao-sdk[docker]'" in done.stdout, done.stderr
+    assert "pip install 'nvidia-tao-sdk[docker]>=8'" in done.stdout, done.stderr

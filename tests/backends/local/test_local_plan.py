@@ -221,7 +221,7 @@ def test_a_path_of_a_cluster_is_told_as_that(machine: Machine, scheme: str) -> N
     [
         ("imags/a.png", "Did you mean {here}/images/a.png?"),
         ("images/b.png", "Did you mean {here}/images/a.png?"),
-        ("elsewhere/b.png", "There is {here}, and no elsewhere in it."),
+        ("elsewhere/b.png", "There is {here}, and no 'elsewhere' in it."),
     ],
 )
 def test_a_misspelt_input_comes_with_what_was_meant(

@@ -68,7 +68,7 @@ def near(path: Path) -> str:
         names = []
     first, *rest = path.relative_to(there).parts or ("",)
     like = difflib.get_close_matches(first, names, n=1)
-    return f"Did you mean {Path(there, like[0], *rest)}?" if like else f"There is {there}, and no {first} in it."
+    return f"Did you mean {Path(there, like[0], *rest)}?" if like else f"There is {there}, and no {first!r} in it."
 
 
 def current_folder() -> str:
