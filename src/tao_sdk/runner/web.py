@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from socket import gaierror
 
 from .report import Failure
 from .wire import Connection, Garbled, TlsTrust, proxy_for, split
@@ -196,7 +197,10 @@ class Web:
                     connection.used = True
                     return connection
                 connection.close()
-        return Connection(origin, proxy_for(origin, self.env), self.trust)
+        try:
+            return Connection(origin, proxy_for(origin, self.env), self.trust)
+        except UnicodeError:
+            raise gaierror("no host can be called so") from None
 
     def give_back(self, connection: Connection) -> None:
         """Keep it for the next request if its answer was read to the end."""
