@@ -134,6 +134,15 @@ CASES = [
     ("ngc_refused", Evidence(exit_code=125, runner=told("ngc-key")), "NGC_KEY", ErrClass.USER, False),
     ("web_denied", Evidence(exit_code=125, runner=told("web-denied")), "403", ErrClass.USER, False),
     ("s3_no_bucket", Evidence(exit_code=125, runner=told("s3-no-bucket")), "no-such-bucket", ErrClass.USER, False),
+    (
+        "s3_no_bucket",
+        Evidence(
+            exit_code=125, runner=({"event": "failed", "code": "s3.endpoint", "what": "It must begin with http"},)
+        ),
+        "must begin with http",
+        ErrClass.USER,
+        False,
+    ),
     ("s3_clock", Evidence(exit_code=125, runner=told("s3-clock")), "60 min", ErrClass.INFRA, True),
     ("s3_keys", Evidence(exit_code=125, runner=told("s3-wrong-secret")), "secret key is wrong", ErrClass.USER, False),
     ("s3_keys", Evidence(exit_code=125, runner=told("s3-unknown-key")), "know the access key", ErrClass.USER, False),
