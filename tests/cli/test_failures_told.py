@@ -193,7 +193,7 @@ def test_a_warning_of_the_watcher_is_a_line_and_its_traceback_a_private_file(
     first, second = capsys.readouterr().err.splitlines()
     [kept] = (state / "crashes").iterdir()
     assert first == "warning: watching goes on after: no answer"
-    assert second.startswith("warning: watching goes on after an unexpected error")
+    assert second.startswith("warning: watching goes on after an unexpected error. Please report it")
     assert str(kept) in second
     tell_warnings(printed=False)
     logger.warning("not in the middle of a screen")

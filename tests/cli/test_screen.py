@@ -237,6 +237,17 @@ def test_a_bar_is_as_long_as_it_was_asked_to_be(fraction: float, cells: int) -> 
     assert screen.length(screen.bar(fraction, cells)) == cells + 2
 
 
+def test_who_waits_for_a_server_sees_for_which_until_something_else_is_told() -> None:
+    asked = event("stage", stage="files") + event("waiting", host="127.0.0.1:1")
+    made = scene(asked, job=replace(DIGITS, spec={}))
+    assert lines(made, 120)[0].endswith("local  ▸ waiting for 127.0.0.1:1, which does not answer")
+    plain = Plain()
+    assert plain.lines(made)[1:] == ["waiting for 127.0.0.1:1, which does not answer"]
+    assert plain.lines(made, at=60.0) == []
+    made.see(event("stage", stage="command"))
+    assert lines(made, 120)[0].endswith("local  ▸ running")
+
+
 def test_who_waits_for_another_job_that_fetches_sees_for_what() -> None:
     job = replace(DIGITS, spec={"inputs": {"weights": {}}})
     made = scene(event("stage", stage="inputs") + event("waiting", what="weights"), job=job)

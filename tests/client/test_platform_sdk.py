@@ -116,10 +116,28 @@ def test_paths_are_looked_at_and_a_missing_one_is_no_error_of_the_look(sdk: Loca
     (tmp_path / "data" / "b").touch()
     (tmp_path / "data" / "a").mkdir()
     assert sdk.check_path(f"file://{tmp_path}/data") is True
+    assert sdk.check_path(f"file://localhost{tmp_path}/data") is True
     assert sdk.check_path(f"{tmp_path}/nothing") is False
     assert sdk.list_path(str(tmp_path / "data")) == ["a", "b"]
-    with pytest.raises(TaoError, match="gs:// cannot be looked at yet"):
-        sdk.check_path("gs://bucket/key")
+    with pytest.raises(TaoError, match="http:// cannot be looked at yet"):
+        sdk.check_path("http://host/path")
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("aws://x/y", "aws:// is not a scheme of a job. Write s3://bucket/key."),
+        ("gs://bucket/key", "gs:// is not a scheme of a job. Use a bucket with an S3 endpoint"),
+        ("lustr:///x", "Did you mean lustre://?"),
+        ("s3:///x", "that is no complete address. Write s3://bucket/key."),
+        ("file://x/y", "a path has to follow file://"),
+        ("s3://", "that is no complete address. Write s3://bucket/key."),
+    ],
+)
+def test_an_address_that_is_none_is_answered_with_what_to_write(sdk: LocalSDK, written: str, told: str) -> None:
+    with pytest.raises(UsageError) as error:
+        sdk.check_path(written)
+    assert told in str(error.value)
 
 
 def test_a_failed_job_is_analysed_in_the_documented_form(sdk: LocalSDK) -> None:

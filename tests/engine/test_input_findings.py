@@ -71,6 +71,22 @@ def test_a_store_that_only_the_job_may_reach_is_a_warning(client, bucket):
     ]
 
 
+def test_an_endpoint_that_is_no_address_stops_a_job_and_a_look(client, bucket, tmp_path):
+    with pytest.raises(Refused, match="S3_ENDPOINT_URL must begin with http:// or https://: localhost:9000"):
+        client.submit(reading(f"s3://{bucket}/data", AWS_ENDPOINT_URL="localhost:9000"), "local")
+    with (
+        opened(tmp_path, S3_ENDPOINT_URL="localhost:9000") as elsewhere,
+        pytest.raises(Unreachable, match="begin with"),
+    ):
+        elsewhere.check_path(f"s3://{bucket}/data")
+
+
+def test_a_look_into_a_bucket_that_may_not_be_in_aws_says_where_to_name_its_store(tmp_path):
+    with opened(tmp_path, **KEYS) as client, pytest.raises(Unreachable) as error:
+        client.check_path(f"s3://{'a' * 64}/data")  # a name that no server can have
+    assert error.value.next.startswith("Set S3_ENDPOINT_URL, unless the bucket is in AWS. Check the address")
+
+
 def test_without_keys_a_job_that_runs_here_is_refused(client, bucket, tmp_path):
     here = {"S3_ENDPOINT_URL": s3_here.minio().url, "AWS_EC2_METADATA_DISABLED": "true"}
     environ = {**here, "TAO_SDK_STATE_DIR": str(tmp_path / "other"), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}

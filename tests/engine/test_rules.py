@@ -134,6 +134,15 @@ CASES = [
     ("ngc_refused", Evidence(exit_code=125, runner=told("ngc-key")), "NGC_KEY", ErrClass.USER, False),
     ("web_denied", Evidence(exit_code=125, runner=told("web-denied")), "403", ErrClass.USER, False),
     ("s3_no_bucket", Evidence(exit_code=125, runner=told("s3-no-bucket")), "no-such-bucket", ErrClass.USER, False),
+    (
+        "s3_no_bucket",
+        Evidence(
+            exit_code=125, runner=({"event": "failed", "code": "s3.endpoint", "what": "It must begin with http"},)
+        ),
+        "must begin with http",
+        ErrClass.USER,
+        False,
+    ),
     ("s3_clock", Evidence(exit_code=125, runner=told("s3-clock")), "60 min", ErrClass.INFRA, True),
     ("s3_keys", Evidence(exit_code=125, runner=told("s3-wrong-secret")), "secret key is wrong", ErrClass.USER, False),
     ("s3_keys", Evidence(exit_code=125, runner=told("s3-unknown-key")), "know the access key", ErrClass.USER, False),
@@ -146,6 +155,7 @@ CASES = [
     ("source_changing", Evidence(exit_code=125, runner=told("source-changing")), "4 readings", ErrClass.USER, False),
     ("source_truncated", Evidence(exit_code=125, runner=told("source-truncated")), "missing", ErrClass.INFRA, True),
     ("name_not_resolved", Evidence(exit_code=125, runner=told("name-not-resolved")), ".invalid", ErrClass.USER, False),
+    ("bucket_not_in_aws", Evidence(exit_code=125, runner=told("bucket-not-in-aws")), "acme", ErrClass.USER, False),
     (
         "name_not_resolved",
         Evidence(exit_code=1, log_tail="socket.gaierror: [Errno -3] Temporary failure in name resolution\n"),
@@ -181,6 +191,14 @@ def test_a_failure_is_explained_by_its_rule(
     assert (found.rule, found.err_class, found.retryable) == (rule, err_class, retryable)
     assert words in found.cause
     assert found.suggestion
+
+
+@pytest.mark.parametrize("recorded", ["name-not-resolved", "bucket-not-in-aws"])
+def test_what_to_do_about_a_name_that_is_not_known_is_said_once(recorded: str) -> None:
+    found = diagnose(Evidence(exit_code=125, runner=told(recorded)))
+    assert "Check the address" not in found.cause
+    assert found.cause.count("cannot be resolved") == 1
+    assert ("S3_ENDPOINT_URL" in found.suggestion) == (recorded == "bucket-not-in-aws")
 
 
 def test_every_rule_has_a_case() -> None:

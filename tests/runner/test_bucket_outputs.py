@@ -249,6 +249,13 @@ def test_a_bucket_that_does_not_exist_ends_the_job_before_the_command_and_is_nev
     assert store.server.s3().ask("HEAD", "no-such-bucket", "").status == 404
 
 
+def test_a_store_that_does_not_answer_is_told_of_while_it_is_waited_for(jobs, store):
+    away = f"127.0.0.1:{s3_here.free_port()}"
+    ran = run(jobs, store, "echo never", {"AWS_ENDPOINT_URL": f"http://{away}", "TAO_RETRY_SECONDS": "3"})
+    assert [each.facts["host"] for each in ran.named("waiting")] == [away]
+    assert [each.name for each in ran.events][-1] == "failed"
+
+
 def test_looking_whether_a_bucket_takes_results_leaves_nothing_behind(jobs, store):
     ran = jobs.run("false", specs={"x": "/nowhere"}, inputs=["x"], outputs=["results_dir"], bucket=True, env=store.env)
     assert ran.failure["code"] == "input.missing"

@@ -20,9 +20,10 @@ from web_server import Reply, WebServer, etag
 from tao_sdk.engine.bucket_files import level
 from tao_sdk.runner import s3_input, s3_put, wire
 from tao_sdk.runner.report import Failure
+from tao_sdk.runner.s3 import S3
 from tao_sdk.runner.s3_put import sweep
 from tao_sdk.runner.s3_xml import inner
-from tao_sdk.runner.web import Changed
+from tao_sdk.runner.web import Changed, Web
 
 ODD = [
     "plain.txt",
@@ -499,6 +500,14 @@ def test_nothing_listens_there_is_told_at_once_by_its_own_words():
     with pytest.raises(Failure) as failure:
         s3.head("bucket", "k")
     assert failure.value.code == "web.refused"
+
+
+@pytest.mark.parametrize("endpoint", ["minio.example.com:9000", "localhost:9000", "http:/localhost:9000"])
+def test_an_endpoint_that_is_no_address_is_told_by_the_name_of_its_variable(endpoint):
+    with pytest.raises(Failure) as failure:
+        S3(Web({"S3_ENDPOINT_URL": endpoint})).head("bucket", "k")
+    assert failure.value.code == "s3.endpoint"
+    assert failure.value.what == f"S3_ENDPOINT_URL must begin with http:// or https://: {endpoint}"
 
 
 def test_a_name_that_nobody_knows_is_told():

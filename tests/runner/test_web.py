@@ -185,6 +185,26 @@ def test_pauses_between_tries_grow_differ_from_anybody_elses_and_are_as_long_as_
     assert not web.Patience(1).wait(least=2)
 
 
+def test_a_server_that_does_not_answer_is_told_of_once_while_it_is_waited_for():
+    told = []
+    asking = Web({"TAO_RETRY_SECONDS": "3"})
+    asking.tell = lambda event, **facts: told.append((event, facts))
+    address = f"127.0.0.1:{s3_here.free_port()}"
+    for _ in range(2):
+        with pytest.raises(Failure):
+            asking.ask("GET", f"http://{address}/")
+    assert told == [("waiting", {"host": address})]
+
+
+@pytest.mark.parametrize("host", [".s3.example.com", "a" * 64 + ".example.com", "a..b", "\udcff.example.com"])
+@pytest.mark.parametrize("env", [{}, {"https_proxy": "http://" + "p" * 64 + ".example.com"}])
+def test_a_name_that_no_host_can_have_is_told_as_one_that_nobody_knows(host, env):
+    with pytest.raises(Failure) as failure:
+        Web({**env, "TAO_RETRY_SECONDS": "0.1"}).ask("GET", f"https://{host}/")
+    assert failure.value.code == "web.dns"
+    assert failure.value.why == "no host can be called so."
+
+
 def test_a_name_that_nobody_knows_is_told_soon():
     """Long before the time is up that a server has which does not answer."""
     began = time.monotonic()

@@ -6,6 +6,7 @@ import logging
 import sys
 
 from tao_sdk.cli.failure import bug
+from tao_sdk.model.errors import sentences
 
 
 class WarningLines(logging.Handler):
@@ -19,7 +20,7 @@ class WarningLines(logging.Handler):
         error = record.exc_info[1] if record.exc_info else None
         kept = bug(error, sys.argv[1:]).next if error is not None else ""
         if self.printed:
-            print(" ".join(part for part in (f"warning: {record.getMessage()}", kept) if part), file=sys.stderr)
+            print(sentences(f"warning: {record.getMessage()}", kept), file=sys.stderr)
 
 
 def tell_warnings(printed: bool) -> None:

@@ -41,6 +41,7 @@ class Scene:
     stages: dict[str, str] = field(default_factory=dict[str, str])  # the stage -> its size, once known
     stage: str = ""
     moving: dict[str, str] = field(default_factory=dict[str, str])  # the stage -> how far its transfer is
+    awaited: str = ""  # the server that does not answer
     warnings: list[str] = field(default_factory=list[str])
     tail: deque[str] = field(default_factory=lambda: deque[str](maxlen=TAIL))
     attempt: int = 1
@@ -78,17 +79,21 @@ class Scene:
     def look(self, job: Job) -> list[Progress]:
         """Take what is known of the job now, and what it adds to the log. A new attempt starts from its first stage."""
         if job.attempt != self.job.attempt:
-            self.stages, self.moving, self.stage, self.attempt = {}, {}, "", job.attempt
+            self.stages, self.moving, self.awaited = {}, {}, ""
+            self.stage, self.attempt = "", job.attempt
         before, self.job = self.progress, job
         return [self.progress] if not self.hears_epochs and self.progress.epoch > before.epoch else []
 
     def _tell(self, event: Event) -> None:
+        self.awaited = ""  # whatever comes after it
         if event.name == "stage":
             self._enter(str(event.facts.get("stage")))
         elif event.name in ("fetched", "sent"):
             size = format_size(float(event.facts.get("bytes", 0)))
             self.stages[str(event.facts.get("what"))] = size
             self.moving.pop(str(event.facts.get("what")), None)
+        elif event.name == "waiting" and "host" in event.facts:
+            self.awaited = f"waiting for {event.facts['host']}, which does not answer" * (self.stage != "command")
         elif event.name == "waiting":
             self.moving["inputs"] = f"waiting for another job that fetches {event.facts.get('what')}"
         elif event.name == "transfer":
@@ -143,7 +148,9 @@ def header(scene: Scene, width: int) -> Line:
     if scene.job.attempt > 1:
         line.append((f"  attempt {scene.job.attempt}", "yellow"))
     steps = [step(scene, stage, scene.moving.get(stage) or size) for stage, size in scene.stages.items()]
-    if not steps and not scene.job.status.terminal:
+    if scene.awaited and not scene.job.status.terminal:
+        steps.append([(f"  ▸ {scene.awaited}", "yellow")])
+    elif not steps and not scene.job.status.terminal:
         steps = [waiting(scene.job)]
     while len(steps) > 1 and length([*line, *flat(steps)]) > width:
         steps.pop(0)
@@ -305,7 +312,9 @@ class Plain:
 
     def _stages(self, scene: Scene, at: float) -> Iterable[str]:
         yield f"{scene.job.id}  {scene.job.platform}" + (f"  attempt {scene.attempt}" if scene.attempt > 1 else "")
-        if not scene.stages and not scene.job.status.terminal and not self._log_may_tell(scene, at):
+        if scene.awaited:
+            yield scene.awaited
+        elif not scene.stages and not scene.job.status.terminal and not self._log_may_tell(scene, at):
             yield text_of(waiting(scene.job)).removeprefix("  ▸ ")
         for stage, size in scene.stages.items():
             if stage in scene.moving and at - self.moved.setdefault((scene.attempt, stage), at) > TOLD_SECONDS:

@@ -15,9 +15,11 @@ from tao_sdk.backends.contract import Files, FileStat, MiB
 from tao_sdk.engine.bucket_files import MANIFEST, files_of, in_bucket
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model import checkpoints
-from tao_sdk.model.errors import PathNotFound, TaoError, UsageError
+from tao_sdk.model.errors import PathNotFound, SpecError, TaoError, UsageError
 from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Progress
+from tao_sdk.payload import schemes
+from tao_sdk.runner.local import path_of
 
 FETCHERS = 8  # files of a bucket that are copied at once
 
@@ -165,9 +167,15 @@ def backend_path(uri: str) -> str:
     """The path of a file://, lustre:// or slurm:// address; a plain path and s3:// as they are. Raises UsageError for others."""
     if not uri or "\0" in uri:
         raise UsageError(f"{uri!r} is no path.", "", "Name a file or a folder; . is the current one.")
-    scheme, separator, rest = uri.partition("://")
-    if not separator or in_bucket(uri):
+    scheme, separator, _ = uri.partition("://")
+    if not separator:
+        return uri
+    try:
+        schemes.check(uri, "The path")
+    except SpecError as error:
+        raise UsageError(error.what, error.why, error.next) from error
+    if in_bucket(uri):
         return uri
     if scheme in ("file", "lustre", "slurm"):
-        return "/" + rest.lstrip("/")
+        return "/" + path_of(uri).lstrip("/")
     raise UsageError(f"{scheme}:// cannot be looked at yet.", "", "Give a path, s3://, file:// or lustre://.")

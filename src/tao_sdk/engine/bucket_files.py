@@ -95,7 +95,7 @@ class BucketFiles:
 
     def stat(self, path: str) -> FileStat:
         bucket, key = parts(path)
-        with looking():
+        with looking(self._s3.web):
             found = self._s3.head(bucket, key) if key and not key.endswith("/") else None
             if found is not None:
                 return FileStat(path, False, found.size, unix_time(found.modified))
@@ -106,7 +106,7 @@ class BucketFiles:
     def list(self, path: str) -> list[FileStat]:
         """What lies in a folder, by name; of an object, itself."""
         bucket, key = parts(path)
-        with looking():
+        with looking(self._s3.web):
             folders, entries = level(self._s3, bucket, below(key))
             if not folders and not entries:
                 return [self.stat(path)]
@@ -124,7 +124,7 @@ class BucketFiles:
 
         while True:
             try:
-                with looking():
+                with looking(self._s3.web):
                     return self._read(path, offset, limit)
             except Changed:
                 continue
@@ -188,15 +188,23 @@ def unix_time(text: str) -> float:
         return 0.0
 
 
+def advice(failure: Failure, web: Web) -> str:
+    """What to do about a bucket that was not seen: where no endpoint is named, it was looked for in AWS."""
+    from tao_sdk.runner.s3 import ENDPOINTS, first
+
+    in_aws = failure.code == "web.dns" and not first(web.env, ENDPOINTS)
+    return "Set S3_ENDPOINT_URL, unless the bucket is in AWS. " * in_aws + failure.next
+
+
 @contextmanager
-def looking() -> Generator[None]:
+def looking(web: Web) -> Generator[None]:
     """What the store refuses, or a connection that breaks, is no sight of the files at all: it says why."""
     try:
         yield
     except (PathNotFound, Unreachable):
         raise
     except Failure as failure:
-        error = Unreachable(failure.what, failure.why, failure.next)
+        error = Unreachable(failure.what, failure.why, advice(failure, web))
         error.code = failure.code
         raise error from failure
     except OSError as error:

@@ -15,7 +15,7 @@ from itertools import islice, repeat
 from typing import TYPE_CHECKING
 
 from tao_sdk.backends.contract import Capabilities
-from tao_sdk.engine.bucket_files import below, environment, in_bucket, is_there, parts
+from tao_sdk.engine.bucket_files import advice, below, environment, in_bucket, is_there, parts
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.spec import JobSpec
@@ -65,19 +65,16 @@ def input_findings(
 
 
 def looked_at(wanted: Input, web: Web, runs_here: bool) -> Finding | None:
-    from tao_sdk.runner.s3 import ENDPOINTS, first
-
     module = import_module("tao_sdk.runner." + MODULES[scheme(wanted["uri"])])
     look: Callable[[str, Web], None] = is_there if in_bucket(wanted["uri"]) else module.is_there
     try:
         look(wanted["uri"], web)
     except Failure as failure:
         what = f"The input {wanted['key']}: {failure.what}"
-        if failure.code == "web.dns" and in_bucket(wanted["uri"]) and not first(web.env, ENDPOINTS):
-            failure.next = f"Set S3_ENDPOINT_URL, unless the bucket is in AWS. {failure.next}"
+        fix = advice(failure, web) if in_bucket(wanted["uri"]) else failure.next
         if failure.code.startswith(ONLY_FROM_HERE) and not (runs_here and failure.code in KEYS):
-            return Finding(Severity.WARNING, failure.code, f"{what} The job may see it.", failure.why, failure.next)
-        return Finding(Severity.ERROR, failure.code, what, failure.why, failure.next)
+            return Finding(Severity.WARNING, failure.code, f"{what} The job may see it.", failure.why, fix)
+        return Finding(Severity.ERROR, failure.code, what, failure.why, fix)
     return None
 
 

@@ -24,6 +24,7 @@ from tao_sdk.model.spec import EnvValue, JobSpec, checked, mint_id, remote_root
 from tao_sdk.model.units import format_size
 from tao_sdk.payload.commands import CONFIG_PATH, misspelt
 from tao_sdk.payload.entrypoint import build_entrypoint
+from tao_sdk.payload.schemes import check_bucket, results_root
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def prepare(engine: Engine, request: Request) -> Planned:
 
 def plan_with(engine: Engine, backend: Backend, request: Request, secrets: Mapping[str, str]) -> Planned:
     """`prepare`, once the secrets are known and set apart."""
-    spec = request.spec
+    spec = with_root(request.spec)
     packed = replace(spec, command=pack(spec))  # first: it refuses a spec without an end
     refuse_open_secrets(spec, request.options, Redactor.of(secrets.values()))
     options = read_options(backend, request.options)
@@ -69,6 +70,7 @@ def plan_with(engine: Engine, backend: Backend, request: Request, secrets: Mappi
     facts = backend.survey(spec, options)
     refuse_too_large(packed, backend)
     plan = backend.plan(packed, options, facts, attempt)
+    check_bucket(plan.results_dir, "The place of the results")  # it may have come from S3_BUCKET_NAME
     seen = input_findings(engine, spec, secrets, backend.capabilities)
     findings = [*backend.check(plan, facts), *general_findings(spec, backend), *placeholder_findings(spec), *seen]
     return Planned(plan, tuple(findings), spec, packed.command, options, secrets)
@@ -94,6 +96,14 @@ def with_environment(spec: JobSpec, settings: Settings) -> tuple[JobSpec, dict[s
     }
     env_vars, secrets = split_secrets(wanted, spec.secrets)
     return replace(spec, env_vars=env_vars), secrets
+
+
+def with_root(spec: JobSpec) -> JobSpec:
+    """The same, with the root of its results as a backend can take it."""
+    root = spec.env_vars.get("TAO_RESULTS_ROOT")
+    if not isinstance(root, str) or not root:
+        return spec
+    return replace(spec, env_vars={**spec.env_vars, "TAO_RESULTS_ROOT": results_root(root)})
 
 
 def speaks_s3(spec: JobSpec, settings: Settings) -> bool:

@@ -53,13 +53,18 @@ def in_log(pattern: str) -> Looks:
     return looks
 
 
-def runner_failed(prefix: str) -> Looks:
-    """The runner's own "failed" event, when its code starts with `prefix`."""
+def runner_failed(prefix: str, about: str = "", parts: Sequence[str] = ("what", "why", "next")) -> Looks:
+    """The runner's own "failed" event, when its code starts with `prefix` and it speaks of what matches `about`.
+
+    `parts` of it are seen: a rule that says itself what to do leaves the event's `next` out.
+    """
+    compiled = re.compile(about)
 
     def looks(evidence: Evidence) -> str | None:
         for event in reversed(evidence.runner):
-            if event.get("event") == "failed" and str(event.get("code", "")).startswith(prefix):
-                return sentences(*(str(event.get(part) or "") for part in ("what", "why", "next")))
+            told = event.get("event") == "failed" and str(event.get("code", "")).startswith(prefix)
+            if told and compiled.search(str(event.get("what") or "")):
+                return sentences(*(str(event.get(part) or "") for part in parts))
         return None
 
     return looks

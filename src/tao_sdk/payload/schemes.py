@@ -7,6 +7,7 @@ from difflib import get_close_matches
 
 from tao_sdk.model.errors import SpecError
 from tao_sdk.runner.local import path_of
+from tao_sdk.runner.s3_words import WORDS
 from tao_sdk.runner.scheme import MODULES, scheme
 from tao_sdk.runner.shown import shown
 
@@ -20,6 +21,7 @@ MISWRITTEN = re.compile(r"(\w+)(?::/(?!/)|//)")  # one slash or the colon is mis
 STAGED_ANYWHERE = frozenset({"hf_model", "hf_dataset", "ngc"})  # no program reads these by itself
 SHARED = frozenset({"lustre", "slurm"})  # nor these, but they name a path, under which it can be read as it is
 WRITTEN = frozenset({"", "file", "lustre", "s3"})
+BUCKET = re.compile(r"(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 # scheme -> how many names have to follow, how the address is written
 SHAPES = {
@@ -75,6 +77,23 @@ def check_output(uri: str, place: str) -> None:
             f"{place} is {shown(uri)}: results cannot be written to {scheme(uri)}://.",
             next="Write an absolute path or s3://bucket/prefix, or leave it empty to have a place chosen.",
         )
+
+
+def results_root(root: str) -> str:
+    """The folder, or the prefix in a bucket, that results of all jobs lie below. Raises SpecError for anything else."""
+    place = "TAO_RESULTS_ROOT"
+    taken = check if scheme(root) in SHARED else check_output
+    taken(root, place)
+    check_bucket(root, place)
+    return path_of(root) if is_here(root) else "s3" + root[len("s3") :]
+
+
+def check_bucket(uri: str, place: str) -> None:
+    """Raise SpecError for results in a bucket that no store can have: its name becomes that of a host."""
+    bucket = uri.partition("://")[2].partition("/")[0]
+    if scheme(uri) == "s3" and not BUCKET.fullmatch(bucket):
+        what, advice = WORDS["bucket_name"]
+        raise SpecError(f"{place} is {shown(uri)}: {what % {'bucket': bucket}}", next=advice)
 
 
 def is_here(uri: str) -> bool:

@@ -158,6 +158,7 @@ class Job:
         if ephemeral:
             self.warn_ephemeral()
         self.report.stage("command")
+        self.report.alone = False
         started = time.monotonic()
         command = Command(fill(self.document["command"], self.values), self.report, self.signals)
         status = command.run({**self.env, "TAO_RESULTS_DIR": self.place.folder}, self.open_log(), self.start_keeping)

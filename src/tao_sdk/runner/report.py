@@ -82,6 +82,7 @@ class Report:
     def __init__(self) -> None:
         self.one_stream = os.path.sameopenfile(1, 2)
         self.open_line = False  # the last byte before an event would be no newline
+        self.alone = True  # no command runs whose line an event could break
         self.later: List[Tuple[str, Dict[str, Value]]] = []
 
     def relay(self, fd: int, data: bytes) -> bool:
@@ -100,7 +101,10 @@ class Report:
 
     def queue(self, event: str, **facts: Value) -> None:
         """Tell an event when the command's line is whole; safe from any thread."""
-        self.later.append((event, facts))
+        if self.alone:
+            self.event(event, **facts)
+        else:
+            self.later.append((event, facts))
 
     def flush(self) -> None:
         """Tell what was queued, unless the command is in the middle of a line."""

@@ -17,6 +17,7 @@ import threading
 import time
 
 from . import percent
+from .report import Failure
 from .s3_credentials import Credentials
 from .s3_sign import Signer
 from .s3_words import refusal, words
@@ -161,6 +162,8 @@ class S3:
             left -= 1
 
     def url(self, bucket: str, key: str, query: Optional[Mapping[str, str]]) -> str:
+        if self.endpoint and not self.endpoint.lower().startswith(("http://", "https://")):
+            raise Failure("s3.endpoint", "S3_ENDPOINT_URL must begin with http:// or https://: %s" % self.endpoint)
         region = self.regions.get(bucket, self.region)
         endpoint = self.endpoint or "https://s3.%s.amazonaws.com%s" % (region, ".cn" if region[:3] == "cn-" else "")
         path = "/" + percent.path(key)

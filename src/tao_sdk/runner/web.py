@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from socket import gaierror
 
 from .report import Failure
 from .wire import Connection, Garbled, TlsTrust, proxy_for, split
@@ -26,7 +27,7 @@ from .wire import Connection, Garbled, TlsTrust, proxy_for, split
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Callable, Dict, Iterator, List, Mapping, Optional, Tuple, Type, Union
+    from typing import Callable, Dict, Iterator, List, Mapping, Optional, Set, Tuple, Type, Union
 
     from .wire import Body, Origin
 
@@ -42,6 +43,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 15.0
 MOST = 30.0  # seconds that a server can ask for
 PATIENCE = 300.0  # seconds for a server that has answered before
 STRANGER = 20.0  # seconds for one that never has: more likely a wrong name than a short absence
+WORTH_TELLING = 3  # tries; most that is broken answers before
 NAMELESS = 3  # tries of a name that nobody knows; a server that has answered before is waited for all the same
 LARGEST = 64 << 20  # bytes of an answer that is held in memory
 
@@ -97,6 +99,7 @@ class Web:
         self.patience = float(env.get("TAO_RETRY_SECONDS") or PATIENCE)
         self.idle: Dict[Origin, List[Tuple[float, Connection]]] = {}
         self.known: Dict[Origin, bool] = {}
+        self.awaited: Set[Origin] = set()  # it was told that these do not answer
         self.lock = threading.Lock()
         self.closed = False
         self.tell: Callable[..., None] = unheard  # takes an event and its facts, from any thread
@@ -184,6 +187,7 @@ class Web:
                 connection.close()
                 raise
             self.known[origin] = True
+            self.awaited.discard(origin)
             return Answer(url, status, heard, connection, self)
 
     def take(self, origin: Origin) -> Connection:
@@ -196,7 +200,10 @@ class Web:
                     connection.used = True
                     return connection
                 connection.close()
-        return Connection(origin, proxy_for(origin, self.env), self.trust)
+        try:
+            return Connection(origin, proxy_for(origin, self.env), self.trust)
+        except UnicodeError:
+            raise gaierror("no host can be called so") from None
 
     def give_back(self, connection: Connection) -> None:
         """Keep it for the next request if its answer was read to the end."""
@@ -257,6 +264,9 @@ class Pause(Patience):
         nameless = type(error).__name__ == "gaierror" and not self.web.known.get(self.origin)
         if hopeless(error) or (nameless and self.count + 1 >= NAMELESS) or not self.wait():
             raise failure(error, self.origin, self.web) from error
+        if self.count == WORTH_TELLING and not self.given and self.origin not in self.web.awaited:
+            self.web.awaited.add(self.origin)
+            self.web.tell("waiting", host="%s:%d" % self.origin[1:])
 
     def again(self, answer: Answer) -> bool:
         """Wait as long as a busy server asks for; it has answered, so it is none that is not there. False when its time is up."""

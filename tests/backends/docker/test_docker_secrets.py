@@ -41,6 +41,7 @@ def test_a_canary_in_every_field_is_found_nowhere_in_the_open(
     surroundings: dict[str, str], here: Daemon, tmp_path: Path, user: str
 ) -> None:
     values = {name: f"k4n4ry-{name}-{number}-{CANARY}" for number, name in enumerate(CREDENTIALS)}
+    values["S3_BUCKET_NAME"] = "k4n4ry-bucket"  # only a name that a bucket can have is taken
     given = {
         "MARKED": f"k4n4ry-marked-{CANARY}",
         "PLAIN": "k4n4ry-plain",
