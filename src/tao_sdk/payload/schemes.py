@@ -21,7 +21,7 @@ MISWRITTEN = re.compile(r"(\w+)(?::/(?!/)|//)")  # one slash or the colon is mis
 STAGED_ANYWHERE = frozenset({"hf_model", "hf_dataset", "ngc"})  # no program reads these by itself
 SHARED = frozenset({"lustre", "slurm"})  # nor these, but they name a path, under which it can be read as it is
 WRITTEN = frozenset({"", "file", "lustre", "s3"})
-BUCKET = re.compile(r"(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+BUCKET = re.compile(r"(?!.*\.\.)[A-Za-z0-9][\w.-]{1,61}[A-Za-z0-9]", re.ASCII)  # old ones have capitals and underscores
 
 # scheme -> how many names have to follow, how the address is written
 SHAPES = {
