@@ -22,6 +22,7 @@ from tao_sdk.model.status import Status
 
 JOBS = int(os.environ.get("TAO_SOAK_JOBS") or "24")
 FAILS_EVERY = 4
+LOST = "soak-lost"
 PATIENCE = 240 + JOBS * 3  # seconds; only against waiting for ever
 
 
@@ -45,9 +46,9 @@ def breaking(steps: dict[int, Callable[[], None]]) -> Iterator[Callable[[int], N
 
 
 def lose_node(cluster: Cluster) -> None:
-    """Its daemon is killed while a job runs there, and starts again once the controller has noticed."""
+    """Its daemon is killed while the job that takes long runs there, and starts again once the controller has noticed."""
     node = cluster.place.nodes[3]
-    until(lambda: cluster.ask("squeue", "-h", "-w", node, "-t", "R", "-o", "%i").stdout, PATIENCE)
+    until(lambda: LOST in cluster.ask("squeue", "-h", "-w", node, "-t", "R", "-o", "%j").stdout, PATIENCE)
     cluster.kill_node(node)
     if JOBS < 100:
         cluster.fail_node(node)
@@ -64,7 +65,7 @@ def lose_login_node(cluster: Cluster) -> None:
 def submit(client: Client, number: int, node: str = "") -> str:
     """On `node` it takes some seconds, so that the node can be lost under it."""
     command = f"{'sleep 4; ' if node else ''}echo $TAO_JOB_ID >> {SHARED}/soak/{number}; exit {code(number)}"
-    spec = JobSpec(name="soak", command=command, gpu_count=0, cpus=1, labels={"number": str(number)})
+    spec = JobSpec(name=LOST if node else "soak", command=command, gpu_count=0, cpus=1, labels={"number": str(number)})
     for _ in range(20):
         try:
             options = {"container_runtime": "none", "partition": "grizzly", "nodelist": node}
