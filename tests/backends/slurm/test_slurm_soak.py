@@ -22,7 +22,7 @@ from tao_sdk.model.status import Status
 
 JOBS = int(os.environ.get("TAO_SOAK_JOBS") or "24")
 FAILS_EVERY = 4
-LOST = "soak-lost"
+LOST, LONG = "soak-lost", 4 if JOBS < 100 else 60  # the job that loses its node, and its seconds
 PATIENCE = 240 + JOBS * 3  # seconds; only against waiting for ever
 
 
@@ -63,8 +63,8 @@ def lose_login_node(cluster: Cluster) -> None:
 
 
 def submit(client: Client, number: int, node: str = "") -> str:
-    """On `node` it takes some seconds, so that the node can be lost under it."""
-    command = f"{'sleep 4; ' if node else ''}echo $TAO_JOB_ID >> {SHARED}/soak/{number}; exit {code(number)}"
+    """On `node` it lasts until that can be lost under it: the controller takes a silent one for dead after a while."""
+    command = f"{f'sleep {LONG}; ' if node else ''}echo $TAO_JOB_ID >> {SHARED}/soak/{number}; exit {code(number)}"
     spec = JobSpec(name=LOST if node else "soak", command=command, gpu_count=0, cpus=1, labels={"number": str(number)})
     for _ in range(20):
         try:
