@@ -186,9 +186,19 @@ def clear(here: Daemon) -> None:
     """No container stays, and no network, volume or nameless image of a test."""
     if ids := here.docker("ps", "-aq").stdout.split():
         here.docker("rm", "-f", "-v", *ids)
-    here.docker("network", "prune", "-f")
+    clear_networks(here)
     here.docker("volume", "prune", "-f")
     here.docker("image", "prune", "-f")
+
+
+def clear_networks(here: Daemon) -> None:
+    """Those that no container has. A busy daemon may leave the end of a container that is gone in one, and never free it."""
+    for network in here.docker("network", "ls", "-q", "--filter", "label=tao-toolkit").stdout.split():
+        [seen] = json.loads(here.docker("network", "inspect", network).stdout)
+        for container, end in seen["Containers"].items():
+            if container not in here.docker("ps", "-aq", "--no-trunc").stdout.split():
+                here.docker("network", "disconnect", "-f", network, end["Name"])
+    here.docker("network", "prune", "-f")
 
 
 def make_images(here: Daemon) -> None:

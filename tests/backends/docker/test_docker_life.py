@@ -236,7 +236,7 @@ def test_a_name_that_is_taken_is_refused_and_the_strangers_container_stays(clien
 
 
 def test_people_who_start_at_once_make_one_network(surroundings: dict[str, str], here: Daemon) -> None:
-    here.docker("network", "prune", "-f")
+    dockerd_here.clear_networks(here)
     state = surroundings["TAO_SDK_STATE_DIR"]
     clients = [Client(settings=Settings({**surroundings, "TAO_SDK_STATE_DIR": f"{state}-{n}"})) for n in range(4)]
     threads = [threading.Thread(target=submit, args=(client, "true")) for client in clients]
@@ -255,7 +255,7 @@ def test_people_who_start_at_once_make_one_network(surroundings: dict[str, str],
 
 def test_of_two_networks_of_our_name_the_one_in_use_stays(client: Client, here: Daemon) -> None:
     backend: Any = client.engine.backend("docker")
-    here.docker("network", "prune", "-f")
+    dockerd_here.clear_networks(here)
     twice = {"Name": "tao_default", "CheckDuplicate": False, "Labels": {"tao-toolkit": "true"}}
     _, second = [backend.daemon.ask("POST", "/networks/create", twice)["Id"] for _ in range(2)]
     here.docker("run", "-d", "--name", "user", BUSYBOX, "sleep", "60")
@@ -328,7 +328,7 @@ def test_the_network_that_we_made_goes_with_the_last_container_in_it(client: Cli
 
 
 def test_a_network_that_somebody_else_made_stays(client: Client, here: Daemon) -> None:
-    here.docker("network", "prune", "-f")
+    dockerd_here.clear_networks(here)
     here.docker("network", "create", "tao_default")
     try:
         job = submit(client, "true")

@@ -22,7 +22,8 @@ from tao_sdk.model.status import Status
 
 JOBS = int(os.environ.get("TAO_SOAK_JOBS") or "24")
 FAILS_EVERY = 4
-LOST, LONG = "soak-lost", 4 if JOBS < 100 else 60  # the job that loses its node, and its seconds
+LOST = f"{SHARED}/soak-lost"  # the job that loses its node has begun
+LONG = 4 if JOBS < 100 else 60  # its seconds
 PATIENCE = 240 + JOBS * 3  # seconds; only against waiting for ever
 
 
@@ -48,7 +49,7 @@ def breaking(steps: dict[int, Callable[[], None]]) -> Iterator[Callable[[int], N
 def lose_node(cluster: Cluster) -> None:
     """Its daemon is killed while the job that takes long runs there, and starts again once the controller has noticed."""
     node = cluster.place.nodes[3]
-    until(lambda: LOST in cluster.ask("squeue", "-h", "-w", node, "-t", "R", "-o", "%j").stdout, PATIENCE)
+    until(cluster.path(LOST).exists, PATIENCE)
     cluster.kill_node(node)
     if JOBS < 100:
         cluster.fail_node(node)
@@ -64,8 +65,8 @@ def lose_login_node(cluster: Cluster) -> None:
 
 def submit(client: Client, number: int, node: str = "") -> str:
     """On `node` it lasts until that can be lost under it: the controller takes a silent one for dead after a while."""
-    command = f"{f'sleep {LONG}; ' if node else ''}echo $TAO_JOB_ID >> {SHARED}/soak/{number}; exit {code(number)}"
-    spec = JobSpec(name=LOST if node else "soak", command=command, gpu_count=0, cpus=1, labels={"number": str(number)})
+    command = f"{f'touch {LOST}; sleep {LONG}; ' if node else ''}echo $TAO_JOB_ID >> {SHARED}/soak/{number}; exit {code(number)}"
+    spec = JobSpec(name="soak", command=command, gpu_count=0, cpus=1, labels={"number": str(number)})
     for _ in range(20):
         try:
             options = {"container_runtime": "none", "partition": "grizzly", "nodelist": node}
@@ -88,7 +89,7 @@ def slurm_jobs(cluster: Cluster) -> Counter[str]:
 def test_every_job_has_its_status_and_ran_once_whatever_broke(
     cluster: Cluster, surroundings: dict[str, str], tmp_path: Path
 ) -> None:
-    cluster.login(f"rm -rf {SHARED}/soak; mkdir -p {SHARED}/soak")
+    cluster.login(f"rm -rf {SHARED}/soak {LOST}; mkdir -p {SHARED}/soak")
     settings = Settings({**surroundings, "SLURM_HOSTNAME": "login1,login2"})
     controller, other_login = cluster.running["slurmctld"].pid, sessions(cluster, "login2")
     steps: dict[int, Callable[[], None]] = {
