@@ -394,7 +394,7 @@ def test_threads_that_pack_at_once_parse_one_after_the_other(monkeypatch):
 
     monkeypatch.setattr(ast, "parse", noted)
     source.cache_clear()
-    slim.cache_clear()
+    pack.bootstrap.cache_clear()
     with ThreadPoolExecutor(8) as pool:
         packed = list(pool.map(lambda _: build_entrypoint(command="true {config_path}", specs={})["command"], range(8)))
     assert len(set(packed)) == 1 and overlaps and not any(overlaps)

@@ -85,6 +85,10 @@ def walk(files: Files, path: str, real: str = "", above: frozenset[str] = frozen
                 yield from walk(files, stat.path, there, above | {real})
 
 
+def unheard(*_: object) -> None:
+    """For a caller who does not ask to be told."""
+
+
 def fetch(
     engine: Engine,
     job: Job,
@@ -98,6 +102,7 @@ def fetch(
     """
     files = files_of(engine, job)
     found = left_behind(files, job.results_dir)
+    told, skipped = on_file or unheard, on_skip or unheard
 
     def copied(stat: FileStat) -> Path | PathNotFound:
         target = into / relative(stat.path, job.results_dir)
@@ -113,12 +118,11 @@ def fetch(
         paths: list[Path] = []
         for stat, copy in zip(found, pool.map(copied, found), strict=True):
             name = relative(stat.path, job.results_dir)
-            if isinstance(copy, Path):
-                paths.append(copy)
-            if isinstance(copy, Path) and on_file:
-                on_file(name, stat.size)
-            elif isinstance(copy, PathNotFound) and on_skip:
-                on_skip(name, copy.what)
+            if isinstance(copy, PathNotFound):
+                skipped(name, copy.what)
+                continue
+            paths.append(copy)
+            told(name, stat.size)
     return paths
 
 
@@ -176,6 +180,6 @@ def backend_path(uri: str) -> str:
         raise UsageError(error.what, error.why, error.next) from error
     if in_bucket(uri):
         return uri
-    if scheme in ("file", "lustre", "slurm"):
+    if schemes.is_here(uri):
         return "/" + path_of(uri).lstrip("/")
     raise UsageError(f"{scheme}:// cannot be looked at yet.", "", "Give a path, s3://, file:// or lustre://.")

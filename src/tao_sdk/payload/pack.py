@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from base64 import b85encode
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 from tao_sdk.payload.source import slim, source
 from tao_sdk.runner.document import Document, Input
@@ -98,7 +99,13 @@ def shell_text(document: Document, files: Sequence[bytes], bucket: bool = False)
     data = b"%8d" % len(source(boot)) + source(boot) + joined(blobs)
     payload = b85encode(compressed(data), pad=True).translate(bytes.maketrans(B85, DIGITS)).decode()
     lines = (payload[at : at + WIDTH] for at in range(0, len(payload), WIDTH))
-    return SHELL.format(bootstrap=slim(BOOTSTRAP).strip().replace("'", "'\\''"), payload="\n".join(lines))
+    return SHELL.format(bootstrap=bootstrap(), payload="\n".join(lines))
+
+
+@cache
+def bootstrap() -> str:
+    """As it stands between the shell's quotes."""
+    return slim(BOOTSTRAP).strip().replace("'", "'\\''")
 
 
 def compressed(data: bytes) -> bytes:

@@ -21,7 +21,6 @@ def source(module: str) -> bytes:
     return slim(text).encode()
 
 
-@cache
 def slim(text: str) -> str:
     """The same program on the same lines, shorter."""
     cuts = [*syntax(text), *blanks(text)]

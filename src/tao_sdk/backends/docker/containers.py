@@ -41,12 +41,9 @@ class Containers:
         self.daemon = daemon
 
     def inspect(self, name: str) -> Container | None:
-        try:
+        with ignored(404):
             return Container(self.daemon.get(f"/containers/{name}/json"))
-        except DaemonError as error:
-            if error.status == 404:
-                return None
-            raise
+        return None
 
     def stop(self, container: Container, seconds: float) -> None:
         if container.seen["State"].get("Paused"):

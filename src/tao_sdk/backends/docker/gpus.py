@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tao_sdk.backends.docker import parse
-from tao_sdk.transports.dockerd import Daemon, DaemonError
+from tao_sdk.transports.dockerd import Daemon, ignored
 
 NVIDIA_SMI = ["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"]
 NONE = ("", "void", "none")
@@ -39,12 +39,9 @@ def held_gpus(daemon: Daemon, gpus: Mapping[int, str]) -> dict[int, str]:
 
 def asked_for(daemon: Daemon, container: str) -> list[str]:
     """What a container has of GPUs, as it was asked for: indices, UUIDs, `all`."""
-    try:
+    with ignored(404):  # it ended since it was listed
         return list(named(daemon.get(f"/containers/{container}/json")))
-    except DaemonError as error:
-        if error.status != 404:  # it ended since it was listed
-            raise
-        return []
+    return []
 
 
 def named(inspected: Mapping[str, Any]) -> Iterator[str]:

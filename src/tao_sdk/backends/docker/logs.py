@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tao_sdk.backends.contract import LogChunk, LogRequest
-from tao_sdk.backends.docker.log_frames import STREAMS, Frames, Places, last_lines
+from tao_sdk.backends.docker.log_frames import Frames, Places, last_lines
 from tao_sdk.model.errors import PathNotFound, UsageError
 from tao_sdk.transports.dockerd import Daemon, DaemonError
 
@@ -19,8 +19,6 @@ def read(daemon: Daemon, container: str, request: LogRequest, has_ended: Callabl
     """The bytes that are wanted. A reader that was cut off goes on where it was."""
     if request.rank:
         raise UsageError(f"There is no rank {request.rank}.", "A container has one process group, rank 0.")
-    if request.stream and request.stream not in STREAMS:
-        raise UsageError(f"There is no stream {request.stream!r}.", "", "Known are: stdout, stderr.")
     try:
         yield from chunks(daemon, container, request, has_ended)
     except DaemonError as error:
