@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +35,18 @@ def surroundings(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     surroundings = {**kept, **cluster.surroundings(), **own}
     known_here.keep(surroundings, tmp_path / "state")
     return surroundings
+
+
+@pytest.fixture(scope="module")
+def lasting_client() -> Iterator[Client]:
+    """For tests that wait once for all their jobs. What they have begun ends with the module."""
+    cluster = cluster_here.cluster()
+    cluster_images.place(cluster)
+    with tempfile.TemporaryDirectory() as folder:
+        own = {"HOME": folder, "TAO_SDK_STATE_DIR": f"{folder}/state"}
+        with Client(settings=Settings({**cluster.surroundings(), **own})) as client:
+            yield client
+    cluster.clear()
 
 
 @pytest.fixture

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import cluster_here
-import cluster_images
 import jax_here
 import pytest
 from cluster_here import Cluster
@@ -17,7 +14,6 @@ from cluster_images import PYTHON
 
 from tao_sdk.client import Client
 from tao_sdk.model.job import Job
-from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
@@ -94,20 +90,14 @@ class Told:
 
 
 @pytest.fixture(scope="module")
-def told() -> Iterator[Told]:
+def told(lasting_client: Client) -> Told:
     """Those that want whole nodes come last: the others would wait for them."""
-    cluster = cluster_here.cluster()
-    cluster_images.place(cluster)
-    with tempfile.TemporaryDirectory() as folder:
-        settings = Settings({**cluster.surroundings(), "HOME": folder, "TAO_SDK_STATE_DIR": f"{folder}/state"})
-        with Client(settings=settings) as client:
-            ids: dict[str, str] = {}
-            for name in sorted(JOBS, key=lambda name: JOBS[name].get("gpu_count", 0)):
-                spec = JobSpec(**{"image": PYTHON, "num_nodes": 2, "gpu_count": 0, "cpus": 1, **JOBS[name]})
-                ids[name] = client.submit(spec, "slurm").job.id
-            ended = client.wait_all(list(ids.values()), timeout=120)
-            yield Told(client, dict(zip(ids, ended, strict=True)))
-    cluster.clear()
+    ids: dict[str, str] = {}
+    for name in sorted(JOBS, key=lambda name: JOBS[name].get("gpu_count", 0)):
+        spec = JobSpec(**{"image": PYTHON, "num_nodes": 2, "gpu_count": 0, "cpus": 1, **JOBS[name]})
+        ids[name] = lasting_client.submit(spec, "slurm").job.id
+    ended = lasting_client.wait_all(list(ids.values()), timeout=120)
+    return Told(lasting_client, dict(zip(ids, ended, strict=True)))
 
 
 def test_two_nodes_form_a_process_group_and_each_rank_has_its_place(told: Told) -> None:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import cluster_here
-import cluster_images
 import pytest
 from cluster_files import OTHER_USER
 from cluster_here import Cluster, until
@@ -21,7 +18,6 @@ from tao_sdk.model.credentials import KNOWN_NAMES
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.fields import settings_of
 from tao_sdk.model.job import Job
-from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
@@ -60,21 +56,15 @@ SITUATIONS: dict[str, tuple[str, Status]] = {  # begins at, is then
 
 
 @pytest.fixture(scope="module")
-def told() -> Iterator[Told]:
-    cluster = cluster_here.cluster()
-    cluster_images.place(cluster)
-    with tempfile.TemporaryDirectory() as folder:
-        settings = Settings({**cluster.surroundings(), "HOME": folder, "TAO_SDK_STATE_DIR": f"{folder}/state"})
-        with Client(settings=settings) as client:
-            told = Told(cluster, client, {})
-            for situation, (begin, status) in SITUATIONS.items():
-                command = "true" if status.terminal else "sleep 300"
-                spec = JobSpec(image=PYTHON, command=command, gpu_count=0, cpus=1, native={"begin": begin})
-                told.jobs[situation] = client.submit(spec, "slurm").job
-            wanted = {situation: status for situation, (_, status) in SITUATIONS.items()}
-            until(lambda: {name: client.get_job(job.id).status for name, job in told.jobs.items()} == wanted, 60)
-            yield told
-    cluster.clear()
+def told(lasting_client: Client) -> Told:
+    told = Told(cluster_here.cluster(), lasting_client, {})
+    for situation, (begin, status) in SITUATIONS.items():
+        command = "true" if status.terminal else "sleep 300"
+        spec = JobSpec(image=PYTHON, command=command, gpu_count=0, cpus=1, native={"begin": begin})
+        told.jobs[situation] = lasting_client.submit(spec, "slurm").job
+    wanted = {situation: status for situation, (_, status) in SITUATIONS.items()}
+    until(lambda: {name: lasting_client.get_job(job.id).status for name, job in told.jobs.items()} == wanted, 60)
+    return told
 
 
 def answer(told: Told, situation: str) -> tuple[str, str]:
