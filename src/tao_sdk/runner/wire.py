@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+from time import monotonic
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 CONNECT = 10.0  # seconds
 SILENCE = 60.0  # seconds without a byte, either way
 BUFFER = 1 << 18
+MOMENT = 0.25  # seconds in which a buffer is filled; what has come by then is passed on
 LONGEST_HEAD = 1 << 16
 PORTS = {"http": 80, "https": 443}
 AUTHORITIES = (
@@ -259,11 +261,27 @@ class Connection:
             length -= len(first)
             yield memoryview(first)
         while length:
-            count = self.sock.recv_into(self.buffer, min(length, BUFFER))
+            count, broke = self.filled(min(length, BUFFER))
+            length -= count
+            if count:
+                yield self.buffer[:count]
+            if broke:
+                raise broke
             if not count:
                 raise CutShort("%d bytes are missing at the end" % length)
-            length -= count
-            yield self.buffer[:count]
+
+    def filled(self, wanted: int) -> Tuple[int, Optional[OSError]]:
+        """How many bytes came into the buffer in a moment, and what broke off then. TLS gives 16 KiB at a time, and each
+        piece that is passed on by itself costs several times what reading it does."""
+        count, late = 0, monotonic() + MOMENT
+        try:
+            while True:
+                came = self.sock.recv_into(self.buffer[count:wanted])
+                count += came
+                if not came or count == wanted or monotonic() > late:
+                    return count, None
+        except OSError as error:
+            return count, error
 
     def until_closed(self) -> Iterator[memoryview]:
         if self.held:
