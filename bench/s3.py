@@ -128,7 +128,8 @@ def transfers(
         yield ratio(key, title, meaning, found["ours"], found[best], best)
     if published is not None:
         theirs = seconds_of(program(site, way, kind, "published", published))
-        meaning = "The same transfer by the functions that the published runner calls in a job; one round."
+        other = f" The best of the others takes {median(found[best]) / theirs:.2f}× of its time." if best else ""
+        meaning = f"The same transfer by the functions that the published runner calls in a job; one round.{other}"
         yield ratio(
             f"{key}.published", f"{title}, published", meaning, [median(found["ours"])], [theirs], PUBLISHED.title
         )

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from typing import Callable, Dict, Iterator, List, Set, Tuple
 
 THREADS = 48
+FEW = 16  # threads; of more, each has two parts at least: beginning a connection costs as much as a few MB
 READINGS = 4  # of one source that changes all the time, or whose bytes do not fit its checksum
 LOOK = 0.5  # seconds between two looks at how far it is
 SPARE = 16 << 20  # bytes of the disk that stay free
@@ -158,7 +159,7 @@ class Fetch:
             self.check_space()
             self.tell(tell)
             self.queue = ((each, start, stop) for each in waiting for start, stop in list(each.missing()))
-            self.crew.start(min(self.threads, sum(max(1, each.source.size // PART) for each in waiting)), self.work)
+            self.crew.start(self.hands(sum(max(1, each.source.size // PART) for each in waiting)), self.work)
             try:
                 self.wait(tell)
             finally:
@@ -166,6 +167,10 @@ class Fetch:
                 for each in self.readings:
                     self.close(each)
             self.tidy()
+
+    def hands(self, parts: int) -> int:
+        """How many threads so many parts are worth."""
+        return min(self.threads, max(min(parts, FEW), parts // 2))
 
     def wait(self, tell: Callable[[int, int], None]) -> None:
         with self.more:
