@@ -8,6 +8,7 @@ which SLURM or a watcher starts again.
 from __future__ import annotations
 
 import shlex
+import subprocess
 import tempfile
 import time
 from collections import defaultdict
@@ -71,7 +72,8 @@ LIMITED = "-p scav --mem=64M"
 CASES = {
     "finished": Case((DONE,), "true"),
     "exit_3": Case(((FAILED, 3, "exit code 3"),), "exit 3"),
-    "killed_by_a_signal": Case(((FAILED, 137, "exit code 137"),), "kill -9 $$"),
+    "killed_by_a_signal": Case(((FAILED, 137, "killed (signal 9)"),), "kill -9 $$", rule="slurm.script_killed"),
+    "ended_with_the_code_of_one_that_was_killed": Case(((FAILED, 9, "exit code 9"),), "exit 137"),
     "a_step_failed_and_the_script_went_on": Case((DONE,), "srun --mem=32M false; true"),
     "oom_in_the_batch_step": Case(((FAILED, 137, "out of memory"),), EATS, rule="slurm.oom"),
     "oom_in_a_step": Case(((FAILED, 137, "out of memory"),), f"srun --mem=64M {EATS}", rule="slurm.oom"),
@@ -143,6 +145,7 @@ OWN = {
     "is_preempted": Own("sleep 300", SCAVENGES, (1,)),
     "is_preempted_and_resumes": Own(AGAIN + "sleep 300", {**SCAVENGES, **RESUMES}, (1,)),
     "loses_a_gpu": Own("echo rank $NODE_RANK of attempt $TAO_ATTEMPT; [ $TAO_ATTEMPT = 2 ] || " + BREAKS, {}, (0, 1)),
+    "has_its_script_killed": Own(AGAIN + "sleep 300"),
     "cannot_begin": Own("echo attempt $TAO_ATTEMPT", {}, (0, 2)),
     "runs_out_of_gpu_memory": Own("echo 'RuntimeError: CUDA error: out of memory' >&2; exit 1"),
     "fails_without_a_word": Own("exit 1"),
@@ -190,6 +193,13 @@ def is_done(steps: Iterator[None]) -> bool:
     return next(steps, steps) is steps
 
 
+def kill_a_script(told: Told) -> Iterator[None]:
+    """As a node does that was taken for lost and comes back, to what it runs of the same job by then."""
+    script = f"job{int(told.slurm_ids('has_its_script_killed')[0]):05}/slurm_script"
+    while subprocess.run(["pkill", "-KILL", "-f", script], check=False).returncode != 0:
+        yield
+
+
 def time_is_up(told: Told) -> Iterator[None]:
     """SLURM ends it at its time limit, once its first checkpoint is kept account of."""
     made = told.own["resumes"]
@@ -214,7 +224,10 @@ def submitted(cluster: Cluster) -> dict[str, str]:
 def follow(told: Told, ssh: Ssh) -> None:
     """Look, and do to each what is to be done to it, until everything that is wanted was seen, or for long enough."""
     cluster, ids, end = told.cluster, submitted(told.cluster), time.monotonic() + PATIENCE
-    acted, doing = {name for name, case in CASES.items() if not case.act}, [time_is_up(told), lose_a_daemon(told)]
+    acted, doing = (
+        {name for name, case in CASES.items() if not case.act},
+        [time_is_up(told), lose_a_daemon(told), kill_a_script(told)],
+    )
     while time.monotonic() < end and not (not doing and told.purged and all(map(seen_all, told.stories.items()))):
         look_at(ssh, ids, told.stories)
         for name in sorted(set(CASES) - acted):
@@ -318,6 +331,11 @@ def test_a_failed_node_is_tried_again_by_a_watcher_as_a_new_slurm_job_and_both_l
     assert how(told, "loses_its_node") == (Status.COMPLETE, 2), told.own["loses_its_node"].message
     assert len(set(told.slurm_ids("loses_its_node"))) == 2
     assert told.log("loses_its_node") == "attempt 1\nattempt 2\n"
+
+
+def test_a_job_that_is_ended_from_outside_is_tried_again(told: Told) -> None:
+    made = told.own["has_its_script_killed"]
+    assert how(told, "has_its_script_killed") == (Status.COMPLETE, 2), made.message
 
 
 def test_slurms_own_requeue_is_followed_also_where_the_site_requeues_only_who_asks(told: Told) -> None:

@@ -7,6 +7,7 @@ import random
 import stat
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -314,6 +315,19 @@ def test_a_controller_that_hangs_changes_no_status_finds_nothing_missing_and_lea
         assert "not known whether it started" in submitting.result().message
         until_running(other, submitting.result())
     assert len(cluster.jobs()) == 2
+
+
+def test_a_command_begins_when_a_controller_that_was_away_is_back(cluster: Cluster, client: Client) -> None:
+    node = cluster.place.nodes[0]
+    with ExitStack() as until_back:
+        with cluster.hung(f"slurmd-{node}"):
+            made = submit(client, "echo begun", {"nodelist": node})
+            until(lambda: "RUNNING" in cluster.ask("squeue", "-h", "-o", "%T").stdout)
+            until_back.enter_context(cluster.hung())
+        said = folder(cluster, made) / "slurm-logs" / "attempt-1" / "slurm.err"
+        until(lambda: said.exists() and "Unable to confirm allocation" in said.read_text())
+    assert until_ended(client, made).status is Status.COMPLETE
+    assert client.get_job_logs(made.id) == "begun\n"
 
 
 def test_a_status_json_that_says_failure_makes_a_job_fail_that_ended_with_0(client: Client) -> None:

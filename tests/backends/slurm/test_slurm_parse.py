@@ -45,7 +45,7 @@ CASES = {
     "finished and shown with all states": (queued("COMPLETED"), accounted(row("7", "COMPLETED")), Phase.SUCCEEDED, 0, ""),
     "finished and purged": (NO_JOB, accounted(row("7", "COMPLETED")), Phase.SUCCEEDED, 0, ""),
     "exit 3": (EMPTY, accounted(row("7", "FAILED", "3:0"), *steps("FAILED", "3:0")), Phase.FAILED, 3, "exit code 3"),
-    "killed by signal 9": (EMPTY, accounted(row("7", "FAILED", "0:9")), Phase.FAILED, 137, "exit code 137"),
+    "its script was killed": (EMPTY, accounted(row("7", "FAILED", "0:9")), Phase.FAILED, 137, "killed (signal 9)"),
     "a step failed and the script went on": (
         EMPTY, accounted(row("7", "COMPLETED"), row("7.0", "FAILED", "1:0", name="sh")), Phase.SUCCEEDED, 0, ""),
     "oom in the batch step": (EMPTY, accounted(row("7", "OUT_OF_MEMORY", "0:125")), Phase.FAILED, 137, "out of memory"),
@@ -54,7 +54,7 @@ CASES = {
         Phase.FAILED, 137, "out of memory"),
     "oom where there are no cgroups": (
         EMPTY, accounted(row("7", "FAILED", "0:9"), row("7.batch", "CANCELLED by 0", "0:9", name="batch")),
-        Phase.FAILED, 137, "exit code 137"),
+        Phase.FAILED, 137, "killed (signal 9)"),
     "canceled while pending": (EMPTY, accounted(row("7", "CANCELLED by 1001", nodes="None assigned")), Phase.CANCELED, None, ""),
     "canceled while running": (
         EMPTY, accounted(row("7", "CANCELLED by 1001"), *steps("CANCELLED", "0:15")), Phase.CANCELED, None, ""),
@@ -299,6 +299,8 @@ ENDS = {
     "slurm.mount_missing": said("error: --container-mounts: source path does not exist: /nope"),
     "slurm.registry_login": said("[ERROR] Could not process JSON input"),
     "slurm.launch_failed": said("srun: error: Task launch for StepId=1.0 failed on node n4: Communication connection failure"),
+    "slurm.controller_away": said("srun: error: Unable to confirm allocation for job 7: Unable to contact slurm controller"),
+    "slurm.script_killed": failed("", "the batch script was killed (signal 9)"),
     "slurm.no_program": said("slurmstepd: error: execve(): python3: No such file or directory"),
 }  # fmt: skip
 
@@ -309,7 +311,7 @@ def test_every_end_has_its_rule_and_only_the_clusters_own_failures_are_tried_aga
     assert found is not None
     assert found.rule == rule.partition(" ")[0]
     assert found.retryable is (
-        rule in ("slurm.node_failed", "slurm.boot_failed", "slurm.launch_failed") or rule.endswith("resumes")
+        rule.endswith(("node_failed", "boot_failed", "launch_failed", "controller_away", "script_killed", "resumes"))
     )
 
 

@@ -276,14 +276,16 @@ def ended_in_queue(row: Queued, resumes: bool) -> Observation:
 
 
 def why(word: str, code: int | None, reason: str, exit: str) -> str:
-    if word == "COMPLETED":
-        return ""
+    if word in ("COMPLETED", "CANCELLED"):
+        return ""  # why it waited before it was canceled is no reason
     if word in WORDS:
         return WORDS[word]
-    if word == "CANCELLED":
-        return ""  # why it waited before that is no reason
     if exit == "0:53" or reason in ("JobLaunchFailure", "launch_failed_requeued_held"):
         return f"SLURM could not launch it ({reason or exit}): a folder or file that it needs is not there for the node"
+    if (
+        word == "FAILED" and exit.startswith("0:") and code
+    ):  # however the command ends, the script has an exit code for it
+        return f"the batch script was killed (signal {exit[2:]})"
     if word == "FAILED" and code is not None:
         return f"exit code {code}"
     return reason if reason not in ("", "None", "NonZeroExitCode") else ""

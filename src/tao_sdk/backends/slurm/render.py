@@ -45,6 +45,8 @@ SIGNALS: Mapping[str, int] = {
     "Killed": 9, "Out Of Memory": 9, "Segmentation fault": 11, "Aborted": 6, "Bus error": 7, "Terminated": 15,
     "Floating point exception": 8, "Illegal instruction": 4, "Hangup": 1, "Interrupt": 2, "Quit": 3,
 }  # fmt: skip
+TRIES = 60  # of srun, when it does not reach the controller, for which it waits some seconds itself
+PAUSE = 5  # seconds between them
 
 Parts = Mapping[str, Any]
 
@@ -302,9 +304,8 @@ def batch_body(of: Parts, at: Paths, attempt: Attempt) -> Iterator[str]:
     yield from meeting(of)
     if of["image"]:
         yield 'tao_image=$(cat "$d/image")'
-    yield f'words={shlex.quote(f"{at.logs}/slurm.err")}; before=$(stat -c %s "$words" 2>/dev/null || echo 0)'
-    yield f'{srun(of)} /bin/sh "$d/task.sh"'
-    yield 'code=$? said=$(tail -c +$((before + 1)) "$words")'
+    yield f"words={shlex.quote(f'{at.logs}/slurm.err')}"
+    yield from as_soon_as_the_controller_answers(f'{srun(of)} /bin/sh "$d/task.sh"')
     yield from how_it_ended()
     yield from unless_it_goes_on(of)
     yield "if [ $again = no ] && { [ $limit = true ] || [ $code -le 128 ]; }; then"
@@ -313,6 +314,23 @@ def batch_body(of: Parts, at: Paths, attempt: Attempt) -> Iterator[str]:
     yield f'printf \'{{"attempt":{attempt.number},"exit_code":%d,"time_limit":%s}}\' $code $limit > "$d/exit.new"'
     yield 'mv -f "$d/exit.new" "$d/exit"'
     yield "exit $code"
+
+
+def as_soon_as_the_controller_answers(start: str) -> Iterator[str]:
+    """Shell text that starts the command on the nodes, and sets $code and $said to its exit code and srun's words of it."""
+    yield "# While the controller restarts srun starts nothing, and is asked again."
+    yield f"for try in $(seq {TRIES}); do"
+    yield '  before=$(stat -c %s "$words" 2>/dev/null || echo 0)'
+    yield f"  {start}"
+    yield '  code=$? said=$(tail -c +$((before + 1)) "$words")'
+    yield '  case "$ended$said" in'
+    yield '    *": Invalid job id specified"*) break ;;'
+    yield '    "srun: error: Unable to confirm allocation for job "*) ;;'
+    yield '    "srun: error: Unable to create step for job "*": Unable to contact slurm controller"*) ;;'
+    yield "    *) break ;;"
+    yield "  esac"
+    yield f"  sleep {PAUSE} & wait $!"
+    yield "done"
 
 
 def how_it_ended() -> Iterator[str]:
