@@ -329,7 +329,7 @@ def as_soon_as_the_controller_answers(start: str) -> Iterator[str]:
     yield '    "srun: error: Unable to create step for job "*": Unable to contact slurm controller"*) ;;'
     yield "    *) break ;;"
     yield "  esac"
-    yield f"  sleep {PAUSE} & wait $!"
+    yield f'  sleep {PAUSE} & wait $!; [ -z "$ended" ] || break'
     yield "done"
 
 
