@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shutil
@@ -89,8 +90,9 @@ def main() -> None:
             return subprocess.run([*tao, *words], env=environ, check=True, text=True, capture_output=True).stdout
 
         run("run", str(HERE / "data.yaml"))
-        run("run", str(HERE / "job.yaml"))
-        job = said("ls", "--limit", "1", "--json").split('"id": "')[1].split('"')[0]
+        label = f"shown={secrets.token_hex(4)}"
+        run("run", str(HERE / "job.yaml"), "--label", label)
+        [job] = (each["id"] for each in json.loads(said("ls", "--label", label, "--json")))
         run("results", job)
         run("files", f"s3://{BUCKET}/results/{job}/results_dir")
         run("results", job, "--fetch", "runs/from-the-bucket")

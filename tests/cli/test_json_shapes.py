@@ -36,7 +36,7 @@ PROMISED: Mapping[str, set[str]] = {
     },
     "Findings": {"severity", "code", "what", "evidence", "fix"},
     "Diagnoses": {"schema", "job", "status", "message", "diagnosis"},
-    "Results": {"schema", "job", "dir", "best", "newest", "progress", "files", "fetched"},
+    "Results": {"schema", "job", "dir", "elsewhere", "best", "newest", "progress", "files", "fetched"},
     "Paths": {"schema", "path", "is_dir", "size", "mtime", "files"},
     "Errors": {"code", "message", "cause", "next"},
 }  # fmt: skip

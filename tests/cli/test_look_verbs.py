@@ -110,6 +110,18 @@ def test_results_name_the_best_and_the_newest_checkpoint_and_fetch_copies_them(e
     assert (into / "curve.svg").is_file()
 
 
+def test_results_name_the_places_that_the_spec_chose_for_outputs(tao: Tao, tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text(f"results_dir: ''\nmodel: {tmp_path}/model\n")
+    (tmp_path / "job.yaml").write_text(
+        "command: echo 1 > $TAO_RESULTS_DIR/results_dir/x\nspecs: spec.yaml\ngpu_count: 0\n"
+        "outputs: {results_dir: {type: folder}, model: {type: folder}}\n"
+    )
+    job = tao("run", str(tmp_path / "job.yaml"), "--json", "--detach").json["id"]
+    tao("wait", job)
+    assert "output   model\n" in tao("results", job).out
+    assert tao("results", job, "--json").json["elsewhere"] == [f"{tmp_path}/model"]
+
+
 def test_results_that_cannot_be_copied_there_are_an_error_that_says_so(ended: Ended, tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("")
     ran = ended.tao("results", "--json", ended.complete, "--fetch", str(tmp_path / "taken"))

@@ -139,6 +139,17 @@ def test_paths_of_a_passthrough_job_go_below_their_last_names(jobs, store, tmp_p
     assert set(store.listed()) == {"out/deep/x", "model.onnx"}
 
 
+def test_a_relative_path_is_what_the_command_sees_there_and_is_sent_once(jobs, store, tmp_path, monkeypatch):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "earlier").write_text("of another run")
+    monkeypatch.chdir(tmp_path)
+    given = {"files": {"x.txt": "new"}, "outputs": ["out", "never"], "bucket": True, "env": store.env}
+    ran = jobs.run("mkdir out; cp x.txt out/", **given)
+    assert (ran.code, ran.warnings) == (0, ["output.missing"]), ran.raw
+    assert store.read("results/job-1/out/x.txt") == b"new"
+    assert set(store.listed()) == {"work/x.txt", "out/x.txt"}
+
+
 def test_a_root_that_is_a_folder_wins_over_the_bucket(jobs, store):
     assert run(jobs, store, "echo 1 > x", {"TAO_RESULTS_ROOT": str(jobs.root)}).code == 0
     assert store.keys == set()

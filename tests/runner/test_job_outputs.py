@@ -203,6 +203,15 @@ def test_passthrough_outputs_are_copied_below_their_last_names(jobs, tmp_path):
     assert set(ran.files) == {"out/deep/x", "model.onnx"}
 
 
+def test_a_relative_path_is_what_the_command_sees_there_also_beside_its_files(jobs, tmp_path, monkeypatch):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "earlier").write_text("of another run")
+    monkeypatch.chdir(tmp_path)
+    ran = jobs.run("mkdir -p out; cp x.txt out/", files={"x.txt": "new"}, outputs=["out"])
+    assert (ran.code, ran.warnings) == (0, [])
+    assert set(ran.files) == {"work/x.txt", "work/out/x.txt", "out/x.txt"}
+
+
 def test_passthrough_outputs_of_the_same_last_name_do_not_overwrite_each_other(jobs, tmp_path):
     a, b = tmp_path / "a" / "out", tmp_path / "b" / "out"
     ran = jobs.run(f"mkdir -p {a} {b}; echo A > {a}/x; echo B > {b}/x", outputs=[str(a), str(b)])

@@ -69,6 +69,7 @@ def results_json(job_id: str, left: Results, copied: list[Path] | None) -> dict[
         "schema": 1,
         "job": job_id,
         "dir": left.dir,
+        "elsewhere": list(left.elsewhere),
         "best": left.best,
         "newest": left.newest,
         "progress": left.progress.to_json(),
@@ -88,7 +89,8 @@ def results_lines(left: Results) -> list[str]:
         f"best     {show.path(left.best) if left.best else '-'}" + best_value(left),
         f"newest   {show.path(left.newest) if left.newest else '-'}",
     ]
-    return lines if left.files else [lines[0], "Nothing has been written there yet."]
+    also = [f"output   {show.path(each)}" for each in left.elsewhere]
+    return [*lines, *also] if left.files else [lines[0], "Nothing has been written there yet.", *also]
 
 
 def fetch_lines(job: Job, left: Results, fetch: Path | None) -> list[str]:

@@ -18,7 +18,9 @@ from tao_sdk.model import checkpoints
 from tao_sdk.model.errors import PathNotFound, SpecError, TaoError, UsageError
 from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Progress
+from tao_sdk.model.spec import stored_spec
 from tao_sdk.payload import schemes
+from tao_sdk.payload.declared import chosen_outputs, outputs_in_buckets
 from tao_sdk.runner.local import path_of
 
 FETCHERS = 8  # files of a bucket that are copied at once
@@ -32,7 +34,10 @@ class NotWritten(TaoError):
 
 @dataclass(frozen=True)
 class Results:
-    """What a job left behind. `best` and `newest` are paths of checkpoints as the backend sees them, or None."""
+    """What a job left behind. `best` and `newest` are paths of checkpoints as the backend sees them, or None.
+
+    `elsewhere` are the addresses and absolute paths that the spec names for outputs: nothing below them is in `files`.
+    """
 
     dir: str
     files: tuple[FileStat, ...]
@@ -40,6 +45,7 @@ class Results:
     newest: str | None
     progress: Progress
     manifest: Mapping[str, Any] | None
+    elsewhere: tuple[str, ...] = ()
 
 
 def results(engine: Engine, job: Job) -> Results:
@@ -51,7 +57,17 @@ def results(engine: Engine, job: Job) -> Results:
     chosen = checkpoints.choose(
         [(stat.path, stat.size, stat.mtime) for stat in found], job.results_dir, manifest, progress
     )
-    return Results(job.results_dir, tuple(found), chosen.best, chosen.newest, progress, manifest)
+    return Results(job.results_dir, tuple(found), chosen.best, chosen.newest, progress, manifest, named_elsewhere(job))
+
+
+def named_elsewhere(job: Job) -> tuple[str, ...]:
+    """Where the spec says that outputs go, other than below the results; nothing of a job that another SDK stored."""
+    try:
+        spec = stored_spec(job.spec)
+        named = [*outputs_in_buckets(spec), *chosen_outputs(spec)]
+    except SpecError:
+        return ()
+    return tuple(each for each in named if not each.startswith(job.results_dir.rstrip("/") + "/"))
 
 
 def read_manifest(files: Files, results_dir: str) -> Mapping[str, Any] | None:

@@ -49,8 +49,7 @@ def _keep(engine: Engine, job: Job, plan: Plan) -> Job | None:
 def next_plan(engine: Engine, job: Job, last: AttemptRow) -> Plan:
     """The same job for the next attempt."""
     backend = engine.backend_of(job)
-    packed = str(job.spec["packed"])
-    spec = replace(stored_spec({k: v for k, v in job.spec.items() if k != "packed"}), command=packed)
+    spec = replace(stored_spec(job.spec), command=str(job.spec["packed"]))
     options = read_options(backend, job.options)
     attempt = replace(last.attempt, number=last.attempt.number + 1)
     return backend.plan_again(Plan.from_json(last.plan, last.attempt), spec, options, attempt)

@@ -102,7 +102,7 @@ def checked(spec: JobSpec) -> JobSpec:
 
 def stored_spec(data: Mapping[str, Any]) -> JobSpec:
     """A JobSpec from `JobSpec.to_json`; its files' contents are not there, they are in the packed command."""
-    values = {name: value for name, value in data.items() if name not in ("files", "env_vars")}
+    values = {name: value for name, value in data.items() if name not in ("files", "env_vars", "packed")}
     env_vars = {
         name: SecretRef(name) if isinstance(value, Mapping) else value
         for name, value in data.get("env_vars", {}).items()

@@ -302,10 +302,18 @@ def shared_paths(spec: JobSpec) -> list[tuple[str, str]]:
 
 def chosen_outputs(spec: JobSpec) -> list[str]:
     """The absolute paths that the spec names for its outputs: the user's word."""
-    keys = keys_of(spec)
-    outputs = keys.outputs(spec.outputs) if keys else []
-    values = (path_of(each["value"]) for each in outputs if schemes.is_here(each["value"]))
+    values = (path_of(value) for value in output_values(spec) if schemes.is_here(value))
     return [path for path in values if posixpath.isabs(path)]
+
+
+def outputs_in_buckets(spec: JobSpec) -> list[str]:
+    """The addresses that the spec names for its outputs."""
+    return [value for value in output_values(spec) if not schemes.is_here(value)]
+
+
+def output_values(spec: JobSpec) -> list[str]:
+    keys = keys_of(spec)
+    return [each["value"] for each in keys.outputs(spec.outputs)] if keys else []
 
 
 def keys_of(spec: JobSpec) -> SpecKeys | None:

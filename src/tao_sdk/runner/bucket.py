@@ -413,8 +413,9 @@ def destinations(document: Document, place: Place) -> List[Tuple[str, List[Sourc
             named.setdefault(address, []).append((path, ""))
     found = [(address, sources, document["excludes"]) for address, sources in named.items()]
     if place.remote:
-        elsewhere = [os.path.relpath(path, place.folder) for sources in named.values() for path, _ in sources]
         copies = [(os.path.abspath(each["path"]), each["name"]) for each in document["copies"]]
-        own = [(path, name) for path, name in copies if not stays(path, place.folder)]
+        own = [(path, name) for path, name in copies if not stays(path, place)]
+        apart = [path for sources in [*named.values(), own] for path, _ in sources]
+        elsewhere = [os.path.relpath(path, place.folder) for path in apart if path.startswith(place.folder + "/")]
         found.append((place.remote, [(place.folder, ""), *own], [*document["excludes"], *elsewhere]))
     return found

@@ -32,7 +32,7 @@ class Copies:
         self.pairs = [
             (path, os.path.join(folder, each["name"])) for each in copies for path in [os.path.abspath(each["path"])]
         ]
-        self.pairs = [(source, target) for source, target in self.pairs if not stays(source, place.folder)]
+        self.pairs = [(source, target) for source, target in self.pairs if not stays(source, place)]
         self.seen: Dict[str, Shape] = {}
         self.missing: List[str] = []
         self.failed: List[str] = []

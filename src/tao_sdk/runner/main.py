@@ -73,7 +73,7 @@ class Job:
         from . import files
         from .outputs import make
 
-        if not all(map(os.path.isabs, self.document["files"])):
+        if self.starts_in_work():
             make(self.place.work, "The job's work folder")
             os.chdir(self.place.work)
         self.tell_fetched("files", files.unpack(self.document["files"], blobs), started)
@@ -93,8 +93,15 @@ class Job:
             if not sends:
                 self.report.warn("results.unwritable", failure.what, failure.why, failure.next)
             self.place.make_private(kept=sends)
+        start = self.place.work if self.starts_in_work() else os.getcwd()
+        for each in self.document["copies"]:
+            each["path"] = os.path.join(start, each["path"])
         if sends:
             self.open_buckets()
+
+    def starts_in_work(self) -> bool:
+        """Whether the command starts in a folder of the job's own, where its relative files lie."""
+        return not all(map(os.path.isabs, self.document["files"]))
 
     def open_buckets(self) -> None:
         """Before anything is fetched, so that a bucket that takes no results ends the job at once."""

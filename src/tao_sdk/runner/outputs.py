@@ -47,8 +47,11 @@ def destination(output: Output, place: Place) -> str:
     return os.path.join(folder, os.path.basename(given) or output["key"].rpartition(".")[2].replace("/", "_"))
 
 
-def stays(source: str, folder: str) -> bool:
-    """It is in the results already: it lies in them, or they lie in it."""
+def stays(source: str, place: Place) -> bool:
+    """It is in the results already: it lies in them, though not where the command starts, or they lie in it."""
+    folder = place.folder
+    if source.startswith(place.work + "/"):
+        return False
     return folder == source or folder.startswith(source.rstrip("/") + "/") or source.startswith(folder + "/")
 
 
