@@ -146,7 +146,7 @@ OWN = {
     "is_preempted_and_resumes": Own(AGAIN + "sleep 300", {**SCAVENGES, **RESUMES}, (1,)),
     "loses_a_gpu": Own("echo rank $NODE_RANK of attempt $TAO_ATTEMPT; [ $TAO_ATTEMPT = 2 ] || " + BREAKS, {}, (0, 1)),
     "has_its_script_killed": Own(AGAIN + "sleep 300", {}, (1,)),
-    "cannot_begin": Own("echo attempt $TAO_ATTEMPT", {}, (0, 2)),
+    "cannot_begin": Own("echo attempt $TAO_ATTEMPT", {"requeue": False}, (0, 2)),
     "runs_out_of_gpu_memory": Own("echo 'RuntimeError: CUDA error: out of memory' >&2; exit 1"),
     "fails_without_a_word": Own("exit 1"),
 }  # fmt: skip
