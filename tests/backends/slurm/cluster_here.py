@@ -260,8 +260,12 @@ class Cluster:
         for pid in left:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        groups = list(Path("/sys/fs/cgroup").glob(f"*/slurm_{self.place.nodes[0][0]}[0-9]*"))
+        for frozen in (state for group in groups for state in group.rglob("freezer.state")):
+            with suppress(OSError):  # it is going already
+                frozen.write_text("THAWED")  # a suspended job's processes do not even die
         until(lambda: not any(lives(pid) for pid in left))
-        for group in Path("/sys/fs/cgroup").glob(f"*/slurm_{self.place.nodes[0][0]}[0-9]*"):
+        for group in groups:
             for each in sorted((each for each in group.rglob("*") if each.is_dir()), reverse=True):
                 each.rmdir()
             group.rmdir()
