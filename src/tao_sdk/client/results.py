@@ -20,7 +20,7 @@ from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Progress
 from tao_sdk.model.spec import stored_spec
 from tao_sdk.payload import schemes
-from tao_sdk.payload.declared import chosen_outputs, outputs_in_buckets
+from tao_sdk.payload.declared import named_outputs
 from tao_sdk.runner.local import path_of
 
 FETCHERS = 8  # files of a bucket that are copied at once
@@ -63,8 +63,7 @@ def results(engine: Engine, job: Job) -> Results:
 def named_elsewhere(job: Job) -> tuple[str, ...]:
     """Where the spec says that outputs go, other than below the results; nothing of a job that another SDK stored."""
     try:
-        spec = stored_spec(job.spec)
-        named = [*outputs_in_buckets(spec), *chosen_outputs(spec)]
+        named = named_outputs(stored_spec(job.spec))
     except SpecError:
         return ()
     return tuple(each for each in named if not each.startswith(job.results_dir.rstrip("/") + "/"))

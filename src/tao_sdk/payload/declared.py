@@ -302,18 +302,15 @@ def shared_paths(spec: JobSpec) -> list[tuple[str, str]]:
 
 def chosen_outputs(spec: JobSpec) -> list[str]:
     """The absolute paths that the spec names for its outputs: the user's word."""
-    values = (path_of(value) for value in output_values(spec) if schemes.is_here(value))
-    return [path for path in values if posixpath.isabs(path)]
+    return [place for place in named_outputs(spec) if posixpath.isabs(place)]
 
 
-def outputs_in_buckets(spec: JobSpec) -> list[str]:
-    """The addresses that the spec names for its outputs."""
-    return [value for value in output_values(spec) if not schemes.is_here(value)]
-
-
-def output_values(spec: JobSpec) -> list[str]:
+def named_outputs(spec: JobSpec) -> list[str]:
+    """The same, and the addresses that it names."""
     keys = keys_of(spec)
-    return [each["value"] for each in keys.outputs(spec.outputs)] if keys else []
+    values = [each["value"] for each in keys.outputs(spec.outputs)] if keys else []
+    places = (path_of(value) if schemes.is_here(value) else value for value in values)
+    return [place for place in places if posixpath.isabs(place) or not schemes.is_here(place)]
 
 
 def keys_of(spec: JobSpec) -> SpecKeys | None:

@@ -14,7 +14,7 @@ import threading
 import time
 
 from .manifest import parsed, settled, written
-from .outputs import destination, in_bucket, stays
+from .outputs import brought, destination, in_bucket
 from .remote import Remote, is_version
 from .report import Failure, crash
 from .sending import Item, Sending
@@ -413,8 +413,7 @@ def destinations(document: Document, place: Place) -> List[Tuple[str, List[Sourc
             named.setdefault(address, []).append((path, ""))
     found = [(address, sources, document["excludes"]) for address, sources in named.items()]
     if place.remote:
-        copies = [(os.path.abspath(each["path"]), each["name"]) for each in document["copies"]]
-        own = [(path, name) for path, name in copies if not stays(path, place)]
+        own = brought(document["copies"], place)
         apart = [path for sources in [*named.values(), own] for path, _ in sources]
         elsewhere = [os.path.relpath(path, place.folder) for path in apart if path.startswith(place.folder + "/")]
         found.append((place.remote, [(place.folder, ""), *own], [*document["excludes"], *elsewhere]))

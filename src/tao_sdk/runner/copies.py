@@ -10,7 +10,7 @@ import os
 import stat
 
 from .atomic import temporary_name
-from .outputs import stays
+from .outputs import brought
 from .tree import Tree, chunks, growing
 
 TYPE_CHECKING = False
@@ -29,10 +29,7 @@ class Copies:
 
     def __init__(self, copies: List[Copy], place: Place) -> None:
         folder = place.folder if place.rank == 0 else os.path.join(place.folder, ".rank-%d" % place.rank)
-        self.pairs = [
-            (path, os.path.join(folder, each["name"])) for each in copies for path in [os.path.abspath(each["path"])]
-        ]
-        self.pairs = [(source, target) for source, target in self.pairs if not stays(source, place)]
+        self.pairs = [(path, os.path.join(folder, name)) for path, name in brought(copies, place)]
         self.seen: Dict[str, Shape] = {}
         self.missing: List[str] = []
         self.failed: List[str] = []

@@ -159,7 +159,8 @@ class Fetch:
             self.check_space()
             self.tell(tell)
             self.queue = ((each, start, stop) for each in waiting for start, stop in list(each.missing()))
-            self.crew.start(self.hands(sum(max(1, each.source.size // PART) for each in waiting)), self.work)
+            parts = sum(max(1, each.source.size // PART) for each in waiting)
+            self.crew.start(min(self.threads, max(min(parts, FEW), parts // 2)), self.work)
             try:
                 self.wait(tell)
             finally:
@@ -167,10 +168,6 @@ class Fetch:
                 for each in self.readings:
                     self.close(each)
             self.tidy()
-
-    def hands(self, parts: int) -> int:
-        """How many threads so many parts are worth."""
-        return min(self.threads, max(min(parts, FEW), parts // 2))
 
     def wait(self, tell: Callable[[int, int], None]) -> None:
         with self.more:

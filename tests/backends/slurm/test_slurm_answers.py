@@ -224,10 +224,8 @@ def submitted(cluster: Cluster) -> dict[str, str]:
 def follow(told: Told, ssh: Ssh) -> None:
     """Look, and do to each what is to be done to it, until everything that is wanted was seen, or for long enough."""
     cluster, ids, end = told.cluster, submitted(told.cluster), time.monotonic() + PATIENCE
-    acted, doing = (
-        {name for name, case in CASES.items() if not case.act},
-        [time_is_up(told), lose_a_daemon(told), kill_a_script(told)],
-    )
+    acted = {name for name, case in CASES.items() if not case.act}
+    doing = [time_is_up(told), lose_a_daemon(told), kill_a_script(told)]
     while time.monotonic() < end and not (not doing and told.purged and all(map(seen_all, told.stories.items()))):
         look_at(ssh, ids, told.stories)
         for name in sorted(set(CASES) - acted):

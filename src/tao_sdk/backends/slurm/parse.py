@@ -282,9 +282,7 @@ def why(word: str, code: int | None, reason: str, exit: str) -> str:
         return WORDS[word]
     if exit == "0:53" or reason in ("JobLaunchFailure", "launch_failed_requeued_held"):
         return f"SLURM could not launch it ({reason or exit}): a folder or file that it needs is not there for the node"
-    if (
-        word == "FAILED" and exit.startswith("0:") and code
-    ):  # however the command ends, the script has an exit code for it
+    if word == "FAILED" and code and exit.startswith("0:"):  # of the command's own end the script makes an exit code
         return f"the batch script was killed (signal {exit[2:]})"
     if word == "FAILED" and code is not None:
         return f"exit code {code}"
