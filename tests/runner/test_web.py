@@ -76,7 +76,7 @@ def test_bodies_of_every_kind_are_read(answer):
 )
 def test_what_is_no_http_or_no_whole_answer_is_told(answer):
     with pytest.raises(Failure) as failure:
-        Web({"TAO_RETRY_SECONDS": "0.1"}).ask("GET", Lines(answer).url)
+        Web({"TAO_RETRY_SECONDS": "0.001"}).ask("GET", Lines(answer).url)  # it is asked once
     assert failure.value.code == "web.broken"
 
 

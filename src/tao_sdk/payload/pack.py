@@ -42,14 +42,15 @@ NEEDS = {  # the module of a scheme -> those that it needs
     "http_input": ("http_source", *FETCHING),
 }
 KEEP = ("keep", "folder", "manifest", "tree", "crew")
-BUCKET = ("bucket", "remote", "sending", "s3_put", "s3_input", *NEEDS["s3_input"])
+COPIES = ("copies", "brought")
+BUCKET = ("bucket", "brought", "remote", "sending", "s3_put", "s3_input", *NEEDS["s3_input"])
 # The order in which modules are packed: neighbours share words, and the compressor looks back over 32 KB only.
 ORDER = (
-    "boot", "report", "bucket", "signals", "process", "main", "copies", "spec", "resume", "manifest", "inputs",
-    "files", "tree", "folder", "staging", "keep", "crew", "lock", "local", "outputs", "place", "private", "archive",
-    "entry", "unpacking", "sending", "scheme", "annotation", "crc", "jsontext", "quote", "percent", "template",
-    "s3_xml", "journal", "atomic", "http_source", "transfer", "shown", "s3_credentials", "s3", "s3_sign", "web",
-    "s3_words", "s3_put", "remote", "hub_input", "http_input", "s3_input", "wire", "ngc_input",
+    "boot", "bucket", "signals", "process", "main", "manifest", "outputs", "inputs", "spec", "folder", "resume",
+    "brought", "staging", "crew", "keep", "report", "lock", "place", "private", "atomic", "tree", "unpacking",
+    "local", "entry", "scheme", "archive", "sending", "jsontext", "quote", "journal", "remote", "transfer", "shown",
+    "s3_credentials", "s3", "percent", "s3_put", "copies", "http_source", "s3_sign", "web", "s3_words", "s3_input",
+    "crc", "wire", "hub_input", "annotation", "s3_xml", "http_input", "ngc_input", "files", "template",
 )  # fmt: skip
 WIDTH = 1000
 
@@ -127,7 +128,7 @@ def modules(document: Document, bucket: bool = False) -> list[str]:
     if document["spec"]:
         wanted.append("spec")
     if document["copies"]:
-        wanted.append("copies")
+        wanted += COPIES
     if any(map(in_bucket, document["outputs"])) or (bucket and (document["outputs"] or document["copies"])):
         wanted += BUCKET
     if document["resume"]:

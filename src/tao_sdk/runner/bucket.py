@@ -13,8 +13,9 @@ import os
 import threading
 import time
 
+from .brought import brought
 from .manifest import parsed, settled, written
-from .outputs import brought, destination, in_bucket
+from .outputs import destination, in_bucket
 from .remote import Remote, is_version
 from .report import Failure, crash
 from .sending import Item, Sending

@@ -10,7 +10,7 @@ import os
 import stat
 
 from .atomic import temporary_name
-from .outputs import brought
+from .brought import brought
 from .tree import Tree, chunks, growing
 
 TYPE_CHECKING = False

@@ -10,9 +10,9 @@ from .scheme import scheme
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, List, Tuple
+    from typing import Dict, List
 
-    from .document import Copy, Output
+    from .document import Output
     from .place import Place
 
 
@@ -45,20 +45,6 @@ def destination(output: Output, place: Place) -> str:
     if not output["file"]:
         return folder
     return os.path.join(folder, os.path.basename(given) or output["key"].rpartition(".")[2].replace("/", "_"))
-
-
-def brought(copies: List[Copy], place: Place) -> List[Tuple[str, str]]:
-    """Path and name of each that has to be brought to the results."""
-    found = [(os.path.abspath(each["path"]), each["name"]) for each in copies]
-    return [(path, name) for path, name in found if not stays(path, place)]
-
-
-def stays(source: str, place: Place) -> bool:
-    """It is in the results already: it lies in them, though not where the command starts, or they lie in it."""
-    folder = place.folder
-    if source.startswith(place.work + "/"):
-        return False
-    return folder == source or folder.startswith(source.rstrip("/") + "/") or source.startswith(folder + "/")
 
 
 def make(folder: str, who: str) -> None:
