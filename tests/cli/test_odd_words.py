@@ -19,6 +19,7 @@ HUGE = "9" * 20
         (("wait", "--timeout", "nan", "x"), "is not a duration"),
         (("cancel", "--grace", "-1", "x"), "is negative"),
         (("gc", "--older-than", "-5"), "is negative"),
+        (("gc", "--older-than", "3"), "3d are days"),
         (("run", "python3", "train.py", "--lr", "3"), "tao run -- python3 train.py --lr 3"),
         (("run", "--gpus", "0", "python3", "train.py"), "tao run --gpus 0 -- python3 train.py"),
         (("run", "python3"), "tao run -- python3"),

@@ -84,11 +84,16 @@ class JobId(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  gen
 
 
 class Duration(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
-    """`30s`, `5m`, `4h`; a bare number is seconds."""
+    """`30s`, `5m`, `4h`; a bare number is seconds, unless `unit` says that it could be taken for days."""
 
     name = "duration"
 
+    def __init__(self, unit: bool = False) -> None:
+        self.unit = unit
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        if self.unit and isinstance(value, str) and value.isdigit() and int(value):
+            self.fail(f"{value!r} has no unit: {value}d are days, {value}h are hours.", param, ctx)
         try:
             duration = value if isinstance(value, timedelta) else seconds_or_duration(value)
         except ValueError as error:

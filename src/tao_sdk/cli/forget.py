@@ -37,7 +37,11 @@ def rm(client: Client, out: Output, jobs: tuple[str, ...], force: bool) -> None:
 
 @command("gc")
 @click.option(
-    "--older-than", type=Duration(), default="7d", show_default=True, help="Only jobs that ended this long ago."
+    "--older-than",
+    type=Duration(unit=True),
+    default="7d",
+    show_default=True,
+    help="Only jobs that ended this long ago.",
 )
 @click.option("--dry-run", is_flag=True, help="Only say which.")
 def gc(client: Client, out: Output, older_than: timedelta, dry_run: bool) -> None:
