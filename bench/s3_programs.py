@@ -23,7 +23,7 @@ def ours_down(bucket: str, prefix: str, folder: str) -> None:
     from tao_sdk.runner import s3_input, transfer
     from tao_sdk.runner.web import Web
 
-    found = s3_input.look(f"s3://{bucket}/{prefix}", "", Web(os.environ))
+    found = s3_input.look(f"s3://{bucket}/{prefix}/", "", Web(os.environ))
     transfer.fetch(found.sources, folder, lambda _bytes, _files: None)
 
 

@@ -12,9 +12,12 @@ ONE = 1 << 31
 
 def joined(parts: Iterable[Tuple[int, int]]) -> int:
     """The CRC-32 of parts that follow each other, each given by its own and its length in bytes."""
-    whole = 0
+    whole = shift = 0
+    before = -1
     for crc, length in parts:
-        whole = times(power(8 * length), whole) ^ crc
+        if whole and length != before:
+            shift, before = power(8 * length), length  # most parts are of one length
+        whole = times(shift, whole) ^ crc
     return whole
 
 
