@@ -17,6 +17,7 @@ import pytest
 from pages import PAGES, PYTHON, ROOT, SHELL, SHOWN, Block, blocks
 
 from tao_sdk import Client
+from tao_sdk.client.job_file import read_job_file
 from tao_sdk.model.settings import Settings
 
 BLOCK_SECONDS = 60
@@ -118,7 +119,7 @@ def place(value: object) -> str:
 
 
 @pytest.mark.parametrize(("page", "block"), ALL, ids=place)
-def test_a_block_can_be_read(page: Path, block: Block) -> None:
+def test_a_block_can_be_read(page: Path, block: Block, tmp_path: Path) -> None:
     """What is not run is at least parsed, and every block names its language."""
     assert block.language in SHELL | PYTHON | SHOWN, f"{page.name}:{block.line} names no language that is known"
     if block.language in PYTHON:
@@ -129,7 +130,10 @@ def test_a_block_can_be_read(page: Path, block: Block) -> None:
     elif block.language == "yaml":
         import yaml
 
-        list(yaml.safe_load_all(block.text))
+        for part in yaml.safe_load_all(block.text):
+            if isinstance(part, dict) and "inputs" in part:
+                (tmp_path / "job.yaml").write_text(yaml.safe_dump({"command": "x", "inputs": part["inputs"]}))
+                read_job_file(tmp_path / "job.yaml")
 
 
 def test_a_mark_gives_its_reason() -> None:

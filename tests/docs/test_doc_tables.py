@@ -12,6 +12,7 @@ from pages import ROOT
 import tao_sdk
 from tao_sdk.backends.local.options import LocalOptions
 from tao_sdk.client import Client, PlatformSDK
+from tao_sdk.client.job_file import DECLARATION
 from tao_sdk.model import errors
 from tao_sdk.model.fields import settings_of
 from tao_sdk.model.status import TERMINAL, Status
@@ -83,6 +84,10 @@ def test_every_status_is_explained() -> None:
 
 def test_every_option_of_the_local_platform_is_explained() -> None:
     assert names(rows(DOCS / "local.md", "## Options")) == list(settings_of(LocalOptions))
+
+
+def test_every_option_of_an_input_is_one_of_a_job_file() -> None:
+    assert {*names(rows(DOCS / "data.md", "## Options")), "uri"} == set(DECLARATION)
 
 
 def test_every_dependency_has_its_reason() -> None:

@@ -26,11 +26,11 @@ def test_a_drain_that_was_cut_short_repeats_no_byte(tmp_path: Path, monkeypatch:
         job = client.submit(JobSpec(command="seq 1 1000", gpu_count=0), "local").job
         client.wait(job.id, timeout=30)
         row = client.store.attempt(job.id)
-        client.engine.log_copies.append(row.attempt, b"1\n2\n3")  # killed before the cursor was saved
+        client.engine.store.log_copies.append(row.attempt, b"1\n2\n3")  # killed before the cursor was saved
         drain(client.engine, job, row)
         drain(client.engine, job, client.store.attempt(job.id))
-        size = client.engine.log_copies.size(row.attempt)
-        assert client.engine.log_copies.read(row.attempt, 0, size) == b"".join(
+        size = client.engine.store.log_copies.size(row.attempt)
+        assert client.engine.store.log_copies.read(row.attempt, 0, size) == b"".join(
             f"{n}\n".encode() for n in range(1, 1001)
         )
 
@@ -50,10 +50,10 @@ def test_the_tail_of_a_kept_log_is_right_across_the_pieces_it_is_kept_in(
 ) -> None:
     job = client.submit(JobSpec(command="true", gpu_count=0), "local").job
     client.wait(job.id, timeout=30)
-    client.engine.log_copies.segment_size = 7
+    client.engine.store.log_copies.segment_size = 7
     log = b"one\ntwo words\n\nfour\nfive" + ending
     row = client.store.attempt(job.id)
-    client.engine.log_copies.append(row.attempt, log)
+    client.engine.store.log_copies.append(row.attempt, log)
     client.engine.backend_of(job).release(client.engine.ref_of(job) or pytest.fail("it has a place"))
     last = log.splitlines(keepends=True)[-lines:] if lines else []
     assert b"".join(client.follow_logs(job.id, tail=lines, follow=False)) == b"".join(last)

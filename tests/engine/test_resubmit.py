@@ -55,14 +55,14 @@ def waiting(client: Client, verb: str, error: TaoError) -> Job:
 )
 def test_a_refusal_of_a_further_attempt_is_an_end_like_any_other(client: Client, verb: str, error: TaoError) -> None:
     job = waiting(client, verb, error)
-    assert client.engine.keyring.load(job.id)
+    assert client.engine.store.keyring.load(job.id)
     ended = resubmit(client.engine, job)
     assert (ended.status, ended.message) == (Status.ERROR, str(error))
     assert ended.ended is not None
     events = list(client.events(job.id))
     assert [event.status for event in events if event.kind == "status"][-1] is Status.ERROR
     assert [event.data["hook"] for event in events if event.kind == "hook-due"] == ["on_error"]
-    assert not client.engine.keyring.load(job.id)
+    assert not client.engine.store.keyring.load(job.id)
     assert client.store.lease_holder(lease_of(job.id)) is None
 
 

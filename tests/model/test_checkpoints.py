@@ -6,6 +6,7 @@ import pytest
 
 from tao_sdk.model.checkpoints import Checkpoint, best_of, checkpoints, choose, counts_from_zero, newest_of, of_epoch
 from tao_sdk.model.progress import Best, Progress
+from tao_sdk.runner.tree import checkpoint_folder
 
 Files = list[tuple[str, int, float]]
 
@@ -117,6 +118,13 @@ def test_what_is_no_checkpoint_of_this_training_is_left_out(path: str):
     assert checkpoints(files(path)) == []
 
 
+@pytest.mark.parametrize("folder", ["train/last.ckpt", "train/epoch=3-step=40.ckpt", "train/ckpt_3", "train/Epoch-3"])
+def test_a_folder_that_is_resumed_from_as_one_is_listed_as_one(folder: str):
+    inside = f"{folder}/zero_pp_rank_0_mp_rank_00_model_states.pt"
+    assert checkpoint_folder(inside) == folder  # of the runner, which resumes
+    assert [(each.path, each.is_dir) for each in checkpoints(files(inside))] == [(folder, True)]
+
+
 def test_an_empty_file_is_no_checkpoint():
     assert checkpoints([("train/model_epoch_001.pth", 0, 1.0)]) == []
 
@@ -129,11 +137,10 @@ def test_the_newest_is_the_furthest_trained_and_not_the_last_written():
     assert newest(files("c/iter_2000.pt", "c/iter_10000.pt", "c/iter_500.pt")) == "c/iter_10000.pt"
 
 
-def test_a_checkpoint_named_latest_is_taken_only_when_that_is_asked_for():
+def test_a_checkpoint_named_latest_is_not_taken_for_the_newest():
     listing = files("train/model_epoch_001.pth", "train/dn_model_latest.pth")
     assert newest(listing) == "train/model_epoch_001.pth"
     assert newest(files("train/dn_model_latest.pth")) is None
-    assert newest(files("train/last.ckpt"), allow_latest=True) == "train/last.ckpt"
 
 
 def test_an_exported_engine_is_nothing_to_train_on():

@@ -15,7 +15,7 @@ from store_jobs import add
 
 from tao_sdk.model.errors import StoreError
 from tao_sdk.model.status import Status
-from tao_sdk.store import Store, open_engine_store, store_path
+from tao_sdk.store import Store, open_store, store_path
 
 TABLES = """
 CREATE TABLE jobs (
@@ -146,8 +146,7 @@ def test_what_lies_in_the_current_directory_is_not_picked_up(
 ) -> None:
     monkeypatch.chdir(theirs.parent)
     before = contents(theirs.parent)
-    opened_store = open_engine_store(None, tmp_path / "state")
-    with opened_store.store as store:
+    with open_store(None, tmp_path / "state") as store:
         assert store.path == tmp_path / "state" / "jobs.db"
         assert store.list() == []
     assert sorted(path.name for path in theirs.parent.iterdir()) == sorted(before)

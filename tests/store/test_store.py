@@ -117,7 +117,7 @@ def test_a_refused_job_leaves_nothing(store: Store, path: Path) -> None:
     job = add(store, "digits-a1", labels={"team": "vision"}, plan={"files": "x" * 100_000})
     store.keyring.save(job.id, {"NGC_KEY": "secret-value"})
     store.claim(job.id, "on_complete", "callback")
-    store.discard(job.id)
+    store.remove(job.id)
     db = sqlite3.connect(path)
     tables = [name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
     left = {name for name in tables if db.execute(f"SELECT count(*) FROM {name}").fetchone()[0]}

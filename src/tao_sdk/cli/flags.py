@@ -17,8 +17,6 @@ from tao_sdk.model.errors import UsageError
 from tao_sdk.model.fields import FieldError, Kind, read_settings, settings_of
 from tao_sdk.model.settings import Settings
 
-Fields = Mapping[str, "dataclasses.Field[Any]"]
-
 SPEC, OPTION = "spec__", "option__"  # what keeps the two sets of flags, and the verb's own, apart
 
 

@@ -31,7 +31,7 @@ from tao_sdk.model.job import Event, Job, JobStatus
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec, read_spec
 from tao_sdk.model.status import Status
-from tao_sdk.store import Store, open_engine_store
+from tao_sdk.store import Store, open_store
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 on
@@ -59,8 +59,7 @@ class Client:
     ) -> None:
         self.poll_interval = poll_interval
         self.settings = settings or Settings.load()
-        stored = open_engine_store(state_file, self.settings.state_dir)
-        self.engine = Engine(self.settings, stored.store, stored.keyring, stored.log_copies)
+        self.engine = Engine(self.settings, open_store(state_file, self.settings.state_dir))
         self._shared_looks = SharedLooks(self.engine)
         self._callbacks = hooks.Callbacks(epoch_milestone_interval)
         self._watching: threading.Thread | None = None

@@ -21,7 +21,7 @@ from tao_sdk.model.fields import FieldError, Kind, read_settings, settings_of
 from tao_sdk.model.spec import HOOKS, JobSpec, read_spec
 from tao_sdk.model.units import format_size
 
-DECLARATION = ("type", "optional", "container_path", "extract_to_parent", "selective", "uri")
+DECLARATION = ("type", "optional", "container_path", "extract", "extract_to_parent", "patterns", "selective", "uri")
 PLAIN_STEMS = frozenset({"job", "tao", "tao-job"})  # names that say nothing: the folder's is taken
 
 FILES_LIMIT = 64 * 1024 * 1024  # bytes; files travel inside the command

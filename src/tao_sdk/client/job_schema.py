@@ -28,8 +28,20 @@ ABOUT: Schema = {
         "optional": {"type": "boolean", "description": "It may be absent or empty."},
         "container_path": {"type": "string", "description": "Where it has to lie in the job: an absolute path."},
         "uri": {"type": "string", "description": "Without specs and args: the path or address to take it from."},
-        "extract_to_parent": {"type": "boolean"},
-        "selective": {"type": "object"},
+        "extract": {
+            "type": "boolean",
+            "description": "false: an archive stays packed; true: archives in a folder are unpacked, too.",
+        },
+        "extract_to_parent": {
+            "type": "boolean",
+            "description": "Archives in a folder are unpacked, without a folder of its own for each.",
+        },
+        "patterns": {
+            "type": ["array", "string"],
+            "items": {"type": "string"},
+            "description": "Of a folder, the files that match one.",
+        },
+        "selective": {"type": "object", "description": "Of a folder, the files that another input names."},
     },
     "additionalProperties": False,
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tao_sdk.backends.contract import Files, FileStat, MiB
-from tao_sdk.engine.bucket_files import MANIFEST, files_of, in_bucket
+from tao_sdk.backends.outcome import MANIFEST, json_object
+from tao_sdk.engine.bucket_files import files_of, in_bucket
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model import checkpoints
 from tao_sdk.model.errors import PathNotFound, SpecError, TaoError, UsageError
@@ -71,8 +71,8 @@ def named_elsewhere(job: Job) -> tuple[str, ...]:
 
 def read_manifest(files: Files, results_dir: str) -> Mapping[str, Any] | None:
     try:
-        return json.loads(files.read(f"{results_dir}/{MANIFEST}"))
-    except (PathNotFound, ValueError):
+        return json_object(files.read(f"{results_dir}/{MANIFEST}").decode("utf-8", "replace"))
+    except PathNotFound:
         return None
 
 

@@ -5,14 +5,14 @@ Keys come from the settings, under the names of a job's environment; what the jo
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tao_sdk.backends.contract import Files, FileStat
+from tao_sdk.backends.outcome import read_outcome
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model.aws_profile import KEYS
 from tao_sdk.model.credentials import job_credentials
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from tao_sdk.runner.s3 import S3, Entry
     from tao_sdk.runner.web import Web
 
-MANIFEST = ".tao/manifest.json"
 PATIENCE = "5"  # seconds that somebody at a terminal waits for a server that is away
 
 
@@ -44,16 +43,7 @@ def files_of(engine: Engine, job: Job) -> Files:
 
 def outcome_in_bucket(engine: Engine, job: Job) -> Outcome | None:
     """How the newest attempt ended, by the manifest that it sent; None where there is none, or not of this attempt."""
-    if not in_bucket(job.results_dir):
-        return None
-    try:
-        record: dict[str, Any] = json.loads(files_of(engine, job).read(f"{job.results_dir}/{MANIFEST}"))
-    except (PathNotFound, ValueError):
-        return None
-    code = record.get("exit_code")
-    if record.get("attempt") != job.attempt or not isinstance(code, int):
-        return None
-    return Outcome(whole=record.get("whole") is True, exit_code=code)
+    return read_outcome(files_of(engine, job), job.results_dir, job.attempt) if in_bucket(job.results_dir) else None
 
 
 def files_at(engine: Engine, path: str, platform: str) -> Files:
@@ -63,7 +53,7 @@ def files_at(engine: Engine, path: str, platform: str) -> Files:
 
 def own_words(engine: Engine, job: Job) -> dict[str, str]:
     """What the job's own environment says of its store; its secrets only as long as they are kept for a further attempt."""
-    kept = engine.keyring.load(job.id)
+    kept = engine.store.keyring.load(job.id)
     given: Mapping[str, object] = job.spec.get("env_vars") or {}
     words = {name: kept.get(name, value) for name, value in given.items() if name.startswith("AWS_")}
     return {name: value for name, value in words.items() if isinstance(value, str)}

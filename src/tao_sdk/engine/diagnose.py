@@ -108,8 +108,8 @@ def _tail_chunks(engine: Engine, backend: Backend, ref: Ref) -> Iterator[bytes]:
         for chunk in backend.logs(ref, LogRequest(tail=TAIL_LINES)):
             yield chunk.data
     except (PathNotFound, Unreachable):
-        size = engine.log_copies.size(ref.attempt)
-        yield engine.log_copies.read(ref.attempt, max(0, size - TAIL_BYTES), TAIL_BYTES)
+        size = engine.store.log_copies.size(ref.attempt)
+        yield engine.store.log_copies.read(ref.attempt, max(0, size - TAIL_BYTES), TAIL_BYTES)
 
 
 def _waited(job: Job, now: datetime) -> float:

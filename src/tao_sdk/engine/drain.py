@@ -19,12 +19,12 @@ def drain(engine: Engine, job: Job, row: AttemptRow) -> None:
     cursors = (row.log_cursor.split("\n") + [""] * ranks(row))[: ranks(row)]
     for rank, saved in enumerate(cursors):
         size, _, cursor = saved.partition(" ")
-        skip = engine.log_copies.size(row.attempt, rank) - int(size or 0)
+        skip = engine.store.log_copies.size(row.attempt, rank) - int(size or 0)
         try:
             for chunk in engine.backend_of(job).logs(row.ref, LogRequest(rank=rank, cursor=cursor)):
-                engine.log_copies.append(row.attempt, chunk.data[max(skip, 0) :], rank)
+                engine.store.log_copies.append(row.attempt, chunk.data[max(skip, 0) :], rank)
                 skip -= len(chunk.data)
-                cursors[rank] = f"{engine.log_copies.size(row.attempt, rank)} {chunk.cursor}"
+                cursors[rank] = f"{engine.store.log_copies.size(row.attempt, rank)} {chunk.cursor}"
                 engine.store.save_log_cursor(row.attempt, "\n".join(cursors))
         except PathNotFound:
             return

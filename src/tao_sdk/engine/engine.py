@@ -13,7 +13,7 @@ from tao_sdk.model.job import Job
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.secrets import Redactor
 from tao_sdk.model.settings import Settings
-from tao_sdk.store import Keyring, LogCopies, Store
+from tao_sdk.store import Store
 
 
 @dataclass
@@ -22,8 +22,6 @@ class Engine:
 
     settings: Settings
     store: Store
-    keyring: Keyring
-    log_copies: LogCopies
     process: str = field(default_factory=lease.this_process)
     file_looks: dict[str, float] = field(default_factory=dict[str, float])  # job -> when its results were looked into
     submit_again: dict[str, float] = field(default_factory=dict[str, float])  # job -> when its submit can get further
@@ -75,4 +73,4 @@ class Engine:
         self.store.release_lease(name, self.process)
 
     def redactor(self, job: Job) -> Redactor:
-        return Redactor.of(self.keyring.load(job.id).values())
+        return Redactor.of(self.store.keyring.load(job.id).values())

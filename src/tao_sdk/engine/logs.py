@@ -142,8 +142,8 @@ def _copy(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator[LogC
 
 def _rest_of_copy(engine: Engine, row: AttemptRow, rank: int, offset: int) -> Iterator[LogChunk]:
     """What is kept from `offset` on."""
-    while offset < engine.log_copies.size(row.attempt, rank):
-        data = engine.log_copies.read(row.attempt, offset, MiB, rank)
+    while offset < engine.store.log_copies.size(row.attempt, rank):
+        data = engine.store.log_copies.read(row.attempt, offset, MiB, rank)
         if not data:
             return
         offset += len(data)
@@ -152,7 +152,7 @@ def _rest_of_copy(engine: Engine, row: AttemptRow, rank: int, offset: int) -> It
 
 def _tail_offset(engine: Engine, row: AttemptRow, rank: int, lines: int) -> int:
     """Where the last `lines` lines begin, reading backwards. A last line without its newline counts."""
-    size = engine.log_copies.size(row.attempt, rank)
+    size = engine.store.log_copies.size(row.attempt, rank)
     end, wanted = size, lines + (_copied(engine, row, rank, max(size - 1, 0), size) == b"\n")
     while wanted and end:
         start = max(0, end - MiB)
@@ -171,7 +171,7 @@ def _copied(engine: Engine, row: AttemptRow, rank: int, start: int, end: int) ->
     """The bytes from `start` to `end` of the copy, which gives them piece by piece."""
     data = b""
     while start + len(data) < end and (
-        piece := engine.log_copies.read(row.attempt, start + len(data), end - start - len(data), rank)
+        piece := engine.store.log_copies.read(row.attempt, start + len(data), end - start - len(data), rank)
     ):
         data += piece
     return data

@@ -206,7 +206,7 @@ def _write(engine: Engine, job: Job, seen: Observation, standing: Standing, why:
     if written is None:
         return engine.store.get(job.id)
     if written.status.terminal:
-        engine.keyring.forget(job.id)
+        engine.store.keyring.forget(job.id)
     return written
 
 

@@ -29,7 +29,7 @@ def resubmit(engine: Engine, job: Job) -> Job:
         drain(engine, job, last)
         plan = next_plan(engine, job, last)
         kept = _keep(engine, job, plan)
-        return hand_over(engine, kept, plan, engine.keyring.load(job.id)) if kept else engine.store.get(job.id)
+        return hand_over(engine, kept, plan, engine.store.keyring.load(job.id)) if kept else engine.store.get(job.id)
     except (Refused, SpecError) as error:
         return refused(engine, engine.store.get(job.id), error)
     finally:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence, NodeEvent
 from tao_sdk.model.rule import (
@@ -206,8 +205,3 @@ def nothing_known(evidence: Evidence) -> Diagnosis:
         rule="nothing_known",
         events=evidence.events or (seen,),
     )
-
-
-def table() -> list[dict[str, Any]]:
-    """The rules as the documentation lists them."""
-    return [{"name": r.name, "cause": r.cause, "suggestion": r.suggestion, "retryable": r.retryable} for r in RULES]

@@ -53,7 +53,7 @@ def keep(engine: Engine, planned: Planned, request: Request) -> Job:
     plan, spec = planned.plan, planned.spec
     job_id = plan.attempt.job_id
     if planned.secrets:
-        engine.keyring.save(job_id, planned.secrets)
+        engine.store.keyring.save(job_id, planned.secrets)
     job = Job(
         id=job_id,
         name=spec.name or job_id.rpartition("-")[0],
@@ -83,7 +83,7 @@ def hand_over(engine: Engine, job: Job, plan: Plan, secrets: Mapping[str, str]) 
         return job
     except Refused:
         if plan.attempt.number == 1:
-            engine.store.discard(job.id)
+            engine.store.remove(job.id)
         raise
     except Unreachable as doubt:
         return note(engine, job, f"not known whether it started ({doubt.what}); looking will tell")
@@ -136,7 +136,7 @@ def _find_or_start(engine: Engine, job: Job) -> Ref | None:
     if ref is None and job.cancel_asked:
         _never_started(engine, job)
     elif not job.cancel_asked and (ref is None or not ref.ready):
-        return backend.submit(plan, engine.keyring.load(job.id))
+        return backend.submit(plan, engine.store.keyring.load(job.id))
     return ref
 
 
@@ -146,7 +146,7 @@ def _never_started(engine: Engine, job: Job) -> None:
     while not job.status.terminal:
         gone = replace(job, status=Status.CANCELED, message="canceled before it started", ended=utc_now())
         job = engine.store.update(gone, [ended]) or engine.store.get(job.id)
-    engine.keyring.forget(job.id)
+    engine.store.keyring.forget(job.id)
 
 
 def lease_of(job_id: str) -> str:

@@ -13,9 +13,8 @@ from pathlib import PurePosixPath
 from typing import Any, cast
 
 from tao_sdk.model.progress import Progress
-from tao_sdk.runner.tree import growing
+from tao_sdk.runner.tree import FOLDER, WEIGHTS, growing
 
-TRAINED = (".pth.tar", ".pth", ".pt", ".ckpt", ".tlt", ".hdf5", ".h5", ".safetensors", ".npz", ".distcp", ".bin")
 EXPORTED = (".engine", ".onnx", ".trt")  # can be evaluated, cannot be trained on
 
 _FOLDERS = frozenset({"train", "checkpoint", "checkpoints", "ckpt", "ckpts", "weights", "models", "safetensors"})
@@ -26,9 +25,6 @@ _NAMES = frozenset({"model", "weights", "checkpoint", "ckpt", "final", "best", "
 _EPOCH = re.compile(r"(?:^|[^a-z])epoch[=_. -]*(\d{1,9})|^weights\.(\d{1,9})-")
 _STEP = re.compile(
     r"(?:^|[^a-z])(?:step|steps|iter|iteration)[=_. -]*(\d{1,12})|^(?:checkpoint|ckpt|model)[-_](\d{1,12})$"
-)
-_FOLDER = re.compile(
-    r"(?:epoch|step|iter|checkpoint|global_?step)[=_-]?\d+(?:[-_](?:step|iter)[=_-]?\d+)?|best|latest|last"
 )
 _COUNTED_FROM_ZERO = re.compile(r"epoch=\d+|epoch_\d+_step_\d+")  # as Lightning and TAO name them: the first is epoch 0
 
@@ -87,9 +83,9 @@ def checkpoints(
     return sorted(found, key=_how_far(found))
 
 
-def newest_of(found: Sequence[Checkpoint], allow_latest: bool = False) -> Checkpoint | None:
-    """The furthest trained complete one. One named `latest` or `last` only when that is asked for."""
-    usable = [each for each in found if each.complete and not each.exported and (allow_latest or not each.is_latest)]
+def newest_of(found: Sequence[Checkpoint]) -> Checkpoint | None:
+    """The furthest trained complete one; none that is named `latest` or `last`: what such a name means moves on."""
+    usable = [each for each in found if each.complete and not each.exported and not each.is_latest]
     return max(usable, key=_how_far(usable), default=None)
 
 
@@ -130,7 +126,7 @@ class _File:
     @property
     def stem(self) -> str:
         name = PurePosixPath(self.path).name
-        suffix = next((suffix for suffix in (*TRAINED, *EXPORTED) if name.endswith(suffix)), "")
+        suffix = next((suffix for suffix in (*WEIGHTS, *EXPORTED) if name.endswith(suffix)), "")
         return name.removesuffix(suffix).lower()
 
     @property
@@ -139,7 +135,7 @@ class _File:
         if _says_which(self.stem):
             return self.path
         for folder in list(PurePosixPath(self.path).parents)[:2]:
-            if _FOLDER.fullmatch(folder.name.lower()):
+            if FOLDER.fullmatch(folder.name):
                 return str(folder)
         return self.path
 
@@ -151,7 +147,7 @@ def _below(root: str, path: str) -> str:
 
 def _is_ours(file: _File) -> bool:
     """Whether this training made it and could go on from it: not an input, not an optimizer's state of its own."""
-    if not file.size or not file.path.endswith((*TRAINED, *EXPORTED)):
+    if not file.size or not file.path.endswith((*WEIGHTS, *EXPORTED)):
         return False
     folders = {folder.lower() for folder in PurePosixPath(file.below).parts[:-1]}
     words = _words(file.stem)

@@ -34,6 +34,14 @@ class Finding:
         }  # fmt: skip
 
 
+def error(code: str, what: str, evidence: str, fix: str) -> Finding:
+    return Finding(Severity.ERROR, code, what, evidence, fix)
+
+
+def warning(code: str, what: str, evidence: str, fix: str) -> Finding:
+    return Finding(Severity.WARNING, code, what, evidence, fix)
+
+
 def refuse_errors(findings: Iterable[Finding]) -> None:
     """Raises Refused with the first error among the findings, and how many more there are."""
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]

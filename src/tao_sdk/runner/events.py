@@ -24,7 +24,6 @@ from typing import Any, Dict, List, Optional, Tuple, cast
 
 from .report import LONGEST, PREFIX, SEAM
 
-STAGES = ("files", "inputs", "spec", "command", "outputs", "done")
 START = PREFIX + b"{"
 
 

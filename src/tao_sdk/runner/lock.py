@@ -28,10 +28,10 @@ PREFIX = "lock."
 
 
 class Lock:
-    """The lock of one folder. `taken_from` is the number of the dead holder that it was taken from, 0 for none."""
+    """The lock of one folder."""
 
     def __init__(self, folder: str) -> None:
-        self.folder, self.number, self.taken_from = folder, 0, 0
+        self.folder, self.number = folder, 0
         self.over = threading.Event()
         self.thread: Optional[threading.Thread] = None
 
@@ -41,7 +41,6 @@ class Lock:
         while not ready():
             number = self.newest()
             if (not number or self.dead(number)) and self.create(number + 1):
-                self.taken_from = number
                 self.thread = started(self.beat)
                 return True
             if not told:

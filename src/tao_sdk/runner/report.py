@@ -14,7 +14,7 @@ from .jsontext import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Dict, List, Tuple, Union
+    from typing import Dict, List, Tuple, Union
 
     Value = Union[str, int, float, bool, None, List[str]]
 
@@ -120,7 +120,3 @@ class Report:
 
     def fail(self, failure: Failure) -> None:
         self.event("failed", code=failure.code, what=failure.what, why=failure.why, next=failure.next)
-
-
-if TYPE_CHECKING:
-    Warn = Callable[..., None]

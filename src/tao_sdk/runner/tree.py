@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Shape = Tuple[int, float]  # size, mtime: what changes when a file does
 
 GROWING = (".log", ".jsonl", ".csv", ".txt", "status.json")
-WEIGHTS = (".pth", ".pth.tar", ".pt", ".ckpt", ".tlt", ".hdf5", ".npz", ".safetensors", ".distcp", ".bin")
+WEIGHTS = (".pth.tar", ".pth", ".pt", ".ckpt", ".tlt", ".hdf5", ".h5", ".npz", ".safetensors", ".distcp", ".bin")
 FOLDER = re.compile(  # names of folders that are checkpoints: of Hugging Face, DeepSpeed, Megatron, Lightning
     r"(?:epoch|step|iter|checkpoint|ckpt|global_?step)[=_-]?\d+(?:[-_](?:step|iter)[=_-]?\d+)?|best|latest|last|.+\.ckpt",
     re.IGNORECASE,

@@ -14,7 +14,8 @@ from tao_sdk.store.records import JOB_COLUMNS
 Parameter = str | int
 NO_LIMIT = -1
 MOST = 2**63 - 1  # the largest number that SQLite takes
-LIVE = tuple(status.value for status in Status if not status.terminal)
+LIVE = tuple(status for status in Status if not status.terminal)
+LIVE_WORDS = tuple(status.value for status in LIVE)
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,6 @@ class Wanted:
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     parent: str | None = None
     limit: int | None = None
-    before: int | None = None  # a job's number
 
 
 _LIVE_ATTEMPTS = (
@@ -53,11 +53,11 @@ def live_at(platform: str, endpoint: str) -> Query:
     """The jobs that have not ended and whose newest attempt is there."""
     there = f"SELECT jobs.number {_LIVE_ATTEMPTS} AND attempts.platform = ? AND attempts.endpoint = ?"
     sql = f"SELECT {JOB_COLUMNS} FROM jobs WHERE number IN ({there}) ORDER BY number DESC"
-    return Query(sql, (*LIVE, platform, endpoint))
+    return Query(sql, (*LIVE_WORDS, platform, endpoint))
 
 
 def live_endpoints() -> Query:
-    return Query(f"SELECT DISTINCT attempts.platform, attempts.endpoint {_LIVE_ATTEMPTS}", LIVE)
+    return Query(f"SELECT DISTINCT attempts.platform, attempts.endpoint {_LIVE_ATTEMPTS}", LIVE_WORDS)
 
 
 def _plain(wanted: Wanted) -> Query:
@@ -73,9 +73,6 @@ def _plain(wanted: Wanted) -> Query:
         terms.append(term)
         parameters += values
     number = "l0.number" if labels else "jobs.number"
-    if wanted.before is not None:
-        terms.append(f"{number} < ?")
-        parameters.append(wanted.before)
     where = f"WHERE {' AND '.join(terms)}" if terms else ""
     sql = f"SELECT {JOB_COLUMNS} FROM {' CROSS JOIN '.join(tables)} {where} ORDER BY {number} DESC LIMIT ?"
     return Query(sql, (*parameters, _limit(wanted)))
@@ -100,9 +97,6 @@ def _by_status(wanted: Wanted) -> Query:
     if wanted.platform is not None:
         branch += " AND platform = ?"
         shared.append(wanted.platform)
-    if wanted.before is not None:
-        branch += " AND number < ?"
-        shared.append(wanted.before)
     branch = f"SELECT * FROM ({branch} ORDER BY number DESC LIMIT ?)"
     statuses = list(dict.fromkeys(wanted.statuses)) or list(Status)
     parameters = [parameter for status in statuses for parameter in (status.value, *shared, _limit(wanted))]

@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from tao_sdk.store import published
-from tao_sdk.store.keyring import Keyring
-from tao_sdk.store.log_copies import LogCopies
 from tao_sdk.store.store import Store
-
-
-@dataclass(frozen=True)
-class EngineStore:
-    """A store and what lies in the folder beside it."""
-
-    store: Store
-    keyring: Keyring
-    log_copies: LogCopies
 
 
 def store_path(state_file: str | Path | None, state_dir: Path) -> Path:
@@ -32,6 +20,5 @@ def store_path(state_file: str | Path | None, state_dir: Path) -> Path:
     return ours if ours.exists() or published.is_published(path) else path
 
 
-def open_engine_store(state_file: str | Path | None, state_dir: Path) -> EngineStore:
-    store = Store.open(store_path(state_file, state_dir))
-    return EngineStore(store, store.keyring, store.log_copies)
+def open_store(state_file: str | Path | None, state_dir: Path) -> Store:
+    return Store.open(store_path(state_file, state_dir))

@@ -26,7 +26,7 @@ from tao_sdk.store import listing, published, records, schema
 from tao_sdk.store.database import Database
 from tao_sdk.store.file_system import on_network
 from tao_sdk.store.keyring import Keyring
-from tao_sdk.store.listing import Wanted
+from tao_sdk.store.listing import LIVE, Wanted
 from tao_sdk.store.log_copies import LogCopies
 from tao_sdk.store.payload_files import PayloadFiles, split
 from tao_sdk.store.private_files import make_directory, make_file
@@ -38,7 +38,6 @@ Events = list[Event]
 Ids = list[str]
 Endpoints = list[Endpoint]
 
-LIVE = tuple(status for status in Status if status not in TERMINAL)
 NEAR = 200  # of the newest jobs are searched for what a wrong id may have meant
 
 _SET = ", ".join(f"{column} = ?" for column in MUTABLE_COLUMNS)
@@ -114,10 +113,6 @@ class Store:
             raise StoreError(f"A job {job.id} is in the store already.", str(error)) from error
         return self.get(job.id)
 
-    def discard(self, job_id: str) -> None:
-        """Forget a job that the backend refused, as if it had never been added."""
-        self.remove(job_id)
-
     def remove(self, job_id: str) -> None:
         """Forget a job with all that is kept of it here: events, attempts, log copies, secrets. Unknown ids are fine."""
         with self._db.write(synced=True) as db:
@@ -167,11 +162,9 @@ class Store:
         labels: Mapping[str, str] = {},
         parent: str | None = None,
         limit: int | None = None,
-        before: str | None = None,
     ) -> Jobs:
-        """Newest first; `before` is the id of the last job of the page before."""
-        number = None if before is None else self._number(before)
-        return self._jobs(listing.query(Wanted(statuses, platform, labels, parent, limit, number)))
+        """Newest first."""
+        return self._jobs(listing.query(Wanted(statuses, platform, labels, parent, limit)))
 
     def live(self, platform: str | None = None) -> Jobs:
         """The jobs that have not ended, newest first; without those that the published SDK started, and alone can watch."""
@@ -205,11 +198,6 @@ class Store:
         with self._db.read() as db:
             row = db.execute(f"SELECT {JOB_COLUMNS} FROM jobs WHERE id = ?", (job_id,)).fetchone()
         return records.job_of(row, self._payloads) if row else None
-
-    def _number(self, job_id: str) -> int:
-        with self._db.read() as db:
-            row = db.execute("SELECT number FROM jobs WHERE id = ?", (job_id,)).fetchone()
-        return row[0] if row else _not_found(job_id)
 
     def _jobs(self, query: listing.Query) -> Jobs:
         with self._db.read() as db:

@@ -9,7 +9,7 @@ from typing import Any
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.render import BUILT_IN_NETWORKS
 from tao_sdk.backends.mounts import cache_finding
-from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.finding import Finding, Severity, error, warning
 from tao_sdk.model.plan import Plan
 
 
@@ -82,11 +82,3 @@ def gpu_findings(plan: Plan, facts: DockerFacts) -> Iterator[Finding]:
     elif held := [f"GPU {index}: {facts.held[index]}" for index in wanted if index in facts.held]:
         what = "GPUs that the job will get are in use by other containers."
         yield warning("gpu.busy", what, ", ".join(held), "docker ps")
-
-
-def error(code: str, what: str, evidence: str, fix: str) -> Finding:
-    return Finding(Severity.ERROR, code, what, evidence, fix)
-
-
-def warning(code: str, what: str, evidence: str, fix: str) -> Finding:
-    return Finding(Severity.WARNING, code, what, evidence, fix)

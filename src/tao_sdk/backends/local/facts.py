@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
-
-from tao_sdk.model.clock import utc_now
 
 
 @dataclass(frozen=True)
@@ -41,4 +38,3 @@ class LocalFacts:
     advice: Mapping[str, str] = field(default_factory=dict[str, str])  # path of one of those -> what was probably meant
     results_writable: bool = True
     disk_free: int = 0  # bytes, where the results will lie
-    taken_at: datetime = field(default_factory=utc_now)

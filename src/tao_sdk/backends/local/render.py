@@ -12,7 +12,7 @@ from tao_sdk.backends.local.options import LocalOptions
 from tao_sdk.backends.mounts import within
 from tao_sdk.backends.rendezvous import single_node
 from tao_sdk.model.credentials import NEVER_IN_THE_JOB
-from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.finding import Finding, error, warning
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.secrets import SecretRef, is_secret_name, split_secrets
 from tao_sdk.model.spec import JobSpec, remote_root
@@ -241,11 +241,3 @@ def unused_findings(request: Mapping[str, Any]) -> Iterator[Finding]:
             "",
             "Leave it out.",
         )
-
-
-def error(code: str, what: str, evidence: str, fix: str) -> Finding:
-    return Finding(Severity.ERROR, code, what, evidence, fix)
-
-
-def warning(code: str, what: str, evidence: str, fix: str) -> Finding:
-    return Finding(Severity.WARNING, code, what, evidence, fix)
