@@ -14,6 +14,7 @@ from tao_sdk.backends.local.options import LocalOptions
 from tao_sdk.client import Client, PlatformSDK
 from tao_sdk.client.job_file import DECLARATION
 from tao_sdk.model import errors
+from tao_sdk.model.credentials import KNOWN_NAMES
 from tao_sdk.model.fields import settings_of
 from tao_sdk.model.status import TERMINAL, Status
 from tao_sdk.platforms.local import LocalSDK
@@ -88,6 +89,27 @@ def test_every_option_of_the_local_platform_is_explained() -> None:
 
 def test_every_option_of_an_input_is_one_of_a_job_file() -> None:
     assert {*names(rows(DOCS / "data.md", "## Options")), "uri"} == set(DECLARATION)
+
+
+def test_every_name_that_the_env_file_takes_is_listed() -> None:
+    listed = set(
+        re.findall(r"`([A-Z][A-Z0-9_]+)`", "".join(cell for cell, *_ in rows(DOCS / "state.md", "## Settings")))
+    )
+    listed |= {name for name in names(rows(DOCS / "slurm.md", "## Settings")) if name.startswith("SLURM_")}
+    assert listed - {"SLURM_"} == KNOWN_NAMES
+
+
+def test_every_variable_of_ours_that_the_runner_reads_is_explained() -> None:
+    runner = ROOT / "src" / "tao_sdk" / "runner"
+    read = {
+        name
+        for module in runner.glob("*.py")
+        for name in re.findall(r'(?:get|number)\((?:env, )?"(TAO_[A-Z_]+)"', module.read_text(encoding="utf-8"))
+    }
+    explained = set(
+        re.findall(r"`(TAO_[A-Z_]+)`", "".join(cell for cell, *_ in rows(DOCS / "runner.md", "## Its environment")))
+    )
+    assert {"TAO_JOB_ID", "TAO_UNPACK_FILES"} <= read <= explained
 
 
 def test_every_dependency_has_its_reason() -> None:

@@ -82,7 +82,11 @@ class Files(Protocol):
 
 
 class Backend(Protocol):
-    """One place that can run jobs. Every verb may raise Unreachable; only `submit` and `cancel` may raise Refused."""
+    """One place that can run jobs. Every verb may raise Unreachable; only `submit` and `cancel` may raise Refused.
+
+    The registry calls the class with (settings: Settings, state_dir: Path): what the caller has set, and the folder below
+    which a backend keeps files of its own.
+    """
 
     platform: str
     endpoint: str

@@ -73,7 +73,7 @@ def before_the_verb(flag: str) -> Any:
 
 
 class JobId(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  generic since click 8.4 only
-    """The id of a job, or the start of one; the shell completes it from the store."""
+    """A job's id, its name, or the start of its id; the shell completes ids from the store."""
 
     name = "job"
 

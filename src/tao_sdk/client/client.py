@@ -137,7 +137,10 @@ class Client:
     # Looking
 
     def get_job(self, job: str, *, look: bool = True) -> Job:
-        """The job of that id (or unique start of one). Raises JobNotFound. Asks its backend first, unless told not to."""
+        """The job of an id, a name, or the start of an id. Asks its backend first, unless told not to.
+
+        Raises JobNotFound, and UsageError when several jobs fit.
+        """
         found = self.store.get(self.store.resolve(job))
         return self._fired([self._shared_looks.look(found)])[0] if look else found
 

@@ -1,6 +1,6 @@
 """PlatformSDK: the calls that TAO's platform documents describe, over one platform.
 
-Every XxxSDK derives from it and adds nothing but its name.
+LocalSDK, DockerSDK and SlurmSDK derive from it; each adds nothing but its platform's name.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from tao_sdk.model.spec import JobSpec, read_spec
 class PlatformSDK(Client):
     """Runs jobs on one platform. An instance that holds live jobs watches them, so failures are retried and hooks fire.
 
-    `poll_interval` is how often (seconds) the watcher looks at least; not given, as often as each backend says is polite.
+    `poll_interval` is the pause (seconds) between the watcher's looks after something has changed; while nothing changes
+    the pause grows, to ten times that or a minute, whichever is less. Not given, it begins with what the backend says is
+    polite and stays below a minute.
     """
 
     def __init__(
@@ -52,8 +54,9 @@ class PlatformSDK(Client):
         """Submit a job. `inputs` and `outputs`, when given, wrap the command (passthrough); else it runs as it is.
 
         Further keywords are JobSpec's other fields (name, specs, files, time_limit, labels, retries, hooks, ...; see
-        help(JobSpec)) and the platform's options. Returns at once; `wait(job.id)` waits. Raises SpecError naming a field
-        that is wrong or unknown, Refused, CredentialError, Unreachable.
+        help(JobSpec)), the platform's options, and parent_job_id, by which `list_jobs(parent=...)` finds the job.
+        Returns at once; `wait(job.id)` waits. Raises SpecError naming a field that is wrong or unknown, Refused,
+        CredentialError, Unreachable.
         """
         named = {"image": image, "command": command, "gpu_count": gpu_count, "env_vars": env_vars}
         data = {"inputs": inputs, "outputs": outputs}
@@ -67,6 +70,6 @@ class PlatformSDK(Client):
         return self.submit(spec, self.platform, options, parent=more.get("parent_job_id")).job
 
     def get_job_replicas(self, job_id: str) -> list[dict[str, Any]]:
-        """One entry per place that the job runs in, as far as the backend tells them apart."""
+        """One entry, in the form of the documents: the job's status, and the platform's name as that of its node."""
         job = self.get_job(job_id)
         return [{"status": {"phase": job.status.value, "readiness_issue": None, "node": {"name": job.platform}}}]

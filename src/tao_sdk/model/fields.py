@@ -35,12 +35,12 @@ class Kind:
 def _text(value: Any) -> str:
     if isinstance(value, (str, int, float)) and not isinstance(value, bool):
         return str(value)
-    return str(_enum_or_path(value))
+    return _path(value)
 
 
-def _enum_or_path(value: Any) -> str:
+def _path(value: Any) -> str:
     if hasattr(value, "__fspath__"):
-        return value.__fspath__()
+        return str(value.__fspath__())
     raise TypeError
 
 

@@ -1,7 +1,7 @@
 """Progress: how far a training job is, read from what it writes as it goes.
 
 Here: Progress, and ProgressReader, which makes it from the bytes of TAO's status.json or of any log. Not here: how those
-bytes are fetched and who acts on an epoch (engine/watch.py), how a line is understood (model/progress_lines.py).
+bytes are fetched and what follows from an epoch (engine/progress.py), how a line is understood (model/progress_lines.py).
 """
 
 from __future__ import annotations

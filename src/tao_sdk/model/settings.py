@@ -76,7 +76,11 @@ class Settings:
 
     @cached_property
     def aws(self) -> Mapping[str, str]:
-        """What AWS's own names say, else its files, for whoever has not set ACCESS_KEY: the keys are of one place only."""
+        """AWS keys, region and endpoint, under AWS's names: from the environment, else from the files in ~/.aws.
+
+        Empty when ACCESS_KEY is set: then our own names are used instead. When the environment has an AWS_ACCESS_KEY_ID,
+        no key is taken from the files, so that parts of two different logins are never mixed.
+        """
         from tao_sdk.model.aws_profile import KEYS, WORDS, profile
 
         if self.get("ACCESS_KEY"):

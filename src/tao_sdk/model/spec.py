@@ -21,6 +21,7 @@ CONFIG_FORMATS = ("json", "yaml", "toml")
 ID_LENGTH = 10  # 36**10: a chance of 1e-8 of a clash after 9 million jobs of one name
 NAME_LENGTH = 28 - ID_LENGTH - 1  # a DNS label of at most 28 characters fits every backend's names
 LARGEST_VARIABLE = 128 * 1024 - 1  # bytes of NAME=value; MAX_ARG_STRLEN, less the NUL at its end
+HOOKS = ("on_complete", "on_error", "on_epoch_milestone")
 _ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 EnvValue = str | Secret | SecretRef
@@ -37,7 +38,7 @@ class JobSpec:
     image: str = setting(f.TEXT, "", "Container image; recorded, not used, by the local platform.")
     command: str = setting(f.TEXT, "", "Shell text that is run in the job.")
     name: str = setting(
-        f.TEXT, "", "Start of the job's id; a lower-case word. Default: from the job file or the image."
+        f.TEXT, "", "The job's name, any text; its id begins with it, in lower case. Default: from job file or image."
     )
     mode: str | None = setting(
         f.choice(*MODES), None, "How the command takes its configuration. Default: by what is given."
@@ -148,16 +149,19 @@ def why_no_variable(name: str, value: str) -> str:
     """Why no process can have this variable; "" when one can."""
     if "\0" in value:
         return "contains a NUL byte"
-    if not is_bytes(value):
+    if not can_be_bytes(value):
         return "is neither text nor bytes that were read as text"
     size = len(f"{name}={value}".encode("utf-8", "surrogateescape"))
-    return f"has {size:,} bytes; Linux starts no program with more than {LARGEST_VARIABLE:,}" * (
-        size > LARGEST_VARIABLE
-    )
+    if size > LARGEST_VARIABLE:
+        return f"has {size:,} bytes; Linux starts no program with more than {LARGEST_VARIABLE:,}"
+    return ""
 
 
 def is_target(hook: Any) -> bool:
-    """Whether a hook can be called at all. None is none."""
+    """Whether a hook is something that can be called: a callable, a text, or a command as the list of its words.
+
+    None is allowed too: the key is there and no hook is wanted.
+    """
     if isinstance(hook, (list, tuple)):
         words = cast("Sequence[Any]", hook)
         return bool(words) and all(map(is_word, words))
@@ -168,21 +172,23 @@ def is_word(word: Any) -> bool:
     return isinstance(word, str) and bool(word.strip()) and "\0" not in word and is_unicode(word)
 
 
-def is_bytes(value: str) -> bool:
-    """Whether an environment can hold it: text, or bytes that are none, as Python reads them."""
+def can_be_bytes(value: str) -> bool:
+    """Whether it can be written as bytes, which is what an environment holds.
+
+    Text can. So can bytes that are not UTF-8 where Python read them with `surrogateescape`, as it does with its own
+    environment and command line. Other lone surrogates cannot.
+    """
     try:
-        return bool(value.encode("utf-8", "surrogateescape")) or not value
+        value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return False
+    return True
 
 
 def is_unicode(value: str | Mapping[str, str]) -> bool:
     """False for bytes that were no text when Python read them, from a command line for example."""
     text = value if isinstance(value, str) else "".join([*value, *value.values()])
     return not any("\ud800" <= character <= "\udfff" for character in text)
-
-
-HOOKS = ("on_complete", "on_error", "on_epoch_milestone")
 
 
 def mint_id(name: str) -> str:

@@ -1,7 +1,7 @@
 """Statuses: what we say about a job, and the one rule by which it changes.
 
 Here: Status, and `advance`, which turns what a backend said into what follows. Not here: how a backend's words become
-an Observation (backends/*/parse.py), and who writes the result down (engine/watch.py).
+an Observation (backends/*/parse.py), and who writes the result down (engine/look.py).
 """
 
 from __future__ import annotations

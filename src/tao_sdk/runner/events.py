@@ -7,7 +7,8 @@ Each has `event` and `time` (unix seconds), and by its name:
     fetched  what, bytes, seconds, rate (bytes a second)
     transfer stage, what, bytes, total_bytes, files, total_files, rate, eta (seconds; -1: unknown): how far one is
     sent     what, bytes, files, seconds, rate: the results that went to a bucket at the end
-    waiting  what: an input that another job or rank is fetching already
+    waiting  what: an input that another job or rank is fetching already; or host: a server (host:port) that does not
+             answer and is asked again
     resumed  path: the checkpoint that the command goes on from
     warning  code, what, why, next
     failed   code, what, why, next: the runner could not do its part; this decides, not the exit code

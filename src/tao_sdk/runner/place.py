@@ -4,8 +4,11 @@ An explicit value wins (outputs.py); then TAO_RESULTS_ROOT; then the bucket; the
 A root may be a bucket's, too (s3://bucket/prefix). Results that go to a bucket are written to a folder first, below
 TAO_LOCAL_ROOT (/results), and sent from there while the command runs.
 
-Here is all that the runner reads from its environment: TAO_JOB_ID, TAO_RESULTS_ROOT, S3_BUCKET_NAME, TAO_LOCAL_ROOT,
-TAO_ATTEMPT (1), TAO_RANK (0), TAO_GRACE (10, seconds), TAO_SYNC_SECONDS (60), TAO_AUTO_RESUME (0 turns it off).
+Read from the environment here: TAO_JOB_ID, TAO_RESULTS_ROOT, S3_BUCKET_NAME, TAO_LOCAL_ROOT, TAO_ATTEMPT (1),
+TAO_RANK (0), TAO_GRACE (10, seconds), TAO_SYNC_SECONDS (60), TAO_AUTO_RESUME (0 turns it off).
+Read elsewhere: TAO_RETRY_SECONDS (web.py); TAO_UNPACK_BYTES and TAO_UNPACK_FILES (archive.py); TMPDIR (private.py);
+proxies and certificates (wire.py); what AWS (s3.py, s3_credentials.py), Hugging Face (hub_input.py) and NGC
+(ngc_input.py) need.
 """
 
 from __future__ import annotations

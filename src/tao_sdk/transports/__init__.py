@@ -1,1 +1,1 @@
-"""The only code that opens a socket or starts a process; it decides nothing."""
+"""The ways to a place that runs jobs: local processes, ssh, the Docker API. They carry words and decide nothing."""

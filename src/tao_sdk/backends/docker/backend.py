@@ -160,10 +160,12 @@ class DockerBackend:
         return {each["Id"]: each["State"] for each in listed}
 
     def doubted(self, states: Mapping[str, str]) -> set[str]:
-        """Those that the list may call running although they have ended: it has more such containers than the daemon counts.
+        """Containers that are listed as running and may have ended: each of them is to be inspected by itself.
 
-        A daemon without room on its disk keeps an end to itself, also when it has room again. That is asked now and then,
-        however many jobs there are, and so many are doubted at once.
+        When a container ends while the daemon's disk is full, the daemon goes on listing it as running, also after there
+        is room again. Its own count of running containers is right. So when it lists more than it counts, some that are
+        listed have ended, and it does not say which: DOUBTED of ours are picked at random, others at the next look. The
+        count is asked for at most once in FRESH seconds, however many jobs there are.
         """
         running = [container for container, state in states.items() if state == "running"]
         if not running or time.monotonic() - self.counted < FRESH:

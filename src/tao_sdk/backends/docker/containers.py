@@ -37,6 +37,8 @@ class Container:
 
 
 class Containers:
+    """The containers of one daemon, by name or id."""
+
     def __init__(self, daemon: Daemon) -> None:
         self.daemon = daemon
 

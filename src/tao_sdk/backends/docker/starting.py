@@ -16,11 +16,13 @@ from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.transports import dockerd
 from tao_sdk.transports.dockerd import DaemonError, ignored
 
-ASKED_FOR = 0.3  # seconds in which a daemon has taken what a client that died had sent
+SETTLING_SECONDS = 0.3  # in which a daemon carries out what a client had still sent before it died
 STARTS = 5  # that a start may be tried again for our network's sake
 
 
 class Starting:
+    """Makes and starts the container of an attempt on one daemon, or takes over the one that is there."""
+
     def __init__(self, containers: Containers, images: Images, networks: Networks) -> None:
         self.daemon, self.containers = containers.daemon, containers
         self.images, self.networks = images, networks
@@ -43,7 +45,7 @@ class Starting:
         """The one that has the job's name, if it is this attempt's and was told all that it needs."""
         if found is None or not found.is_of(attempt):
             return None
-        container = found if found.begun else self.begun_after_all(found)
+        container = found if found.begun else self.started_or_removed(found)
         return container if container and self.took_in(container) else None
 
     def made_at_once(self, plan: Plan) -> Container | None:
@@ -67,14 +69,15 @@ class Starting:
                     raise
                 self.networks.forget(network_name(plan))
 
-    def begun_after_all(self, container: Container) -> Container | None:
-        """A container that a client left unstarted goes: half of something may wait at its standard input.
+    def started_or_removed(self, container: Container) -> Container | None:
+        """What becomes of a container that is made and not started: the container once it has started, None once removed.
 
-        Unless its start is under way, or was asked for a moment ago: the daemon answers only when a start is over, and
-        removes nothing that runs when it is not forced to.
+        The client that made it may have died; then it is removed, because half of its environment may wait at its
+        standard input. The client may also be starting it right now, so it is given a moment before each try to remove
+        it, and the removal is not forced: the daemon refuses to remove what has started meanwhile.
         """
         for _ in range(30):
-            time.sleep(ASKED_FOR)
+            time.sleep(SETTLING_SECONDS)
             left = self.containers.inspect(container.id)
             if left is None or left.begun:
                 return left
@@ -83,9 +86,13 @@ class Starting:
         raise Unreachable(f"{container.id} neither starts nor can be removed.", "", "Try again.")
 
     def took_in(self, container: Container) -> bool:
-        """Whether it was told its environment whole. If not it has run nothing, and ends as soon as nobody types."""
+        """Whether a started container has read the whole of its environment from its standard input (render.TAKE_IN).
+
+        If the client died in the middle, the container's input ends early: it runs no command, says NOT_WHOLE and exits
+        with NOT_BEGUN. A container that still runs is given a moment to do that before it is believed.
+        """
         if container.running and container.seen["Config"].get("OpenStdin"):
-            time.sleep(ASKED_FOR)
+            time.sleep(SETTLING_SECONDS)
             container = self.containers.inspect(container.id) or container
         if container.running or container.seen["State"]["ExitCode"] != render.NOT_BEGUN:
             return True

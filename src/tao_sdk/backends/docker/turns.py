@@ -1,4 +1,7 @@
-"""Turns: one submit of a job at a time on this machine, so that two do not deliver into the same container."""
+"""Turns: what only one process of this machine may do at a time, by locked files.
+
+One submit of a job, so that two do not deliver into the same container; one making or removal of a network.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,19 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-LOCKS = 64  # files; two jobs may share one, which costs a wait
+LOCKS = 64  # files; two names may share one, which costs a wait
 
 
 class Turns:
+    """One turn for each name. The locks are files in `folder`, so they hold between processes and end with theirs."""
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     @contextmanager
-    def taken(self, job_id: str) -> Generator[None]:
+    def taken(self, name: str) -> Generator[None]:
+        """Wait for the turn of `name` (a job's id, a network's name), and hold it."""
         self.folder.mkdir(0o700, parents=True, exist_ok=True)
-        with (self.folder / f"turn-{zlib.crc32(job_id.encode()) % LOCKS}").open("w") as file:
+        with (self.folder / f"turn-{zlib.crc32(name.encode()) % LOCKS}").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
