@@ -6,6 +6,7 @@ WORLD_SIZE is the number of nodes, as TAO's containers read it; NNODES and NPROC
 from __future__ import annotations
 
 MASTER_PORT = 29500
+PER_NODE = ("NUM_GPU_PER_NODE", "NPROC_PER_NODE")
 
 
 def rendezvous(

@@ -64,8 +64,10 @@ def client(
     dockerd_here.clear(there)
 
 
-def submit(client: Client, gpu_count: int = 1, **options: Any) -> tuple[Job, list[Finding]]:
-    spec = JobSpec(image=BUSYBOX, command="echo $NVIDIA_VISIBLE_DEVICES; sleep 60", gpu_count=gpu_count)
+def submit(
+    client: Client, gpu_count: int = 1, shown: str = "$NVIDIA_VISIBLE_DEVICES", **options: Any
+) -> tuple[Job, list[Finding]]:
+    spec = JobSpec(image=BUSYBOX, command=f"echo {shown}; sleep 60", gpu_count=gpu_count)
     submission = client.submit(spec, "docker", options)
     dockerd_here.until(lambda: client.get_job_logs(submission.job.id) != "", 20)
     return submission.job, list(submission.findings)
@@ -87,6 +89,22 @@ def test_no_gpu_is_none(client: Client, there: Daemon) -> None:
 def test_all_is_all(client: Client, there: Daemon) -> None:
     job, _ = submit(client, -1)
     assert (asked(there, job)[0]["Count"], inside(client, job)) == (-1, "all")
+
+
+@pytest.mark.parametrize(
+    ("gpu_count", "gpu_ids", "told"), [(0, [], "0 1"), (2, [], "2 2"), (-1, [], "3 3"), (1, [0, 2], "2 2")]
+)
+def test_a_job_is_told_how_many_gpus_it_gets(client: Client, gpu_count: int, gpu_ids: list[int], told: str) -> None:
+    job, _ = submit(client, gpu_count, "$NUM_GPU_PER_NODE $NPROC_PER_NODE", gpu_ids=gpu_ids)
+    assert inside(client, job) == told
+
+
+def test_a_number_of_gpus_that_nobody_here_can_see_is_not_made_up(
+    client: Client, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", os.environ["PATH"].replace(f"{programs}:", ""))
+    job, _ = submit(client, -1, "-$NUM_GPU_PER_NODE-$NPROC_PER_NODE-")
+    assert inside(client, job) == "---"
 
 
 def test_jobs_get_gpus_of_their_own_by_id(client: Client, there: Daemon) -> None:

@@ -13,7 +13,7 @@ from tao_sdk.backends.docker import parse
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.options import DockerOptions
 from tao_sdk.backends.mounts import Mount, mount_of, read_mounts
-from tao_sdk.backends.rendezvous import single_node
+from tao_sdk.backends.rendezvous import PER_NODE, single_node
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.secrets import SecretRef, split_secrets
 from tao_sdk.model.spec import JobSpec, remote_root
@@ -95,7 +95,7 @@ def inside_of(spec: JobSpec, options: DockerOptions, facts: DockerFacts, attempt
         gpus=chosen_gpus(spec, options, facts),
         root=root,
         results=results_dir(spec, facts, mounts, attempt, root),
-        variables=environment(spec, attempt, root, user, facts),
+        variables=environment(spec, options, facts, attempt, root, user),
     )
 
 
@@ -168,12 +168,14 @@ def is_shown(name: str) -> bool:
     return name.startswith("NVIDIA_") or name in ("TAO_JOB_ID", "TAO_ATTEMPT", "TINI_KILL_PROCESS_GROUP")
 
 
-def environment(spec: JobSpec, attempt: Attempt, root: str, user: str, facts: DockerFacts) -> Variables:
+def environment(
+    spec: JobSpec, options: DockerOptions, facts: DockerFacts, attempt: Attempt, root: str, user: str
+) -> Variables:
     """Ours, then what the job asks for, then what nobody may change."""
     asked, _ = split_secrets(spec.env_vars, spec.secrets)
     mapped = user == f"{facts.uid}:{facts.gid}" and facts.uid != 0
     return {
-        **single_node(max(spec.gpu_count, 0)),
+        **meeting(gpu_number(spec, options, facts)),
         "TAO_GRACE": str(GRACE),
         **({"HOME": "/tmp"} if mapped else {}),
         **asked,
@@ -182,6 +184,18 @@ def environment(spec: JobSpec, attempt: Attempt, root: str, user: str, facts: Do
         "TAO_ATTEMPT": str(attempt.number),
         "TINI_KILL_PROCESS_GROUP": "1",
     }
+
+
+def gpu_number(spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> int | None:
+    """How many GPUs it gets; None for all of them where nobody here sees how many that are."""
+    if options.gpu_ids:
+        return len(options.gpu_ids)
+    return spec.gpu_count if spec.gpu_count >= 0 else len(facts.gpus) or None
+
+
+def meeting(gpus: int | None) -> Variables:
+    known = single_node(gpus or 0)
+    return {name: value for name, value in known.items() if gpus is not None or name not in PER_NODE}
 
 
 def gpu_variables(spec: JobSpec, facts: DockerFacts) -> dict[str, str]:
