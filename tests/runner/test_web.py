@@ -51,6 +51,11 @@ def test_an_authorization_is_not_carried_to_another_host():
     assert "Bearer" not in there.asked[0] and "accept: x" in there.asked[0]
 
 
+def test_a_patience_that_is_no_number_counts_as_not_given():
+    assert Web({"TAO_RETRY_SECONDS": "5m"}).patience == Web({}).patience
+    assert Web({"TAO_RETRY_SECONDS": "0.5"}).patience == 0.5
+
+
 def test_redirects_without_an_end_are_told():
     here = Lines(*[b"HTTP/1.1 302 Found\r\nlocation: /again\r\ncontent-length: 0\r\n\r\n"] * 40)
     with pytest.raises(Failure) as failure:

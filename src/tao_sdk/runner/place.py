@@ -86,7 +86,7 @@ def remote(root: str, bucket: str, job: str) -> str:
     return "" if root or not bucket else "s3://%s/results/%s" % (bucket, job)
 
 
-def number(text: str | None, default: int) -> int | float:
+def number(text: str | None, default: float) -> float:
     """A number from the environment; what cannot be read as one counts as not given."""
     try:
         return float(text) if text and "." in text else int(text or default)

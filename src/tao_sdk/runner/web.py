@@ -21,6 +21,7 @@ import threading
 import time
 from socket import gaierror
 
+from .place import number
 from .report import Failure
 from .wire import Connection, Garbled, TlsTrust, proxy_for, split
 
@@ -96,7 +97,7 @@ class Web:
     def __init__(self, env: Mapping[str, str]) -> None:
         self.env = env
         self.trust = TlsTrust(env)
-        self.patience = float(env.get("TAO_RETRY_SECONDS") or PATIENCE)
+        self.patience = number(env.get("TAO_RETRY_SECONDS"), PATIENCE)
         self.idle: Dict[Origin, List[Tuple[float, Connection]]] = {}
         self.known: Dict[Origin, bool] = {}
         self.awaited: Set[Origin] = set()  # it was told that these do not answer
