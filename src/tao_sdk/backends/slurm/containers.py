@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tao_sdk.backends.mounts import Mount
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.model.errors import SpecError
@@ -20,18 +21,10 @@ APPTAINERS = ("apptainer", "singularity")  # one program under its new and its o
 
 
 @dataclass(frozen=True)
-class Mount:
-    source: str
-    target: str
-    read_only: bool = False
-
-
-@dataclass(frozen=True)
 class Task:
-    """What a task in an image needs. `environment`: names whose values win over the image's own."""
+    """What a task in an image needs of its node."""
 
     mounts: Sequence[Mount] = ()
-    environment: Sequence[str] = ()
     gpus: int = 0
 
 
@@ -83,8 +76,6 @@ def start_with_pyxis(task: Task, _: SlurmFacts) -> Start:
     words = ["--no-container-mount-home", "--container-writable"]
     if task.mounts:
         words.append(f"--container-mounts={','.join(map(mount_text, task.mounts))}")
-    if task.environment:
-        words.append(f"--container-env={','.join(task.environment)}")
     return Start(srun=f'--container-image="$tao_image" {shlex.join(words)}')
 
 
@@ -108,8 +99,6 @@ def start_with_enroot(task: Task, _: SlurmFacts) -> Start:
     for mount in task.mounts:
         how = f"x-create=auto,rbind{',ro' if mount.read_only else ''}"
         words += ["--mount", f"{mount.source}:{mount.target}:{how}"]
-    for name in task.environment:
-        words += ["--env", name]
     script = IN_ENROOT.format(words=shlex.join(words))
     return Start(task=f'bash -c {shlex.quote(script)} tao "$tao_image"')
 

@@ -8,9 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from tao_sdk.backends.mounts import Mount as AskedMount
-from tao_sdk.backends.mounts import read_mounts, within
-from tao_sdk.backends.slurm.containers import Mount
+from tao_sdk.backends.mounts import Mount, read_mounts, within
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.spec import JobSpec
@@ -74,11 +72,7 @@ def asked_mounts(spec: JobSpec) -> list[Mount]:
     for each in found:
         if each.volume or within(each.source, HERE):
             raise local(f"The mount {each.target}", each.source.removeprefix(f"{HERE}/"))
-    return [of_cluster(each) for each in found]
-
-
-def of_cluster(mount: AskedMount) -> Mount:
-    return Mount(mount.source, mount.target, mount.read_only)
+    return found
 
 
 def without_scheme(given: Any) -> Any:
@@ -121,4 +115,4 @@ def has(mount: Mount, path: str) -> bool:
 def site_mounts(facts: SlurmFacts) -> list[Mount]:
     """SLURM_CONTAINER_MOUNTS, else the documented /lustre where the cluster has it."""
     given = facts.site.mounts.split(",") if facts.site.mounts else list(facts.folders)
-    return [of_cluster(each) for each in read_mounts([each.strip() for each in given if each.strip()], HERE, HERE)]
+    return read_mounts([each.strip() for each in given if each.strip()], HERE, HERE)

@@ -6,13 +6,12 @@ rows the job's own decides; its steps tell of an OOM that the job's does not.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from typing import Any, cast
 
+from tao_sdk.backends.outcome import json_object
 from tao_sdk.model.observation import Observation, Phase
 
 # States -> ours. Source: slurm.h job_states, and what 22.05.8 printed.
@@ -124,7 +123,7 @@ class Record:
     time_limit: bool = False
     tao_status: str = ""
     tao_message: str = ""
-    whole: bool = field(default=False)
+    whole: bool = False
 
 
 def squeue_command(ids: Sequence[str]) -> str:
@@ -311,7 +310,8 @@ def moment(text: str) -> datetime | None:
 
 def record(exit_text: str, status_text: str, manifest_text: str, number: int) -> Record:
     """The batch script's record, the last line of TAO's status.json, and the manifest, as far as they are of this attempt."""
-    left, manifest, status = json_object(exit_text), json_object(manifest_text), json_object(last_status(status_text))
+    texts = (exit_text, manifest_text, last_status(status_text))
+    left, manifest, status = (json_object(text) or {} for text in texts)
     own = left.get("attempt") == number
     kept = manifest.get("attempt") == number and manifest.get("whole") is True
     code = left.get("exit_code") if own else manifest.get("exit_code") if kept else None
@@ -327,14 +327,6 @@ def record(exit_text: str, status_text: str, manifest_text: str, number: int) ->
 def last_status(text: str) -> str:
     lines = [line for line in text.splitlines() if '"status"' in line]
     return lines[-1] if lines else ""
-
-
-def json_object(text: str) -> Mapping[str, Any]:
-    try:
-        value: Any = json.loads(text)
-    except ValueError:
-        return {}
-    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def with_record(seen: Observation, left: Record) -> Observation:

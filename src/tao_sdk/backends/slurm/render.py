@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
-from tao_sdk.backends.mounts import cache_finding
+from tao_sdk.backends.mounts import Mount, cache_finding
 from tao_sdk.backends.rendezvous import MASTER_PORT, rendezvous, single_node
 from tao_sdk.backends.slurm import containers, data, images
-from tao_sdk.backends.slurm.containers import NONE, Mount, Task
+from tao_sdk.backends.slurm.containers import NONE, Task
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.options import RUNTIMES, SlurmOptions
 from tao_sdk.backends.slurm.shape import Shape, minutes, shape, slurm_seconds
@@ -28,6 +28,7 @@ from tao_sdk.model.plan import Attempt, Plan, StagedFile
 from tao_sdk.model.secrets import SecretRef, split_secrets
 from tao_sdk.model.spec import JobSpec, remote_root
 from tao_sdk.model.units import parse_size
+from tao_sdk.runner.local import path_of
 from tao_sdk.runner.scheme import scheme
 
 LAST_SECONDS = 5  # before SLURM's own end, for the runner to write down how the command ended
@@ -235,7 +236,7 @@ def results_root(spec: JobSpec, facts: SlurmFacts) -> str:
     asked = spec.env_vars.get("TAO_RESULTS_ROOT")
     if not isinstance(asked, str) or not asked or remote_root(spec):
         return f"{facts.base}/results"
-    path = data.path_of(asked) if scheme(asked) in ("lustre", "slurm") else asked
+    path = path_of(asked) if scheme(asked) in ("lustre", "slurm") else asked
     if not posixpath.isabs(path):
         raise data.local("TAO_RESULTS_ROOT", asked)
     return posixpath.normpath(path)

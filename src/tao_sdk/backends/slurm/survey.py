@@ -38,7 +38,7 @@ def questions(site: Site) -> dict[str, str]:
         "user": "id -un",
         "config": "timeout 20 scontrol show config",
         "partitions": "timeout 20 scontrol show partition --oneliner",
-        "nodes": "timeout 20 sinfo --noheader --format='%R|%D|%c|%m|%G'",
+        "nodes": "timeout 20 sinfo --noheader --format='%R|%D|%c|%G'",
         "accounts": 'timeout 20 sacctmgr -nP show assoc user="$(id -un)" format=account,partition,qos',
         "qos": "timeout 20 sacctmgr -nP show qos format=name,maxwall",
         "flags": "srun --help | grep -o -e '--container-image'",
@@ -76,7 +76,6 @@ def read(seen: Sections, site: Site, seen_at: datetime) -> SlurmFacts:
         base=seen["base"].strip() or site.base,
         partitions=partitions(seen["partitions"], seen["nodes"]),
         accounting="slurmdbd" in config.get("AccountingStorageType", ""),
-        enforces_limits=config.get("EnforcePartLimits", "NO") == "ALL",
         kill_wait=int(re.sub(r"\D.*", "", config.get("KillWait", "30")) or 30),
         accounts=tuple(dict.fromkeys(line.split("|")[0] for line in seen["accounts"].splitlines() if "|" in line)),
         qos={line.split("|")[0]: limit(line.split("|")[1]) for line in seen["qos"].splitlines() if "|" in line},
@@ -105,7 +104,7 @@ def partitions(shown: str, nodes: str) -> dict[str, Partition]:
             known[words["PartitionName"]] = partition(words)
     for line in nodes.splitlines():
         cells = line.split("|")
-        if len(cells) == 5 and cells[0] in known:
+        if len(cells) == 4 and cells[0] in known:
             known[cells[0]] = with_nodes(known[cells[0]], cells)
     return known
 
@@ -123,12 +122,11 @@ def partition(words: Mapping[str, str]) -> Partition:
 
 
 def with_nodes(known: Partition, cells: list[str]) -> Partition:
-    _, count, cpus, memory, gres = cells
+    _, count, cpus, gres = cells
     return replace(
         known,
         nodes=known.nodes + (whole(count) or 0),
         cpus=max(known.cpus, whole(cpus) or 0),
-        memory_mb=max(known.memory_mb, whole(memory) or 0),
         gpus=max(known.gpus, gpus(gres)),
     )
 
