@@ -14,10 +14,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tao_sdk.backends.slurm import parse
-from tao_sdk.backends.slurm.render import Paths, job_name, sbatch_words
+from tao_sdk.backends.slurm.render import Decided, Paths, job_name, sbatch_words
 from tao_sdk.model.plan import Attempt
 
 STALE_LOCK = 90  # seconds: a submit takes a few; one whose script has died leaves its lock
@@ -74,12 +73,12 @@ ENDED = "CANCELLED*|COMPLETED|FAILED|TIMEOUT|NODE_FAIL|PREEMPTED|BOOT_FAIL|DEADL
 WORDS = ("ID", "NONE", "BEGUN", "STRANGER", "REFUSED", "DOUBT", "ALIVE", "NOROOM", "DENIED")
 
 
-def names(of: Mapping[str, Any], attempt: Attempt, preamble: str = PREAMBLE) -> str:
+def names(decided: Decided, attempt: Attempt, preamble: str = PREAMBLE) -> str:
     """The variables of every script."""
-    at = Paths.of(of, attempt)
+    at = Paths.of(decided, attempt)
     values = {
         "base": at.base, "job": at.job, "n": str(attempt.number), "a": at.attempt, "logs": at.logs, "k": f"{at.attempt}.lock",
-        "name": job_name(attempt), "store": attempt.store_id, "accounting": "yes" if of["accounting"] else "no",
+        "name": job_name(attempt), "store": attempt.store_id, "accounting": "yes" if decided["accounting"] else "no",
         "since": LOOK_BACK,
     }  # fmt: skip
     return "\n".join(
@@ -96,19 +95,19 @@ def writing(files: Mapping[str, bytes]) -> str:
     return " &&\n".join(f"printf %s {shlex.quote(text)} >{shlex.quote(name)}" for name, text in texts.items())
 
 
-def submit(of: Mapping[str, Any], attempt: Attempt, folders: Iterable[str], stage: str) -> str:
+def submit(decided: Decided, attempt: Attempt, folders: Iterable[str], stage: str) -> str:
     """Have `stage` fill the folders of the job and hand it to SLURM, unless that was done before: then say which job it is."""
-    at = Paths.of(of, attempt)
+    at = Paths.of(decided, attempt)
     script = at.script
     checks = "\n".join(
         f"  [ -e {shlex.quote(path)} ] || {{ echo MISSING {i}; lacks=yes; }}"
-        for i, (path, _) in enumerate(of["checks"])
+        for i, (path, _) in enumerate(decided["checks"])
     )
     sbatch = " ".join(map(shlex.quote, sbatch_words(at, attempt)[:-1]))
-    image: str = of["image"]["prepare"] if of["image"] else ":"
+    image: str = decided["image"]["prepare"] if decided["image"] else ":"
     made = " ".join(f'"$job"/{shlex.quote(folder)}' for folder in folders)
-    results = shlex.quote(f"{of['results_root']}/{attempt.job_id}")
-    return f"""{names(of, attempt, KEEPING_UMASK)}
+    results = shlex.quote(f"{decided['results_root']}/{attempt.job_id}")
+    return f"""{names(decided, attempt, KEEPING_UMASK)}
 mine=
 noroom() {{ echo "NOROOM $said"; exit 0; }}
 lock() {{
@@ -173,9 +172,9 @@ echo "ID $id"
 """
 
 
-def find(of: Mapping[str, Any], attempt: Attempt) -> str:
+def find(decided: Decided, attempt: Attempt) -> str:
     """NONE only when the marker's folder, squeue and, where there is one, sacct have all answered."""
-    return f"""{names(of, attempt)}
+    return f"""{names(decided, attempt)}
 said=$(stat "$a" 2>&1 >/dev/null) || case $said in *"No such file"*) ;; *) echo "DOUBT $said"; exit 0 ;; esac
 if is_strangers; then echo STRANGER; exit 0; fi
 read_line "$a/slurm_id"; [ -z "$line" ] || {{ echo "ID $line"; exit 0; }}
@@ -190,13 +189,13 @@ if [ -e "$k" ]; then echo BEGUN; else echo NONE; fi
 """
 
 
-def cancel(of: Mapping[str, Any], attempt: Attempt, job_id: str, seconds: float) -> str:
+def cancel(decided: Decided, attempt: Attempt, job_id: str, seconds: float) -> str:
     """End an attempt's SLURM job and wait for that; then `$id`, squeue's row `$row` and its state `$s` are what was seen.
 
     $s is empty for what squeue does not know. What SLURM refuses is DENIED, in its words. Without its id the job is
     looked up, as `find` does.
     """
-    return f"""{names(of, attempt)}
+    return f"""{names(decided, attempt)}
 id={shlex.quote(job_id)}
 if [ -z "$id" ]; then
   tries=0
@@ -227,9 +226,9 @@ done
 """
 
 
-def release(of: Mapping[str, Any], attempt: Attempt) -> str:
+def release(decided: Decided, attempt: Attempt) -> str:
     """Remove what an attempt left but its results; the job's folder goes with the last one."""
-    return f"""{names(of, attempt)}
+    return f"""{names(decided, attempt)}
 is_strangers && exit 0
 rm -rf "$a" "$k" "$logs"
 for link in "$job/slurm-logs/$name-"*; do [ -L "$link" ] && rm -f "$link"; done

@@ -160,11 +160,11 @@ def accounting(rc: int, text: str) -> Mapping[str, Accounted] | None:
     return found
 
 
-def seen(parts: Mapping[str, tuple[int, str, str]]) -> Seen:
+def seen(answers: Mapping[str, tuple[int, str, str]]) -> Seen:
     """A look, from the exit code, the output and the words of squeue and sacct."""
-    rc, text, words = parts["squeue"]
+    rc, text, words = answers["squeue"]
     in_queue = queue(rc, text, words)
-    rc_a, text_a, words_a = parts["sacct"]
+    rc_a, text_a, words_a = answers["sacct"]
     trouble = words if in_queue is None else words_a
     return Seen(in_queue, accounting(rc_a, text_a), last_line(trouble), DISABLED not in words_a)
 
@@ -225,11 +225,11 @@ def pending_words(row: Queued) -> str:
     return f"{row.reason}; expected to start {start:%Y-%m-%d %H:%M} UTC" if start else row.reason
 
 
-def ended(of: Accounted, resumes: bool) -> Observation:
-    job, word = of.job, of.job.word
+def ended(accounted: Accounted, resumes: bool) -> Observation:
+    job, word = accounted.job, accounted.job.word
     if is_given_up(job.state, job.start):
         return given_up(job.state)
-    oom = word != "COMPLETED" and any(step.word == "OUT_OF_MEMORY" for step in of.steps)
+    oom = word != "COMPLETED" and any(step.word == "OUT_OF_MEMORY" for step in accounted.steps)
     word = "OUT_OF_MEMORY" if oom else word
     code = KILLED if word == "OUT_OF_MEMORY" else exit_code(job.exit)
     told = word == "COMPLETED" or (word in OWN_ENDS and bool(code))
