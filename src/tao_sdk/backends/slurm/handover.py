@@ -12,7 +12,7 @@ A process takes longer to start there than most of what it would do, so the shel
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tao_sdk.backends.slurm import parse
@@ -95,61 +95,79 @@ def writing(files: Mapping[str, bytes]) -> str:
     return " &&\n".join(f"printf %s {shlex.quote(text)} >{shlex.quote(name)}" for name, text in texts.items())
 
 
-def submit(decided: Decided, attempt: Attempt, folders: Iterable[str], stage: str) -> str:
-    """Have `stage` fill the folders of the job and hand it to SLURM, unless that was done before: then say which job it is."""
-    at = Paths.of(decided, attempt)
-    script = at.script
-    checks = "\n".join(
-        f"  [ -e {shlex.quote(path)} ] || {{ echo MISSING {i}; lacks=yes; }}"
-        for i, (path, _) in enumerate(decided["checks"])
-    )
-    sbatch = " ".join(map(shlex.quote, sbatch_words(at, attempt)[:-1]))
-    image: str = decided["image"]["prepare"] if decided["image"] else ":"
+# Submitting: the functions of the script, then its steps, in the order in which they run. $mine says that the lock is ours.
+
+NO_ROOM = """noroom() { echo "NOROOM $said"; exit 0; }"""
+
+
+def lock(folders: Iterable[str]) -> str:
+    """A function that makes the attempt's folders, takes its lock, and fails where another submit has it."""
     made = " ".join(f'"$job"/{shlex.quote(folder)}' for folder in folders)
-    results = shlex.quote(f"{decided['results_root']}/{attempt.job_id}")
-    return f"""{names(decided, attempt, KEEPING_UMASK)}
-mine=
-noroom() {{ echo "NOROOM $said"; exit 0; }}
-lock() {{
+    return f"""lock() {{
   [ -d "$a" ] || said=$(umask 077; mkdir -p "$a" "$logs" {made} 2>&1) || noroom
   set -C; true 2>/dev/null >"$k" && mine=yes; set +C
   [ -n "$mine" ]
-}}
-discard() {{ if [ "$n" = 1 ]; then cd / && rm -rf "$job"; else cd / && rm -rf "$a" "$logs"; fi; }}
-unlock() {{
+}}"""
+
+
+# Who has the lock and no job at the end leaves nothing behind: the next submit begins as if this one had not been.
+UNLOCK = """discard() { if [ "$n" = 1 ]; then cd / && rm -rf "$job"; else cd / && rm -rf "$a" "$logs"; fi; }
+unlock() {
   [ -n "$mine" ] && [ ! -s "$a/slurm_id" ] || return 0
   [ -s "$a/store" ] || discard
   rm -f "$k"
-}}
-trap unlock EXIT
-known() {{
-  is_strangers && {{ echo STRANGER; exit 0; }}
-  read_line "$a/slurm_id"; [ -z "$line" ] || {{ echo "ID $line"; exit 0; }}
-}}
-known
-if [ ! -s "$a/store" ]; then
+}
+trap unlock EXIT"""
+
+# Ends the script where the attempt is another store's, or has its SLURM job already.
+KNOWN = """known() {
+  is_strangers && { echo STRANGER; exit 0; }
+  read_line "$a/slurm_id"; [ -z "$line" ] || { echo "ID $line"; exit 0; }
+}"""
+
+
+def path_checks(checks: Sequence[Sequence[str]]) -> str:
+    """Say which of the paths that the job needs are not there, by their numbers, and end. Not asked again once it is staged."""
+    tests = "\n".join(
+        f"  [ -e {shlex.quote(path)} ] || {{ echo MISSING {number}; lacks=yes; }}"
+        for number, (path, _) in enumerate(checks)
+    )
+    return f"""if [ ! -s "$a/store" ]; then
   lacks=
-{checks}
+{tests}
   [ -z "$lacks" ] || exit 0
-fi
-tries=0
+fi"""
+
+
+# A lock older than any submit lives was left by one that died, and is removed.
+WAIT_FOR_THE_LOCK = f"""tries=0
 until lock; do
   known
   age=$(( $(date +%s) - $(stat -c %Y "$k" 2>/dev/null || date +%s) ))
   [ $age -gt {STALE_LOCK} ] && rm -f "$k"
   tries=$((tries + 1)); [ $tries -gt 300 ] && {{ echo "DOUBT Another submit of it is under way."; exit 0; }}
   sleep 0.1
-done
-known
-id=
-[ ! -s "$a/store" ] || id=$(lookup) || {{ echo "DOUBT $id"; exit 0; }}
-read_line "$job/attempts/$((n - 1))/slurm_id"; before=$line
+done"""
+
+# A submit before this one may have reached SLURM and died before it wrote down the id: then $id is found by the job's name.
+LOOK_BY_NAME = """id=
+[ ! -s "$a/store" ] || id=$(lookup) || { echo "DOUBT $id"; exit 0; }"""
+
+# Two attempts of a job never run at once.
+SEE_THE_ATTEMPT_BEFORE_ENDED = """read_line "$job/attempts/$((n - 1))/slurm_id"; before=$line
 if [ -z "$id" ] && [ -n "$before" ]; then
   alive=$(timeout 25 squeue --noheader --jobs="$before" --format=%T 2>&1) || case $alive in
     *"Invalid job id"*) alive= ;; *) echo "DOUBT $alive"; exit 0 ;; esac
-  [ -z "$alive" ] || {{ echo "ALIVE $before $alive"; exit 0; }}
-fi
-if [ -z "$id" ]; then
+  [ -z "$alive" ] || { echo "ALIVE $before $alive"; exit 0; }
+fi"""
+
+
+def stage_and_sbatch(decided: Decided, attempt: Attempt, stage: str) -> str:
+    """Unless it was found by its name: fill the folders and call sbatch, which sets $id."""
+    *sbatch, script = map(shlex.quote, sbatch_words(Paths.of(decided, attempt), attempt))
+    image: str = decided["image"]["prepare"] if decided["image"] else ":"
+    results = shlex.quote(f"{decided['results_root']}/{attempt.job_id}")
+    return f"""if [ -z "$id" ]; then
   [ -d {results} ] || said=$(umask 022; mkdir -p {results} 2>&1) || noroom
   said=$(exec 2>&1; umask 077; cd "$job" && {stage}) || {{
     discard
@@ -158,18 +176,37 @@ if [ -z "$id" ]; then
   cd "$a" || exit 1
   after=
   {image}
-  id=$({AS_THE_USER}; timeout 90 {sbatch} $after {shlex.quote(script)} 2>"$a/sbatch.err"); code=$?
+  id=$({AS_THE_USER}; timeout 90 {" ".join(sbatch)} $after {script} 2>"$a/sbatch.err"); code=$?
   if [ $code -ne 0 ]; then
     said=$(cat "$a/sbatch.err")
     if [ $code = 124 ] || echo "$said" | grep -qE '{NO_ANSWER}'; then echo "DOUBT $said"; exit 0; fi
     discard; echo "REFUSED $said"; exit 0
   fi
-fi
-id=${{id%%;*}}
+fi"""
+
+
+# sbatch says "id;cluster" where there are several clusters.
+KEEP_THE_ID = """id=${id%%;*}
 printf '%s\\n' "$id" > "$a/slurm_id"
 ln -sfn "attempt-$n" "$job/slurm-logs/$name-$id"
 echo "ID $id"
 """
+
+
+def submit(decided: Decided, attempt: Attempt, folders: Iterable[str], stage: str) -> str:
+    """Have `stage` fill the folders of the job and hand it to SLURM, unless that was done before: then say which job it is."""
+    functions = [NO_ROOM, lock(folders), UNLOCK, KNOWN]
+    steps = [
+        "known",
+        path_checks(decided["checks"]),
+        WAIT_FOR_THE_LOCK,
+        "known",  # again: it may have been handed over while the lock was waited for
+        LOOK_BY_NAME,
+        SEE_THE_ATTEMPT_BEFORE_ENDED,
+        stage_and_sbatch(decided, attempt, stage),
+        KEEP_THE_ID,
+    ]
+    return "\n".join([names(decided, attempt, KEEPING_UMASK), "mine=", *functions, *steps])
 
 
 def find(decided: Decided, attempt: Attempt) -> str:
