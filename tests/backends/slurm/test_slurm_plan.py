@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from facts_here import ATTEMPT, BASE, directives, facts, partition, planned, staged
 
-from tao_sdk.backends.slurm import render
+from tao_sdk.backends.slurm import handover, render
 from tao_sdk.backends.slurm.backend import SlurmBackend
 from tao_sdk.backends.slurm.shape import PartitionLimit
 from tao_sdk.backends.slurm.site import Site, login, site
@@ -47,6 +47,12 @@ def test_the_scripts_are_as_they_were_read_and_approved(name: str, spec: JobSpec
     plan = planned(spec, **options)
     text = f"{plan.request['script']}\n##### task.sh\n{staged(plan, 'task.sh')}"
     assert text == (GOLDEN / f"{name}.txt").read_text()
+
+
+def test_the_script_that_hands_a_job_over_is_as_it_was_read_and_approved() -> None:
+    plan = planned(job(image=IMAGE, gpu_count=4, inputs={"train": "/lustre/it's here"}))
+    text = handover.submit(render.decided_in(plan), ATTEMPT, ["attempts/1", "specs"], handover.UNPACKING)
+    assert text == (GOLDEN / "submit.txt").read_text()
 
 
 def test_a_further_attempt_is_planned_as_the_first_was() -> None:

@@ -1,6 +1,6 @@
 """SlurmBackend: the verbs of the contract for jobs of a cluster, over one shared SSH connection.
 
-What is decided is decided in render.py, handover.py and parse.py; here they are joined to the login node.
+render.py, handover.py and parse.py decide, and touch nothing; here their scripts are run on the login node.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class SlurmBackend:
     # Planning
 
     def survey(self, spec: JobSpec, options: SlurmOptions) -> SlurmFacts:
-        """What was seen some minutes ago, unless by that the job could not run: then it is looked at again."""
+        """What was seen some minutes ago. If the job could not run by that, the cluster is asked again: it may have changed."""
         facts = self.surveys.facts(self.site, self.endpoint)
         if survey.is_new(facts) or self.suffices(spec, options, facts):
             return facts
@@ -84,7 +84,7 @@ class SlurmBackend:
         return render.plan(spec, options, facts, attempt)
 
     def plan_again(self, last: Plan, spec: JobSpec, options: SlurmOptions, attempt: Attempt) -> Plan:  # noqa: ARG002
-        """The same job as it was decided for the first attempt."""
+        """What was decided for the first attempt holds for the others."""
         return render.build(render.decided_in(last), spec, attempt)
 
     def check(self, plan: Plan, facts: SlurmFacts) -> list[Finding]:
@@ -119,7 +119,7 @@ class SlurmBackend:
         return found
 
     def find(self, attempt: Attempt, plan: Plan | None = None) -> Ref | None:
-        """Below the base directory for which it was planned; without its plan below today's."""
+        """Looks below the base directory of its plan; without a plan, below the one that is set today."""
         if plan is not None:
             return self.looked_up(attempt, render.decided_in(plan))
         facts = self.surveys.facts(self.site, self.endpoint)
@@ -240,7 +240,7 @@ def environment(decided: Decided, attempt: Attempt, secrets: Mapping[str, str]) 
 
 
 def is_small(files: Mapping[str, bytes]) -> bool:
-    """Whether they may be part of a script; a shell has no text with a zero in it."""
+    """Whether they can be part of a script: not too long, and no zero bytes, which shell text cannot hold."""
     return sum(map(len, files.values())) < LONGEST_SCRIPT and not any(b"\0" in content for content in files.values())
 
 

@@ -72,14 +72,14 @@ def refuse_dividers(path: str) -> None:
 
 
 def start_with_pyxis(task: Task, _: SlurmFacts) -> Start:
-    """The home stays out: what a user has installed below it would shadow what the image has."""
+    """The user's home is not mounted: Python packages that are installed in it would shadow the image's own."""
     words = ["--no-container-mount-home", "--container-writable"]
     if task.mounts:
         words.append(f"--container-mounts={','.join(map(mount_text, task.mounts))}")
     return Start(srun=f'--container-image="$tao_image" {shlex.join(words)}')
 
 
-# Unpacked on the node under a name of its own, which goes again however the task ends. The command has the signals.
+# The image is unpacked on the node under a name of its own, and removed however the task ends. SIGTERM goes to the command.
 IN_ENROOT = """\
 name=tao-$SLURM_JOB_ID-$SLURM_STEP_ID-$SLURM_PROCID image=$1 file= pid= passed=(); shift
 trap 'enroot remove --force "$name" >/dev/null 2>&1; [ -z "$file" ] || rm -f "$file"' EXIT
@@ -122,7 +122,7 @@ STARTS: Mapping[str, Callable[[Task, SlurmFacts], Start]] = {
 
 
 def check(options: SlurmOptions, facts: SlurmFacts) -> Iterator[Finding]:
-    """What would make a job with an image end at once, and is known before."""
+    """Findings about what would end a job with an image as soon as it starts."""
     chosen = runtime(options, facts)
     if not chosen:
         yield Finding(

@@ -2,11 +2,11 @@
 
 Each is one exec, and each may run again after a lost reply. Pure.
 
-The marker of an attempt is the file `<job_dir>/attempts/<n>/store`; beside it `slurm_id` once SLURM has answered. Who makes
-the file `<n>.lock` is the one who submits, and takes it back when that came to nothing; whoever finds a marker without an id
-asks SLURM for the job by its name first.
+The file `<job_dir>/attempts/<n>/store` says that an attempt was begun; `slurm_id` is written beside it once SLURM has answered.
+Only the script that could create the file `<n>.lock` submits, and it removes the lock when nothing was submitted. Where `store`
+is there without `slurm_id` SLURM is first asked for a job of that name.
 
-A process takes longer to start there than most of what it would do, so the shell does by itself what it can.
+On a busy login node starting a program takes longer than the program runs: where the shell can do something, it does.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NO_ANSWER = (
 KEEPING_UMASK = """locale=${LC_ALL-} zone=${TZ-}
 export LC_ALL=C TZ=UTC; trap '' HUP PIPE INT"""
 PREAMBLE = f"{KEEPING_UMASK}; umask 077"
-# The job is not to inherit what our own looking needs; it does inherit the umask.
+# sbatch hands its environment and umask to the job: the locale and time zone that we read SLURM's words in are put back before.
 AS_THE_USER = 'LC_ALL=$locale TZ=$zone; [ -n "$LC_ALL" ] || unset LC_ALL; [ -n "$TZ" ] || unset TZ'
 
 READING = """read_line() { line=; [ ! -s "$1" ] || read -r line <"$1" || :; }
@@ -74,7 +74,7 @@ WORDS = ("ID", "NONE", "BEGUN", "STRANGER", "REFUSED", "DOUBT", "ALIVE", "NOROOM
 
 
 def names(decided: Decided, attempt: Attempt, preamble: str = PREAMBLE) -> str:
-    """The variables of every script."""
+    """How every script begins: its variables, and the functions that more than one of them needs."""
     at = Paths.of(decided, attempt)
     values = {
         "base": at.base, "job": at.job, "n": str(attempt.number), "a": at.attempt, "logs": at.logs, "k": f"{at.attempt}.lock",
@@ -110,7 +110,7 @@ def lock(folders: Iterable[str]) -> str:
 }}"""
 
 
-# Who has the lock and no job at the end leaves nothing behind: the next submit begins as if this one had not been.
+# Whoever holds the lock and has no job at the end gives the lock back, and removes what it has made unless that was staged whole.
 UNLOCK = """discard() { if [ "$n" = 1 ]; then cd / && rm -rf "$job"; else cd / && rm -rf "$a" "$logs"; fi; }
 unlock() {
   [ -n "$mine" ] && [ ! -s "$a/slurm_id" ] || return 0
@@ -210,7 +210,7 @@ def submit(decided: Decided, attempt: Attempt, folders: Iterable[str], stage: st
 
 
 def find(decided: Decided, attempt: Attempt) -> str:
-    """NONE only when the marker's folder, squeue and, where there is one, sacct have all answered."""
+    """Says NONE only when the attempt's folder, squeue and, where there is accounting, sacct have all answered."""
     return f"""{names(decided, attempt)}
 said=$(stat "$a" 2>&1 >/dev/null) || case $said in *"No such file"*) ;; *) echo "DOUBT $said"; exit 0 ;; esac
 if is_strangers; then echo STRANGER; exit 0; fi
@@ -229,8 +229,8 @@ if [ -e "$k" ]; then echo BEGUN; else echo NONE; fi
 def cancel(decided: Decided, attempt: Attempt, job_id: str, seconds: float) -> str:
     """End an attempt's SLURM job and wait for that; then `$id`, squeue's row `$row` and its state `$s` are what was seen.
 
-    $s is empty for what squeue does not know. What SLURM refuses is DENIED, in its words. Without its id the job is
-    looked up, as `find` does.
+    $s is empty when squeue does not know the job. Where SLURM refuses, the script says DENIED and SLURM's words. Without an
+    id the job is looked up, as `find` does.
     """
     return f"""{names(decided, attempt)}
 id={shlex.quote(job_id)}

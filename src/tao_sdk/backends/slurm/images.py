@@ -28,7 +28,7 @@ class ImagePlan:
     """How an image gets ready. `prepare` is shell text that runs before sbatch, in the attempt's folder: it writes the
     image's final name to the file `image`, and may set `after` to more words for sbatch. `files` are staged there.
 
-    `log` is what the conversion says, linked there as `image.log`: the reason why a job was ended that depended on it.
+    `log` is the file with the conversion's output. A link `image.log` leads there: it tells why a conversion has failed.
     """
 
     reference: str

@@ -35,7 +35,7 @@ class Left:
 
 
 def look(ssh: Ssh, refs: Sequence[Ref]) -> dict[Ref, Observation]:
-    """How each is. What has newly ended, or is gone, is asked for its own record."""
+    """How each attempt is. Of those that have ended, or are gone, the records that they left are read as well."""
     seen = ask(ssh, [ref.native_id for ref in refs])
     found = {ref: parse.observation(ref.native_id, job_name(ref.attempt), seen) for ref in refs}
     ended = [ref for ref, each in found.items() if each.phase.over]
@@ -126,7 +126,7 @@ def left(text: str, number: int) -> Left:
 
 # Canceling
 
-# What was seen of a job at the end of handover.cancel, as a look has it; the accounting is asked what the queue cannot tell.
+# Follows handover.cancel, and prints what that has seen in the form of a look; sacct is asked unless squeue says CANCELLED.
 SEEN_LAST = f"""printf 'SEEN %s\\n=== squeue 0 %d\\n%s\\n' "$id" ${{#row}} "$row"
 case $s in CANCELLED*) echo '=== sacct 0 0' ;; *) capture sacct "{parse.sacct_command(["$id"])}" ;; esac
 case $s in {handover.ENDED}) over=over ;; *) over= ;; esac"""
@@ -158,7 +158,7 @@ def not_canceled(reply: handover.Reply) -> TaoError:
 
 
 def evidence(ssh: Ssh, ref: Ref) -> Evidence:
-    """All that SLURM and the nodes say of one attempt, in one exec; of the log what the other ranks said last."""
+    """All that SLURM and the nodes say of one attempt, and the last lines of every rank's log but the first's, in one exec."""
     at = Paths(ref.namespace, ref.attempt.job_id, ref.attempt.number)
     logs = shlex.quote(at.logs)
     words = f"for f in {logs}/slurm.out {logs}/slurm.err; do [ -e $f ] && tail -c {WORDS_BYTES} $f; done"
@@ -178,7 +178,7 @@ def evidence(ssh: Ssh, ref: Ref) -> Evidence:
 
 
 def gathered(ref: Ref, answers: Mapping[str, tuple[int, str, str]], remains: Left) -> Evidence:
-    """Pure."""
+    """The evidence, from the output of the commands and what the attempt has left. Pure."""
     asked = parse.seen(answers)
     seen = parse.with_record(
         parse.observation(ref.native_id, job_name(ref.attempt), asked, remains.resumes), remains.record

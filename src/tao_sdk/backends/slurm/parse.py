@@ -53,9 +53,8 @@ WORDS = {
     "DEADLINE": "its deadline has passed",
     "PREEMPTED": "preempted by a job of higher priority",
 }
-OWN_ENDS = frozenset(
-    {"FAILED", "LAUNCH_FAILED", "OUT_OF_MEMORY"}
-)  # of what SLURM has ended the code is not the command's
+# Ends of the command itself. Where SLURM has ended a job its exit code is not the command's.
+OWN_ENDS = frozenset({"FAILED", "LAUNCH_FAILED", "OUT_OF_MEMORY"})
 KILLED = 137
 NEVER = "DependencyNeverSatisfied"
 SQUEUE = ("%i", "%T", "%r", "%S", "%e", "%N", "%j")  # id, state, reason, start, end, nodes, name
@@ -107,7 +106,7 @@ class Accounted:
 
 @dataclass(frozen=True)
 class Seen:
-    """One look at a cluster. A None says that this one did not answer, with its words in `trouble`."""
+    """One look at a cluster. None for squeue or sacct that did not answer; what it said instead is in `trouble`."""
 
     queue: Mapping[str, Queued] | None
     accounting: Mapping[str, Accounted] | None
@@ -123,7 +122,7 @@ class Record:
     time_limit: bool = False
     tao_status: str = ""
     tao_message: str = ""
-    whole: bool = False
+    whole: bool = False  # whether it tells the end of the attempt that was asked for
 
 
 def squeue_command(ids: Sequence[str]) -> str:
@@ -191,7 +190,7 @@ def observation(id: str, name: str, look: Seen, resumes: bool = False) -> Observ
 
 
 def unseen(look: Seen, accounted: Accounted | None) -> Observation:
-    """Nothing is known of its end: because someone did not answer, or because nobody has it any more."""
+    """No end is known: squeue or sacct did not answer, or neither has the job any more."""
     raw = accounted.job.state if accounted else ""
     if look.queue is None:
         return Observation(Phase.UNREACHABLE, raw, reason=f"SLURM's controller: {look.trouble}")
@@ -245,7 +244,7 @@ def ended(accounted: Accounted, resumes: bool) -> Observation:
 
 
 def is_given_up(state: str, start: str) -> bool:
-    """Whether SLURM itself has ended a job that had not begun: who was asked to is canceled "by" somebody."""
+    """Whether SLURM itself has ended a job that had not begun. Of one that a person canceled it says "CANCELLED by" and an id."""
     return state == "CANCELLED" and moment(start) is None
 
 

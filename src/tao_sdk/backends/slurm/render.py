@@ -36,7 +36,8 @@ OURS = frozenset(
     {"job-name", "comment", "output", "error", "open-mode", "array", "wrap", "parsable", "chdir", "wait", "hold",
      "test-only", "dependency", "input", "batch", "clusters"}
 )  # fmt: skip
-# What an earlier layer says of ranks and what Lightning takes for a job of its own; the job gets the rendezvous instead.
+# Unset for the command: ranks from SLURM or MPI, and what makes Lightning believe that srun has started every rank by itself.
+# The command gets the variables of the rendezvous instead.
 HIDDEN = (
     "SLURM_NTASKS SLURM_NPROCS SLURM_PROCID SLURM_LOCALID SLURM_NTASKS_PER_NODE SLURM_TASKS_PER_NODE SLURM_STEP_NUM_TASKS "
     "SLURM_STEP_TASKS_PER_NODE PMI_RANK PMI_SIZE PMIX_RANK RANK LOCAL_RANK"
@@ -152,7 +153,7 @@ class Paths:
 
 
 def job_name(attempt: Attempt) -> str:
-    """SLURM's name of an attempt: what it is found by."""
+    """The name of an attempt's SLURM job, by which it can be found without its id."""
     return f"{attempt.job_id}.{attempt.number}"
 
 
@@ -240,7 +241,7 @@ def container_runtime(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -
 
 
 def results_root(spec: JobSpec, facts: SlurmFacts) -> str:
-    """As asked, else <base>/results, from where they also go to a bucket; an address is written as the path it names."""
+    """Where on the cluster jobs write their results. Those for a bucket are written here too, and sent from here."""
     asked = spec.env_vars.get("TAO_RESULTS_ROOT")
     if not isinstance(asked, str) or not asked or remote_root(spec):
         return f"{facts.base}/results"
@@ -251,12 +252,12 @@ def results_root(spec: JobSpec, facts: SlurmFacts) -> str:
 
 
 def results_place(decided: Decided) -> str:
-    """Where the results of all jobs are in the end."""
+    """Where results end up: in the bucket, if there is one."""
     return decided.get("bucket_root") or decided["results_root"]
 
 
 def environment(spec: JobSpec, root: str) -> dict[str, Any]:
-    """What the job asks for; ours comes with the attempt. A secret is a reference."""
+    """The variables that the job asks for, secrets as references. Those that differ by attempt: own_environment."""
     asked, _ = split_secrets(spec.env_vars, spec.secrets)
     bucket = {"TAO_LOCAL_ROOT": root} if remote_root(spec) else {}
     own = {"TAO_RESULTS_ROOT": remote_root(spec) or root, "TAO_API_RESULTS_DIR": root, **bucket}
@@ -264,7 +265,7 @@ def environment(spec: JobSpec, root: str) -> dict[str, Any]:
 
 
 def own_environment(decided: Decided, attempt: Attempt) -> dict[str, str]:
-    """What nobody may change."""
+    """Variables that the job cannot set otherwise."""
     return {
         "TAO_JOB_ID": attempt.job_id,
         "TAO_ATTEMPT": str(attempt.number),
@@ -353,7 +354,7 @@ def how_it_ended() -> Iterator[str]:
 
 
 def unless_it_goes_on(decided: Decided) -> Iterator[str]:
-    """Shell text that leaves the script when this run is not the end of it; $again is `perhaps` where that is not known."""
+    """Shell text that exits without a record where SLURM will run the job again. $again is `perhaps` if it could not say."""
     yield "# What SLURM ends it may start again: that is no end, and the secrets are needed then."
     yield 'case "$ended$said" in yes*|*"Node failure"*|*"*** JOB "*"CANCELLED AT"*) [ $limit = true ] || exit $code ;; esac'
     yield "again=no"
@@ -365,7 +366,7 @@ def unless_it_goes_on(decided: Decided) -> Iterator[str]:
 
 
 def meeting(decided: Decided) -> Iterator[str]:
-    """Where the job's nodes meet, which only the first node knows. Written down: an image may have such names of its own."""
+    """Shell text that writes MASTER_ADDR and MASTER_PORT to a file for every task: an image may set variables of these names."""
     port = str(MASTER_PORT) if decided["exclusive"] else "$((15000 + SLURM_JOB_ID % 17000))"
     if decided["nodes"] == 1:
         yield f"master=127.0.0.1 port={port}"

@@ -31,7 +31,7 @@ def script(site: Site) -> str:
 
 
 def questions(site: Site) -> dict[str, str]:
-    """What is asked of a cluster: section -> command. One that hangs or is not there has an empty section."""
+    """What is asked of a cluster: section -> command. The section of a command that hangs or is missing is empty."""
     base = shlex.quote(site.base)
     folders = "\n".join(f"[ -d {folder} ] && echo {folder}" for folder in MOUNTED_BY_DEFAULT)
     return {
@@ -157,7 +157,7 @@ def whole(text: str) -> int | None:
 
 @dataclass(frozen=True)
 class Kept:
-    """An answer as it is kept: when it was given, for which base directory."""
+    """A cluster's answer as it is kept: when it was given, and for which base directory."""
 
     time: float
     base: str
@@ -177,7 +177,7 @@ class Surveys:
         return self.folder / f"{re.sub(r'[^A-Za-z0-9_.@-]', '_', name)}.facts.json"
 
     def last(self, site: Site, name: str) -> SlurmFacts | None:
-        """The last answer, however old: for what a site hardly ever changes, and is not worth asking for."""
+        """The last answer, however old it is: good enough for settings that a site hardly ever changes."""
         kept = self.kept(self.path(name), site, math.inf)
         return kept.facts(site) if kept else None
 
@@ -200,7 +200,7 @@ class Surveys:
         return record if young and record.base == site.base else None
 
     def keep(self, path: Path, text: str) -> None:
-        """Not being able to costs a look, no more."""
+        """Where the folder cannot be written to, the cluster is asked again next time; nothing else is lost."""
         try:
             self.folder.mkdir(0o700, parents=True, exist_ok=True)
             partial = path.with_name(f".{path.name}.{os.getpid()}")
