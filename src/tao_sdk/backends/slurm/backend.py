@@ -268,7 +268,7 @@ def missing_paths(lacking: Sequence[Sequence[str]], host: str) -> Refused:
 
 
 def not_submitted(reply: handover.Reply, words: str, attempt: Attempt) -> TaoError:
-    """What follows from a script that did not end with an id."""
+    """The error to raise when the last word of a submit was no id."""
     if reply.word == "REFUSED":
         return rules.refused(reply.text)
     if reply.word == "STRANGER":

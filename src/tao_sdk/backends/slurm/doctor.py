@@ -32,7 +32,7 @@ LITTLE = 20 * GiB  # a handful of checkpoints
 
 
 def examine(ssh: Ssh, settings: Settings) -> list[Finding]:
-    """The document's preflight, and what else would end a first job. Never raises what it can tell."""
+    """The platform document's preflight, and what else would end a first job. What goes wrong is a finding, not an error."""
     try:
         here, missing = site.site(settings), []
     except CredentialError as error:

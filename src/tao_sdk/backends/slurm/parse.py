@@ -205,7 +205,7 @@ def named(row: Queued | None, name: str) -> Queued | None:
 
 
 def phase(state: str) -> Phase:
-    """An unknown state is kept as it is and shown."""
+    """SLURM's state in our words; UNKNOWN for one that is not in the table, which people see as it is."""
     return PHASES.get(state, Phase.UNKNOWN)
 
 
@@ -347,7 +347,7 @@ def with_record(seen: Observation, left: Record) -> Observation:
 
 
 def from_record(left: Record) -> Observation:
-    """Nobody remembers the job, and it has written down how it ended."""
+    """How a job ended that SLURM has forgotten, by what it has written down itself."""
     failed = left.exit_code != 0 or left.tao_status in ("FAILURE", "FAILED", "ERROR")
     reason = "time limit reached" if left.time_limit else f"exit code {left.exit_code}" if failed else ""
     return Observation(Phase.FAILED if failed else Phase.SUCCEEDED, "by its own record", left.exit_code, reason=reason)

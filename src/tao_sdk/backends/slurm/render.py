@@ -32,6 +32,7 @@ from tao_sdk.runner.local import path_of
 from tao_sdk.runner.scheme import scheme
 
 LAST_SECONDS = 5  # before SLURM's own end, for the runner to write down how the command ended
+# Directives that `native` may not change: by them a job is found again, or they belong to the way in which it is submitted.
 OURS = frozenset(
     {"job-name", "comment", "output", "error", "open-mode", "array", "wrap", "parsable", "chdir", "wait", "hold",
      "test-only", "dependency", "input", "batch", "clusters"}
