@@ -18,7 +18,7 @@ HOURS = timedelta(hours=1)
 
 
 def partition(name: str, **more: Any) -> Partition:
-    return Partition(name, **{"nodes": 4, "gpus": 8, "cpus": 128, "memory_mb": 512000, "max_time": 4 * HOURS, **more})
+    return Partition(name, **{"nodes": 4, "gpus": 8, "cpus": 128, "max_time": 4 * HOURS, **more})
 
 
 PARTITIONS = [

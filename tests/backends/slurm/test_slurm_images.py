@@ -13,8 +13,9 @@ import pytest
 from cluster_here import SHARED, Cluster, until
 from cluster_images import BUSYBOX, HUB_NAME, NGC_KEY, NGC_NAME, PYTHON, Registry
 
+from tao_sdk.backends.mounts import Mount
 from tao_sdk.backends.slurm import containers, enroot_login, image_name, images
-from tao_sdk.backends.slurm.containers import Mount, Task
+from tao_sdk.backends.slurm.containers import Task
 from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.backends.slurm.site import Site
@@ -159,9 +160,9 @@ class Job:
         chosen = SlurmOptions(**options)
         planned = images.plan(image, chosen, facts)
         mounts = [Mount("/lustre", "/lustre")]
-        start = containers.start(planned.runtime, Task(mounts, ["GIVEN"]), facts)
+        start = containers.start(planned.runtime, Task(mounts), facts)
         script = (
-            f"#!/bin/bash\ntao_image=$(cat {self.folder}/image)\nexport GIVEN='a value'\n"
+            f"#!/bin/bash\ntao_image=$(cat {self.folder}/image)\n"
             f"srun --mem=256M {start.srun} {start.task} sh -c {shlex.quote(command)}\n"
         )
         there = cluster.path(self.folder)
@@ -292,10 +293,10 @@ def test_latest_is_converted_again_when_asked_and_running_jobs_keep_a_whole_file
 
 @pytest.mark.parametrize("image", [PYTHON, BUSYBOX])
 def test_a_file_is_used_as_it_is(image: str, cluster: Cluster, registries: tuple[Registry, Registry]) -> None:
-    job = Job(cluster, image, "command -v python3; echo $GIVEN; ls -d /lustre/fsw")
+    job = Job(cluster, image, "command -v python3; ls -d /lustre/fsw")
     assert job.dependency() in ("", "(null)")
     assert job.end() == "COMPLETED"
-    assert job.output.splitlines() == [*(["/usr/bin/python3"] if image == PYTHON else []), "a value", "/lustre/fsw"]
+    assert job.output.splitlines() == [*(["/usr/bin/python3"] if image == PYTHON else []), "/lustre/fsw"]
 
 
 def test_enroot_alone_runs_an_image_where_there_is_no_pyxis(
@@ -303,9 +304,9 @@ def test_enroot_alone_runs_an_image_where_there_is_no_pyxis(
 ) -> None:
     facts = replace(FACTS, pyxis=False)
     with cluster.as_site(pyxis=False):
-        job = Job(cluster, HUB_NAME, "echo $GIVEN; ls -d /lustre/fsw; echo $SLURM_PROCID; exit 7", facts)
+        job = Job(cluster, HUB_NAME, "ls -d /lustre/fsw; echo $SLURM_PROCID; exit 7", facts)
         assert job.end() == "FAILED"
-    assert job.output.splitlines()[:3] == ["a value", "/lustre/fsw", "0"]
+    assert job.output.splitlines()[:2] == ["/lustre/fsw", "0"]
     assert not list((cluster.folder / "machines").glob("*/enroot-*/*"))
 
 

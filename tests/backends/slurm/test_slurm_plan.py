@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from facts_here import ATTEMPT, BASE, directives, facts, partition, planned, staged
 
-from tao_sdk.backends.slurm import render
+from tao_sdk.backends.slurm import handover, render
 from tao_sdk.backends.slurm.backend import SlurmBackend
 from tao_sdk.backends.slurm.shape import PartitionLimit
 from tao_sdk.backends.slurm.site import Site, login, site
@@ -49,9 +49,15 @@ def test_the_scripts_are_as_they_were_read_and_approved(name: str, spec: JobSpec
     assert text == (GOLDEN / f"{name}.txt").read_text()
 
 
+def test_the_script_that_hands_a_job_over_is_as_it_was_read_and_approved() -> None:
+    plan = planned(job(image=IMAGE, gpu_count=4, inputs={"train": "/lustre/it's here"}))
+    text = handover.submit(render.decided_in(plan), ATTEMPT, ["attempts/1", "specs"], handover.UNPACKING)
+    assert text == (GOLDEN / "submit.txt").read_text()
+
+
 def test_a_further_attempt_is_planned_as_the_first_was() -> None:
     first = planned(job(image=IMAGE))
-    again = render.build(first.request["parts"], job(image=IMAGE), replace(ATTEMPT, number=2))
+    again = render.build(render.decided_in(first), job(image=IMAGE), replace(ATTEMPT, number=2))
     script = first.request["script"]
     for numbered in ("attempts/{}", "attempt-{}", '"attempt":{}'):
         script = script.replace(numbered.format(1), numbered.format(2))
@@ -258,7 +264,7 @@ def test_the_scripts_are_shell_whatever_the_job_holds(tmp_path: Path) -> None:
         done = subprocess.run(["bash", "-n"], input=staged(plan, name), text=True, capture_output=True)
         assert done.returncode == 0, done.stderr
     assert directives(plan) == directives(planned(job(image=IMAGE), use_sqsh=False))
-    text = render.environment_file(plan.request["parts"], ATTEMPT, {})
+    text = render.environment_file(render.decided_in(plan), ATTEMPT, {})
     shown = subprocess.run(
         ["sh", "-c", f'{text} printf %s "$ODD"'], capture_output=True, text=True, cwd=tmp_path
     ).stdout
@@ -281,7 +287,7 @@ def test_paths_of_the_cluster_are_looked_for_before_the_job_is_handed_over() -> 
     specs = {"train": {"data": "lustre:///lustre/a/annotations.json", "media": "slurm:///lustre/a/videos", "n": 3},
              "model": "/lustre/m.pth", "list": ["lustre:///lustre/b"]}  # fmt: skip
     plan = planned(job(image=IMAGE, specs=specs, inputs={"model": {}}, mounts=["/data/x:/x", "lustre:///data/y:/y:ro"]))
-    checks = dict(plan.request["parts"]["checks"])
+    checks = dict(render.decided_in(plan)["checks"])
     assert set(checks) == {
         "/lustre/a/annotations.json",
         "/lustre/a/videos",
@@ -297,8 +303,8 @@ def test_paths_of_the_cluster_are_looked_for_before_the_job_is_handed_over() -> 
 def test_a_root_and_the_files_in_it_may_be_named_as_the_document_does() -> None:
     root = planned(job(inputs={"/data/train": "lustre:///lustre/me/model/train"}))
     direct = planned(job(specs={"custom": {"train_dataset": {"annotation_path": "lustre:///lustre/train.json"}}}))
-    assert [path for path, _ in root.request["parts"]["checks"]] == ["/lustre/me/model/train"]
-    assert [path for path, _ in direct.request["parts"]["checks"]] == ["/lustre/train.json"]
+    assert [path for path, _ in render.decided_in(root)["checks"]] == ["/lustre/me/model/train"]
+    assert [path for path, _ in render.decided_in(direct)["checks"]] == ["/lustre/train.json"]
 
 
 def test_of_addresses_in_specs_texts_and_outputs_need_not_be_there_and_of_a_glob_its_folder() -> None:
@@ -313,7 +319,7 @@ def test_of_addresses_in_specs_texts_and_outputs_need_not_be_there_and_of_a_glob
         outputs={"out": {"type": "folder"}},
     )  # fmt: skip
     plan = planned(spec)
-    assert [path for path, _ in plan.request["parts"]["checks"]] == ["/lustre/a", "/b"]
+    assert [path for path, _ in render.decided_in(plan)["checks"]] == ["/lustre/a", "/b"]
     assert "/b:/b" in mounted(plan)
     with pytest.raises(SpecError, match="a path has to follow lustre://"):
         planned(job(specs={"data": "lustre://data"}))
@@ -336,7 +342,7 @@ def test_a_mount_that_the_list_of_mounts_cannot_hold_is_refused(mounts: Any) -> 
 
 
 def mounted(plan: Plan) -> str:
-    return plan.request["parts"]["container"]["srun"]
+    return render.decided_in(plan)["container"]["srun"]
 
 
 def test_the_jobs_own_mounts_come_beside_the_sites_and_not_instead() -> None:
@@ -374,7 +380,7 @@ def test_a_results_root_that_nothing_else_mounts_is_mounted() -> None:
 def test_results_lie_below_the_base_directory_unless_a_root_is_named() -> None:
     plan = planned(job())
     assert plan.results_dir == f"{BASE}/results/{ATTEMPT.job_id}"
-    told = plan.request["parts"]["environment"]
+    told = render.decided_in(plan)["environment"]
     assert told["TAO_RESULTS_ROOT"] == told["TAO_API_RESULTS_DIR"] == f"{BASE}/results"
     other = planned(job(env_vars={"TAO_RESULTS_ROOT": "lustre:///lustre/other"}))
     assert other.results_dir == f"/lustre/other/{ATTEMPT.job_id}"

@@ -1,6 +1,6 @@
 """SlurmBackend: the verbs of the contract for jobs of a cluster, over one shared SSH connection.
 
-What is decided is decided in render.py, handover.py and parse.py; here they are joined to the login node.
+render.py, handover.py and parse.py decide, and touch nothing; here their scripts are run on the login node.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 from tao_sdk.backends.contract import Capabilities, KiB, LogChunk, LogRequest, MiB
 from tao_sdk.backends.slurm import doctor, handover, logs, look, render, rules, survey
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.files import SlurmFiles
 from tao_sdk.backends.slurm.options import SlurmOptions
-from tao_sdk.backends.slurm.render import Paths
+from tao_sdk.backends.slurm.render import Decided, Paths
 from tao_sdk.backends.slurm.site import Site, fetch_bytes, login, poll_seconds, site
 from tao_sdk.model.diagnosis import Diagnosis, Evidence
 from tao_sdk.model.errors import Refused, SpecError, TaoError, Unreachable
@@ -67,7 +66,7 @@ class SlurmBackend:
     # Planning
 
     def survey(self, spec: JobSpec, options: SlurmOptions) -> SlurmFacts:
-        """What was seen some minutes ago, unless by that the job could not run: then it is looked at again."""
+        """What was seen some minutes ago. If the job could not run by that, the cluster is asked again: it may have changed."""
         facts = self.surveys.facts(self.site, self.endpoint)
         if survey.is_new(facts) or self.suffices(spec, options, facts):
             return facts
@@ -85,8 +84,8 @@ class SlurmBackend:
         return render.plan(spec, options, facts, attempt)
 
     def plan_again(self, last: Plan, spec: JobSpec, options: SlurmOptions, attempt: Attempt) -> Plan:  # noqa: ARG002
-        """The same job as it was decided for the first attempt."""
-        return render.build(last.request["parts"], spec, attempt)
+        """What was decided for the first attempt holds for the others."""
+        return render.build(render.decided_in(last), spec, attempt)
 
     def check(self, plan: Plan, facts: SlurmFacts) -> list[Finding]:
         return render.check(plan, facts)
@@ -94,51 +93,51 @@ class SlurmBackend:
     # Starting
 
     def submit(self, plan: Plan, secrets: Mapping[str, str]) -> Ref:
-        of, attempt = plan.request["parts"], plan.attempt
+        decided, attempt = render.decided_in(plan), plan.attempt
         missing = [name for name in plan.secrets if name not in secrets]
         if missing:
-            return self.adopted(attempt, of, missing[0])
-        files = {**{file.path: file.content for file in plan.files}, **environment(of, attempt, secrets)}
+            return self.adopted(attempt, decided, missing[0])
+        files = {**{file.path: file.content for file in plan.files}, **environment(decided, attempt, secrets)}
         folders = dict.fromkeys(posixpath.dirname(name) for name in files)
         if is_small(files):
             stage, given = handover.writing(files), b""
         else:
             stage, given = handover.UNPACKING, packed(files)
-        answer = self.ssh.run(handover.submit(of, attempt, folders, stage), given, SUBMIT_SECONDS)
+        answer = self.ssh.run(handover.submit(decided, attempt, folders, stage), given, SUBMIT_SECONDS)
         reply = handover.read_reply(answer.text)
         if reply.missing:
-            raise missing_paths([of["checks"][index] for index in reply.missing], answer.host)
+            raise missing_paths([decided["checks"][index] for index in reply.missing], answer.host)
         if reply.word == "ID":
-            return self.ref(attempt, of, reply.text)
+            return self.ref(attempt, decided, reply.text)
         raise not_submitted(reply, answer.words, attempt)
 
-    def adopted(self, attempt: Attempt, of: Mapping[str, Any], name: str) -> Ref:
+    def adopted(self, attempt: Attempt, decided: Decided, name: str) -> Ref:
         """Without its secrets an attempt cannot be started, only found."""
-        found = self.looked_up(attempt, of)
+        found = self.looked_up(attempt, decided)
         if found is None or not found.ready:
             raise Refused(f"The secret {name} has no value.", "", f"Export {name}, or give it in env_vars.")
         return found
 
     def find(self, attempt: Attempt, plan: Plan | None = None) -> Ref | None:
-        """Below the base directory for which it was planned; without its plan below today's."""
+        """Looks below the base directory of its plan; without a plan, below the one that is set today."""
         if plan is not None:
-            return self.looked_up(attempt, plan.request["parts"])
+            return self.looked_up(attempt, render.decided_in(plan))
         facts = self.surveys.facts(self.site, self.endpoint)
         root = f"{facts.base}/results"
         return self.looked_up(attempt, {"base": facts.base, "accounting": facts.accounting, "results_root": root})
 
-    def looked_up(self, attempt: Attempt, of: Mapping[str, Any]) -> Ref | None:
-        reply = handover.read_reply(self.ssh.run(handover.find(of, attempt)).text)
+    def looked_up(self, attempt: Attempt, decided: Decided) -> Ref | None:
+        reply = handover.read_reply(self.ssh.run(handover.find(decided, attempt)).text)
         if reply.word == "ID":
-            return self.ref(attempt, of, reply.text)
+            return self.ref(attempt, decided, reply.text)
         if reply.word in ("NONE", "STRANGER"):
             return None
         if reply.word == "BEGUN":
-            return replace(self.ref(attempt, of, ""), ready=False, step="being handed over", retry_after=1.0)
+            return replace(self.ref(attempt, decided, ""), ready=False, step="being handed over", retry_after=1.0)
         raise Unreachable(f"SLURM could not say whether it has the job: {reply.text}", "", "Try again.")
 
-    def ref(self, attempt: Attempt, of: Mapping[str, Any], slurm_id: str) -> Ref:
-        at = Paths.of(of, attempt)
+    def ref(self, attempt: Attempt, decided: Decided, slurm_id: str) -> Ref:
+        at = Paths.of(decided, attempt)
         return Ref(
             platform=self.platform,
             endpoint=self.endpoint,
@@ -149,7 +148,7 @@ class SlurmBackend:
             details={
                 "slurm_job_id": slurm_id,
                 "job_dir": at.job,
-                "results_dir": f"{of['results_root']}/{attempt.job_id}",
+                "results_dir": f"{decided['results_root']}/{attempt.job_id}",
                 "slurm_metadata": {"slurm_job_id": slurm_id, "job_dir": at.job},
                 "log_dir": f"{at.job}/slurm-logs/{render.job_name(attempt)}-{slurm_id}",
             },
@@ -207,8 +206,8 @@ class SlurmBackend:
         self.must_be_here(ref)
         if not self.cancel(ref, timedelta(0)).phase.over:
             raise Unreachable(f"SLURM job {ref.native_id} still runs.", "It could not be ended in time.", "Try again.")
-        of = {"base": ref.namespace, "accounting": False}
-        answer = self.ssh.run(handover.release(of, ref.attempt), seconds=120)
+        decided = {"base": ref.namespace, "accounting": False}
+        answer = self.ssh.run(handover.release(decided, ref.attempt), seconds=120)
         if answer.rc:
             raise Unreachable(f"{paths(ref).job} could not be removed: {answer.words}", "", "Try again.")
 
@@ -236,12 +235,12 @@ def paths(ref: Ref) -> Paths:
     return Paths(ref.namespace, ref.attempt.job_id, ref.attempt.number)
 
 
-def environment(of: Mapping[str, Any], attempt: Attempt, secrets: Mapping[str, str]) -> dict[str, bytes]:
-    return {f"attempts/{attempt.number}/env.sh": render.encoded(render.environment_file(of, attempt, secrets))}
+def environment(decided: Decided, attempt: Attempt, secrets: Mapping[str, str]) -> dict[str, bytes]:
+    return {f"attempts/{attempt.number}/env.sh": render.encoded(render.environment_file(decided, attempt, secrets))}
 
 
 def is_small(files: Mapping[str, bytes]) -> bool:
-    """Whether they may be part of a script; a shell has no text with a zero in it."""
+    """Whether they can be part of a script: not too long, and no zero bytes, which shell text cannot hold."""
     return sum(map(len, files.values())) < LONGEST_SCRIPT and not any(b"\0" in content for content in files.values())
 
 
@@ -269,7 +268,7 @@ def missing_paths(lacking: Sequence[Sequence[str]], host: str) -> Refused:
 
 
 def not_submitted(reply: handover.Reply, words: str, attempt: Attempt) -> TaoError:
-    """What follows from a script that did not end with an id."""
+    """The error to raise when the last word of a submit was no id."""
     if reply.word == "REFUSED":
         return rules.refused(reply.text)
     if reply.word == "STRANGER":

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from tao_sdk.backends.mounts import Mount
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.model.errors import SpecError
@@ -20,18 +21,10 @@ APPTAINERS = ("apptainer", "singularity")  # one program under its new and its o
 
 
 @dataclass(frozen=True)
-class Mount:
-    source: str
-    target: str
-    read_only: bool = False
-
-
-@dataclass(frozen=True)
 class Task:
-    """What a task in an image needs. `environment`: names whose values win over the image's own."""
+    """What a task in an image needs of its node."""
 
     mounts: Sequence[Mount] = ()
-    environment: Sequence[str] = ()
     gpus: int = 0
 
 
@@ -79,16 +72,14 @@ def refuse_dividers(path: str) -> None:
 
 
 def start_with_pyxis(task: Task, _: SlurmFacts) -> Start:
-    """The home stays out: what a user has installed below it would shadow what the image has."""
+    """The user's home is not mounted: Python packages that are installed in it would shadow the image's own."""
     words = ["--no-container-mount-home", "--container-writable"]
     if task.mounts:
         words.append(f"--container-mounts={','.join(map(mount_text, task.mounts))}")
-    if task.environment:
-        words.append(f"--container-env={','.join(task.environment)}")
     return Start(srun=f'--container-image="$tao_image" {shlex.join(words)}')
 
 
-# Unpacked on the node under a name of its own, which goes again however the task ends. The command has the signals.
+# The image is unpacked on the node under a name of its own, and removed however the task ends. SIGTERM goes to the command.
 IN_ENROOT = """\
 name=tao-$SLURM_JOB_ID-$SLURM_STEP_ID-$SLURM_PROCID image=$1 file= pid= passed=(); shift
 trap 'enroot remove --force "$name" >/dev/null 2>&1; [ -z "$file" ] || rm -f "$file"' EXIT
@@ -108,8 +99,6 @@ def start_with_enroot(task: Task, _: SlurmFacts) -> Start:
     for mount in task.mounts:
         how = f"x-create=auto,rbind{',ro' if mount.read_only else ''}"
         words += ["--mount", f"{mount.source}:{mount.target}:{how}"]
-    for name in task.environment:
-        words += ["--env", name]
     script = IN_ENROOT.format(words=shlex.join(words))
     return Start(task=f'bash -c {shlex.quote(script)} tao "$tao_image"')
 
@@ -133,7 +122,7 @@ STARTS: Mapping[str, Callable[[Task, SlurmFacts], Start]] = {
 
 
 def check(options: SlurmOptions, facts: SlurmFacts) -> Iterator[Finding]:
-    """What would make a job with an image end at once, and is known before."""
+    """Findings about what would end a job with an image as soon as it starts."""
     chosen = runtime(options, facts)
     if not chosen:
         yield Finding(

@@ -8,9 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from tao_sdk.backends.mounts import Mount as AskedMount
-from tao_sdk.backends.mounts import read_mounts, within
-from tao_sdk.backends.slurm.containers import Mount
+from tao_sdk.backends.mounts import Mount, read_mounts, within
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.spec import JobSpec
@@ -20,7 +18,8 @@ from tao_sdk.runner.scheme import scheme
 
 ON_THE_CLUSTER = frozenset({"", "lustre", "slurm"})
 FETCHED = frozenset({"s3", "aws", "hf_model", "hf_dataset", "ngc", "http", "https"})
-HERE = "/.this-machine"  # stands for the caller's folder: nothing below it can be meant
+# Stands in for the caller's folder and home: what resolves to a path below it is on this machine.
+HERE = "/.this-machine"
 STAGE = "Copy it to the cluster's shared file system, and name it lustre:///absolute/path."
 
 
@@ -59,7 +58,7 @@ def local(what: str, value: str) -> SpecError:
 
 
 def addresses(spec: JobSpec) -> Iterator[Wanted]:
-    """What lustre:// and slurm:// values name that are not declared: the job gets the plain path."""
+    """Paths in lustre:// and slurm:// values that are not declared as inputs; the job gets them without the scheme."""
     for key, path in shared_paths(spec):
         yield Wanted(path, f"The value {key}")
 
@@ -74,11 +73,7 @@ def asked_mounts(spec: JobSpec) -> list[Mount]:
     for each in found:
         if each.volume or within(each.source, HERE):
             raise local(f"The mount {each.target}", each.source.removeprefix(f"{HERE}/"))
-    return [of_cluster(each) for each in found]
-
-
-def of_cluster(mount: AskedMount) -> Mount:
-    return Mount(mount.source, mount.target, mount.read_only)
+    return found
 
 
 def without_scheme(given: Any) -> Any:
@@ -94,13 +89,13 @@ def without_scheme(given: Any) -> Any:
 
 
 def mounts(spec: JobSpec, facts: SlurmFacts, root: str) -> list[Mount]:
-    """The job's own, the site's, and what it needs and nothing else has: base directory, results, data."""
+    """The job's own mounts, then the site's, then those of base directory, results and data that neither covers."""
     found = asked_mounts(spec)
     for default in site_mounts(facts):
         if all(each.target != default.target for each in found):
             found.append(default)
     read = (Mount(each.path, each.path, read_only=True) for each in inputs(spec))
-    named = (Mount(each.path, each.path) for each in addresses(spec))  # what for, nobody has said
+    named = (Mount(each.path, each.path) for each in addresses(spec))  # writable: nobody has said what they are for
     for each in (Mount(facts.base, facts.base), Mount(root, root), *read, *named):
         if not any(has(mount, each.source) for mount in found):
             found.append(each)
@@ -108,17 +103,17 @@ def mounts(spec: JobSpec, facts: SlurmFacts, root: str) -> list[Mount]:
 
 
 def lost_outputs(spec: JobSpec, mounted: Sequence[Mount]) -> list[str]:
-    """Outputs that the spec places where nothing of the cluster is: they go with the container."""
+    """Outputs that the spec places on no writable mount: they are gone when the container ends."""
     kept = [mount.target for mount in mounted if not mount.read_only]
     return [path for path in chosen_outputs(spec) if not any(within(path, target) for target in kept)]
 
 
 def has(mount: Mount, path: str) -> bool:
-    """Whether a path of the cluster is there in the job under its own name."""
+    """Whether the mount shows a path of the cluster at the same path in the job."""
     return mount.source == mount.target and within(path, mount.source)
 
 
 def site_mounts(facts: SlurmFacts) -> list[Mount]:
     """SLURM_CONTAINER_MOUNTS, else the documented /lustre where the cluster has it."""
     given = facts.site.mounts.split(",") if facts.site.mounts else list(facts.folders)
-    return [of_cluster(each) for each in read_mounts([each.strip() for each in given if each.strip()], HERE, HERE)]
+    return read_mounts([each.strip() for each in given if each.strip()], HERE, HERE)

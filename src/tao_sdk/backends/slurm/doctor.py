@@ -32,7 +32,7 @@ LITTLE = 20 * GiB  # a handful of checkpoints
 
 
 def examine(ssh: Ssh, settings: Settings) -> list[Finding]:
-    """The document's preflight, and what else would end a first job. Never raises what it can tell."""
+    """The platform document's preflight, and what else would end a first job. What goes wrong is a finding, not an error."""
     try:
         here, missing = site.site(settings), []
     except CredentialError as error:
@@ -46,7 +46,7 @@ def examine(ssh: Ssh, settings: Settings) -> list[Finding]:
 
 
 def no_login(ssh: Ssh, error: TaoError) -> Finding:
-    """In the document's words where it is the log-in that fails, and not the way there."""
+    """In the platform document's words where a host was reached and refused the login."""
     if error.code != DENIED:
         return Finding(ERROR, error.code, error.what, error.why, error.next)
     target = ssh.login.name(ssh.login.hosts[0])
@@ -77,7 +77,7 @@ def script(here: Site) -> str:
 
 
 def on_a_node(here: Site) -> str:
-    """The smallest job there is looks for the file that `writable` has made."""
+    """Runs the smallest possible job, which looks whether its node sees the file that `writable` has made."""
     account = f"--account={shlex.quote(here.account)} " if here.account else ""
     partition = f"--partition={shlex.quote(here.partition)} " if here.partition and " " not in here.partition else ""
     return (

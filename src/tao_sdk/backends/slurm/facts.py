@@ -17,7 +17,6 @@ class Partition:
     nodes: int = 0
     gpus: int = 0  # per node
     cpus: int = 0
-    memory_mb: int = 0
     max_time: timedelta | None = None
     max_nodes: int | None = None
     default: bool = False
@@ -37,7 +36,6 @@ class SlurmFacts:
     base: str = ""
     partitions: Mapping[str, Partition] = field(default_factory=dict[str, Partition])
     accounting: bool = False
-    enforces_limits: bool = False
     kill_wait: int = 30  # seconds between SIGTERM and SIGKILL
     accounts: tuple[str, ...] = ()
     qos: Mapping[str, timedelta | None] = field(default_factory=dict[str, "timedelta | None"])

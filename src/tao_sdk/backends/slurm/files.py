@@ -44,7 +44,7 @@ class SlurmFiles:
         return [file_stat(row) for row in rows]
 
     def asked(self, path: str, script: str, partly: bool = False) -> Answer:
-        """`partly`: an answer for some of it is one."""
+        """`partly`: output is an answer although the command failed for a part of it."""
         answer = self.ssh.run(f"export LC_ALL=C\n{script}", seconds=120)
         if answer.rc and not (partly and answer.out):
             if GONE.search(answer.words):

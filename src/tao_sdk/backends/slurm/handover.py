@@ -2,22 +2,21 @@
 
 Each is one exec, and each may run again after a lost reply. Pure.
 
-The marker of an attempt is the file `<job_dir>/attempts/<n>/store`; beside it `slurm_id` once SLURM has answered. Who makes
-the file `<n>.lock` is the one who submits, and takes it back when that came to nothing; whoever finds a marker without an id
-asks SLURM for the job by its name first.
+The file `<job_dir>/attempts/<n>/store` says that an attempt was begun; `slurm_id` is written beside it once SLURM has answered.
+Only the script that could create the file `<n>.lock` submits, and it removes the lock when nothing was submitted. Where `store`
+is there without `slurm_id` SLURM is first asked for a job of that name.
 
-A process takes longer to start there than most of what it would do, so the shell does by itself what it can.
+On a busy login node starting a program takes longer than the program runs: where the shell can do something, it does.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tao_sdk.backends.slurm import parse
-from tao_sdk.backends.slurm.render import Paths, job_name, sbatch_words
+from tao_sdk.backends.slurm.render import Decided, Paths, job_name, sbatch_words
 from tao_sdk.model.plan import Attempt
 
 STALE_LOCK = 90  # seconds: a submit takes a few; one whose script has died leaves its lock
@@ -33,7 +32,7 @@ NO_ANSWER = (
 KEEPING_UMASK = """locale=${LC_ALL-} zone=${TZ-}
 export LC_ALL=C TZ=UTC; trap '' HUP PIPE INT"""
 PREAMBLE = f"{KEEPING_UMASK}; umask 077"
-# The job is not to inherit what our own looking needs; it does inherit the umask.
+# sbatch hands its environment and umask to the job: the locale and time zone that we read SLURM's words in are put back before.
 AS_THE_USER = 'LC_ALL=$locale TZ=$zone; [ -n "$LC_ALL" ] || unset LC_ALL; [ -n "$TZ" ] || unset TZ'
 
 READING = """read_line() { line=; [ ! -s "$1" ] || read -r line <"$1" || :; }
@@ -74,12 +73,12 @@ ENDED = "CANCELLED*|COMPLETED|FAILED|TIMEOUT|NODE_FAIL|PREEMPTED|BOOT_FAIL|DEADL
 WORDS = ("ID", "NONE", "BEGUN", "STRANGER", "REFUSED", "DOUBT", "ALIVE", "NOROOM", "DENIED")
 
 
-def names(of: Mapping[str, Any], attempt: Attempt, preamble: str = PREAMBLE) -> str:
-    """The variables of every script."""
-    at = Paths.of(of, attempt)
+def names(decided: Decided, attempt: Attempt, preamble: str = PREAMBLE) -> str:
+    """How every script begins: its variables, and the functions that more than one of them needs."""
+    at = Paths.of(decided, attempt)
     values = {
         "base": at.base, "job": at.job, "n": str(attempt.number), "a": at.attempt, "logs": at.logs, "k": f"{at.attempt}.lock",
-        "name": job_name(attempt), "store": attempt.store_id, "accounting": "yes" if of["accounting"] else "no",
+        "name": job_name(attempt), "store": attempt.store_id, "accounting": "yes" if decided["accounting"] else "no",
         "since": LOOK_BACK,
     }  # fmt: skip
     return "\n".join(
@@ -96,61 +95,79 @@ def writing(files: Mapping[str, bytes]) -> str:
     return " &&\n".join(f"printf %s {shlex.quote(text)} >{shlex.quote(name)}" for name, text in texts.items())
 
 
-def submit(of: Mapping[str, Any], attempt: Attempt, folders: Iterable[str], stage: str) -> str:
-    """Have `stage` fill the folders of the job and hand it to SLURM, unless that was done before: then say which job it is."""
-    at = Paths.of(of, attempt)
-    script = at.script
-    checks = "\n".join(
-        f"  [ -e {shlex.quote(path)} ] || {{ echo MISSING {i}; lacks=yes; }}"
-        for i, (path, _) in enumerate(of["checks"])
-    )
-    sbatch = " ".join(map(shlex.quote, sbatch_words(at, attempt)[:-1]))
-    image: str = of["image"]["prepare"] if of["image"] else ":"
+# Submitting: the functions of the script, then its steps, in the order in which they run. $mine says that the lock is ours.
+
+NO_ROOM = """noroom() { echo "NOROOM $said"; exit 0; }"""
+
+
+def lock(folders: Iterable[str]) -> str:
+    """A function that makes the attempt's folders, takes its lock, and fails where another submit has it."""
     made = " ".join(f'"$job"/{shlex.quote(folder)}' for folder in folders)
-    results = shlex.quote(f"{of['results_root']}/{attempt.job_id}")
-    return f"""{names(of, attempt, KEEPING_UMASK)}
-mine=
-noroom() {{ echo "NOROOM $said"; exit 0; }}
-lock() {{
+    return f"""lock() {{
   [ -d "$a" ] || said=$(umask 077; mkdir -p "$a" "$logs" {made} 2>&1) || noroom
   set -C; true 2>/dev/null >"$k" && mine=yes; set +C
   [ -n "$mine" ]
-}}
-discard() {{ if [ "$n" = 1 ]; then cd / && rm -rf "$job"; else cd / && rm -rf "$a" "$logs"; fi; }}
-unlock() {{
+}}"""
+
+
+# Whoever holds the lock and has no job at the end gives the lock back, and removes what it has made unless that was staged whole.
+UNLOCK = """discard() { if [ "$n" = 1 ]; then cd / && rm -rf "$job"; else cd / && rm -rf "$a" "$logs"; fi; }
+unlock() {
   [ -n "$mine" ] && [ ! -s "$a/slurm_id" ] || return 0
   [ -s "$a/store" ] || discard
   rm -f "$k"
-}}
-trap unlock EXIT
-known() {{
-  is_strangers && {{ echo STRANGER; exit 0; }}
-  read_line "$a/slurm_id"; [ -z "$line" ] || {{ echo "ID $line"; exit 0; }}
-}}
-known
-if [ ! -s "$a/store" ]; then
+}
+trap unlock EXIT"""
+
+# Ends the script where the attempt is another store's, or has its SLURM job already.
+KNOWN = """known() {
+  is_strangers && { echo STRANGER; exit 0; }
+  read_line "$a/slurm_id"; [ -z "$line" ] || { echo "ID $line"; exit 0; }
+}"""
+
+
+def path_checks(checks: Sequence[Sequence[str]]) -> str:
+    """Say which of the paths that the job needs are not there, by their numbers, and end. Not asked again once it is staged."""
+    tests = "\n".join(
+        f"  [ -e {shlex.quote(path)} ] || {{ echo MISSING {number}; lacks=yes; }}"
+        for number, (path, _) in enumerate(checks)
+    )
+    return f"""if [ ! -s "$a/store" ]; then
   lacks=
-{checks}
+{tests}
   [ -z "$lacks" ] || exit 0
-fi
-tries=0
+fi"""
+
+
+# A lock older than any submit lives was left by one that died, and is removed.
+WAIT_FOR_THE_LOCK = f"""tries=0
 until lock; do
   known
   age=$(( $(date +%s) - $(stat -c %Y "$k" 2>/dev/null || date +%s) ))
   [ $age -gt {STALE_LOCK} ] && rm -f "$k"
   tries=$((tries + 1)); [ $tries -gt 300 ] && {{ echo "DOUBT Another submit of it is under way."; exit 0; }}
   sleep 0.1
-done
-known
-id=
-[ ! -s "$a/store" ] || id=$(lookup) || {{ echo "DOUBT $id"; exit 0; }}
-read_line "$job/attempts/$((n - 1))/slurm_id"; before=$line
+done"""
+
+# A submit before this one may have reached SLURM and died before it wrote down the id: then $id is found by the job's name.
+LOOK_BY_NAME = """id=
+[ ! -s "$a/store" ] || id=$(lookup) || { echo "DOUBT $id"; exit 0; }"""
+
+# Two attempts of a job never run at once.
+SEE_THE_ATTEMPT_BEFORE_ENDED = """read_line "$job/attempts/$((n - 1))/slurm_id"; before=$line
 if [ -z "$id" ] && [ -n "$before" ]; then
   alive=$(timeout 25 squeue --noheader --jobs="$before" --format=%T 2>&1) || case $alive in
     *"Invalid job id"*) alive= ;; *) echo "DOUBT $alive"; exit 0 ;; esac
-  [ -z "$alive" ] || {{ echo "ALIVE $before $alive"; exit 0; }}
-fi
-if [ -z "$id" ]; then
+  [ -z "$alive" ] || { echo "ALIVE $before $alive"; exit 0; }
+fi"""
+
+
+def stage_and_sbatch(decided: Decided, attempt: Attempt, stage: str) -> str:
+    """Unless it was found by its name: fill the folders and call sbatch, which sets $id."""
+    *sbatch, script = map(shlex.quote, sbatch_words(Paths.of(decided, attempt), attempt))
+    image: str = decided["image"]["prepare"] if decided["image"] else ":"
+    results = shlex.quote(f"{decided['results_root']}/{attempt.job_id}")
+    return f"""if [ -z "$id" ]; then
   [ -d {results} ] || said=$(umask 022; mkdir -p {results} 2>&1) || noroom
   said=$(exec 2>&1; umask 077; cd "$job" && {stage}) || {{
     discard
@@ -159,23 +176,42 @@ if [ -z "$id" ]; then
   cd "$a" || exit 1
   after=
   {image}
-  id=$({AS_THE_USER}; timeout 90 {sbatch} $after {shlex.quote(script)} 2>"$a/sbatch.err"); code=$?
+  id=$({AS_THE_USER}; timeout 90 {" ".join(sbatch)} $after {script} 2>"$a/sbatch.err"); code=$?
   if [ $code -ne 0 ]; then
     said=$(cat "$a/sbatch.err")
     if [ $code = 124 ] || echo "$said" | grep -qE '{NO_ANSWER}'; then echo "DOUBT $said"; exit 0; fi
     discard; echo "REFUSED $said"; exit 0
   fi
-fi
-id=${{id%%;*}}
+fi"""
+
+
+# sbatch says "id;cluster" where there are several clusters.
+KEEP_THE_ID = """id=${id%%;*}
 printf '%s\\n' "$id" > "$a/slurm_id"
 ln -sfn "attempt-$n" "$job/slurm-logs/$name-$id"
 echo "ID $id"
 """
 
 
-def find(of: Mapping[str, Any], attempt: Attempt) -> str:
-    """NONE only when the marker's folder, squeue and, where there is one, sacct have all answered."""
-    return f"""{names(of, attempt)}
+def submit(decided: Decided, attempt: Attempt, folders: Iterable[str], stage: str) -> str:
+    """Have `stage` fill the folders of the job and hand it to SLURM, unless that was done before: then say which job it is."""
+    functions = [NO_ROOM, lock(folders), UNLOCK, KNOWN]
+    steps = [
+        "known",
+        path_checks(decided["checks"]),
+        WAIT_FOR_THE_LOCK,
+        "known",  # again: it may have been handed over while the lock was waited for
+        LOOK_BY_NAME,
+        SEE_THE_ATTEMPT_BEFORE_ENDED,
+        stage_and_sbatch(decided, attempt, stage),
+        KEEP_THE_ID,
+    ]
+    return "\n".join([names(decided, attempt, KEEPING_UMASK), "mine=", *functions, *steps])
+
+
+def find(decided: Decided, attempt: Attempt) -> str:
+    """Says NONE only when the attempt's folder, squeue and, where there is accounting, sacct have all answered."""
+    return f"""{names(decided, attempt)}
 said=$(stat "$a" 2>&1 >/dev/null) || case $said in *"No such file"*) ;; *) echo "DOUBT $said"; exit 0 ;; esac
 if is_strangers; then echo STRANGER; exit 0; fi
 read_line "$a/slurm_id"; [ -z "$line" ] || {{ echo "ID $line"; exit 0; }}
@@ -190,13 +226,13 @@ if [ -e "$k" ]; then echo BEGUN; else echo NONE; fi
 """
 
 
-def cancel(of: Mapping[str, Any], attempt: Attempt, job_id: str, seconds: float) -> str:
+def cancel(decided: Decided, attempt: Attempt, job_id: str, seconds: float) -> str:
     """End an attempt's SLURM job and wait for that; then `$id`, squeue's row `$row` and its state `$s` are what was seen.
 
-    $s is empty for what squeue does not know. What SLURM refuses is DENIED, in its words. Without its id the job is
-    looked up, as `find` does.
+    $s is empty when squeue does not know the job. Where SLURM refuses, the script says DENIED and SLURM's words. Without an
+    id the job is looked up, as `find` does.
     """
-    return f"""{names(of, attempt)}
+    return f"""{names(decided, attempt)}
 id={shlex.quote(job_id)}
 if [ -z "$id" ]; then
   tries=0
@@ -227,9 +263,9 @@ done
 """
 
 
-def release(of: Mapping[str, Any], attempt: Attempt) -> str:
+def release(decided: Decided, attempt: Attempt) -> str:
     """Remove what an attempt left but its results; the job's folder goes with the last one."""
-    return f"""{names(of, attempt)}
+    return f"""{names(decided, attempt)}
 is_strangers && exit 0
 rm -rf "$a" "$k" "$logs"
 for link in "$job/slurm-logs/$name-"*; do [ -L "$link" ] && rm -f "$link"; done

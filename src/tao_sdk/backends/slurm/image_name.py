@@ -31,7 +31,7 @@ class ImageName:
 
     @property
     def version(self) -> str:
-        """What follows the name. A digest says all; enroot takes no tag beside it."""
+        """What follows the name: the digest alone where there is one, since enroot takes no tag beside it; else the tag."""
         return f"@{self.digest}" if self.digest else f":{self.tag or 'latest'}"
 
     @property
@@ -50,7 +50,7 @@ class ImageName:
 
     @property
     def for_file(self) -> str:
-        """One file name per image: the characters that stand for / and : cannot be in a reference."""
+        """A file name that no other image has: no reference holds a + or =, which stand for / and : in it."""
         return self.for_docker.replace("/", "+").replace(":", "=")
 
 

@@ -28,7 +28,7 @@ class ImagePlan:
     """How an image gets ready. `prepare` is shell text that runs before sbatch, in the attempt's folder: it writes the
     image's final name to the file `image`, and may set `after` to more words for sbatch. `files` are staged there.
 
-    `log` is what the conversion says, linked there as `image.log`: the reason why a job was ended that depended on it.
+    `log` is the file with the conversion's output. A link `image.log` leads there: it tells why a conversion has failed.
     """
 
     reference: str
@@ -112,9 +112,9 @@ def told(name: ImageName, chosen: str, wanted: Conversion | None, facts: SlurmFa
 
 
 def prepare(wanted: Conversion, reference: str) -> str:
-    """On the login node: who needs the file joins the conversion that waits or runs, or starts one.
+    """Shell text for the login node: unless the file is there, the job depends on a conversion, one under way or a new one.
 
-    When none can be started the nodes fetch the image by themselves, and stderr says so.
+    Where that is refused the nodes fetch the image by themselves, and stderr says so.
     """
     file, job = shlex.quote(wanted.file), shlex.quote(wanted.job_name)
     mine = f'squeue --noheader --user="$(id -un)" --name={job} --states=PENDING,CONFIGURING,RUNNING --format=%A'
@@ -135,7 +135,7 @@ fi"""
 
 
 def conversion_script(wanted: Conversion, facts: SlurmFacts) -> str:
-    """Two of one name come one after the other (singleton), and the second finds what the first has made.
+    """Conversions of one image run one after the other (`singleton`): the second finds the file of the first, and ends.
 
     The file appears whole or not at all. With `force` one that is younger than this script is new enough.
     """

@@ -55,7 +55,7 @@ class Read:
 
 
 def in_lines(at: Offsets, piece: Piece) -> Iterator[Read]:
-    """stdout's whole lines, stderr, then what stdout has begun: a line of one is not to end in the other."""
+    """stdout's whole lines, then stderr, then stdout's unfinished line: so that no line is broken by one of the other."""
     whole = piece.out.rfind(b"\n") + 1 if piece.err else len(piece.out)
     out, err = at.out + whole, at.err + len(piece.err)
     parts = [

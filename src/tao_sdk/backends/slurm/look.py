@@ -35,7 +35,7 @@ class Left:
 
 
 def look(ssh: Ssh, refs: Sequence[Ref]) -> dict[Ref, Observation]:
-    """How each is. What has newly ended, or is gone, is asked for its own record."""
+    """How each attempt is. Of those that have ended, or are gone, the records that they left are read as well."""
     seen = ask(ssh, [ref.native_id for ref in refs])
     found = {ref: parse.observation(ref.native_id, job_name(ref.attempt), seen) for ref in refs}
     ended = [ref for ref, each in found.items() if each.phase.over]
@@ -126,7 +126,7 @@ def left(text: str, number: int) -> Left:
 
 # Canceling
 
-# What was seen of a job at the end of handover.cancel, as a look has it; the accounting is asked what the queue cannot tell.
+# Follows handover.cancel, and prints what that has seen in the form of a look; sacct is asked unless squeue says CANCELLED.
 SEEN_LAST = f"""printf 'SEEN %s\\n=== squeue 0 %d\\n%s\\n' "$id" ${{#row}} "$row"
 case $s in CANCELLED*) echo '=== sacct 0 0' ;; *) capture sacct "{parse.sacct_command(["$id"])}" ;; esac
 case $s in {handover.ENDED}) over=over ;; *) over= ;; esac"""
@@ -134,8 +134,8 @@ case $s in {handover.ENDED}) over=over ;; *) over= ;; esac"""
 
 def cancel(ssh: Ssh, ref: Ref, seconds: float) -> Observation:
     """End an attempt's job and see how it is then, in one exec. Raises Refused, Unreachable."""
-    of = {"base": ref.namespace, "accounting": False}
-    end = handover.cancel(of, ref.attempt, ref.native_id, seconds)
+    decided = {"base": ref.namespace, "accounting": False}
+    end = handover.cancel(decided, ref.attempt, ref.native_id, seconds)
     answer = ssh.run("\n".join([end, CAPTURE, READ, SEEN_LAST, f"{read_command(ref)} $over"]), seconds=seconds + 120)
     head, _, shown = answer.text.partition("\n")
     if not head.startswith("SEEN "):
@@ -158,7 +158,7 @@ def not_canceled(reply: handover.Reply) -> TaoError:
 
 
 def evidence(ssh: Ssh, ref: Ref) -> Evidence:
-    """All that SLURM and the nodes say of one attempt, in one exec; of the log what the other ranks said last."""
+    """All that SLURM and the nodes say of one attempt, and the last lines of every rank's log but the first's, in one exec."""
     at = Paths(ref.namespace, ref.attempt.job_id, ref.attempt.number)
     logs = shlex.quote(at.logs)
     words = f"for f in {logs}/slurm.out {logs}/slurm.err; do [ -e $f ] && tail -c {WORDS_BYTES} $f; done"
@@ -177,23 +177,25 @@ def evidence(ssh: Ssh, ref: Ref) -> Evidence:
     return gathered(ref, sections(text), left(record, ref.attempt.number))
 
 
-def gathered(ref: Ref, parts: Mapping[str, tuple[int, str, str]], of: Left) -> Evidence:
-    """Pure."""
-    asked = parse.seen(parts)
-    seen = parse.with_record(parse.observation(ref.native_id, job_name(ref.attempt), asked, of.resumes), of.record)
-    said = [NodeEvent("Slurm", line) for line in worth_telling(parts["words"][1])]
-    waits = list(pending_events(seen, parts)) if seen.phase is Phase.PENDING else []
-    converting = parts["image"][1] if parse.NEVER in seen.reason else ""
+def gathered(ref: Ref, answers: Mapping[str, tuple[int, str, str]], remains: Left) -> Evidence:
+    """The evidence, from the output of the commands and what the attempt has left. Pure."""
+    asked = parse.seen(answers)
+    seen = parse.with_record(
+        parse.observation(ref.native_id, job_name(ref.attempt), asked, remains.resumes), remains.record
+    )
+    said = [NodeEvent("Slurm", line) for line in worth_telling(answers["words"][1])]
+    waits = list(pending_events(seen, answers)) if seen.phase is Phase.PENDING else []
+    converting = answers["image"][1] if parse.NEVER in seen.reason else ""
     image = [NodeEvent("Image", line) for line in worth_telling(converting)]
     nodes = [NodeEvent("Node", each) for each in failed_nodes(ref, asked)]
-    resumes = [NodeEvent(rules.RESUMES, "it goes on in a new SLURM job")] if of.resumes else []
+    resumes = [NodeEvent(rules.RESUMES, "it goes on in a new SLURM job")] if remains.resumes else []
     return Evidence(
         phase=seen.phase.value,
         raw=seen.raw,
         exit_code=seen.exit_code,
         reason=seen.reason,
         events=(*waits, *nodes, *image, *said, *resumes),
-        log_tail="\n".join(line for line in parts["ranks"][1].splitlines() if not line.startswith(PREFIX.decode())),
+        log_tail="\n".join(line for line in answers["ranks"][1].splitlines() if not line.startswith(PREFIX.decode())),
     )
 
 
@@ -205,18 +207,18 @@ def worth_telling(words: str) -> list[str]:
 
 def failed_nodes(ref: Ref, seen: parse.Seen) -> Iterable[str]:
     """The nodes on which it ran, with how the job and each step ended there."""
-    of = seen.accounting.get(ref.native_id) if seen.accounting else None
-    for row in (of.job, *of.steps) if of else ():
+    accounted = seen.accounting.get(ref.native_id) if seen.accounting else None
+    for row in (accounted.job, *accounted.steps) if accounted else ():
         if row.word not in ("COMPLETED", "RUNNING", "PENDING", "SUSPENDED") and row.nodes not in ("", "None assigned"):
             yield f"{row.id} on {row.nodes}: {row.state}, exit code {row.exit or 'unknown'}"
 
 
-def pending_events(seen: Observation, parts: Mapping[str, tuple[int, str, str]]) -> Iterable[NodeEvent]:
+def pending_events(seen: Observation, answers: Mapping[str, tuple[int, str, str]]) -> Iterable[NodeEvent]:
     """What holds it up, and where it would not have to wait."""
-    running = [line.split() for line in parts["mine"][1].splitlines()]
+    running = [line.split() for line in answers["mine"][1].splitlines()]
     if running and re.match(r"QOS|Assoc|Priority|Resources", seen.reason):
         ids = ", ".join(row[0] for row in running[:8])
         yield NodeEvent("Running", f"Yours run: {ids}" + (" and more" if len(running) > 8 else ""))
-    idle = [line.split() for line in parts["idle"][1].splitlines()]
+    idle = [line.split() for line in answers["idle"][1].splitlines()]
     if idle and re.match(r"Priority|Resources|ReqNodeNotAvail|Partition", seen.reason):
         yield NodeEvent("Idle", "Idle nodes: " + ", ".join(f"{row[1]} in {row[0]}" for row in idle if len(row) == 2))

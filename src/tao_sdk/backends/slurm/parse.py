@@ -6,13 +6,12 @@ rows the job's own decides; its steps tell of an OOM that the job's does not.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from typing import Any, cast
 
+from tao_sdk.backends.outcome import json_object
 from tao_sdk.model.observation import Observation, Phase
 
 # States -> ours. Source: slurm.h job_states, and what 22.05.8 printed.
@@ -54,9 +53,8 @@ WORDS = {
     "DEADLINE": "its deadline has passed",
     "PREEMPTED": "preempted by a job of higher priority",
 }
-OWN_ENDS = frozenset(
-    {"FAILED", "LAUNCH_FAILED", "OUT_OF_MEMORY"}
-)  # of what SLURM has ended the code is not the command's
+# Ends of the command itself. Where SLURM has ended a job its exit code is not the command's.
+OWN_ENDS = frozenset({"FAILED", "LAUNCH_FAILED", "OUT_OF_MEMORY"})
 KILLED = 137
 NEVER = "DependencyNeverSatisfied"
 SQUEUE = ("%i", "%T", "%r", "%S", "%e", "%N", "%j")  # id, state, reason, start, end, nodes, name
@@ -108,7 +106,7 @@ class Accounted:
 
 @dataclass(frozen=True)
 class Seen:
-    """One look at a cluster. A None says that this one did not answer, with its words in `trouble`."""
+    """One look at a cluster. None for squeue or sacct that did not answer; what it said instead is in `trouble`."""
 
     queue: Mapping[str, Queued] | None
     accounting: Mapping[str, Accounted] | None
@@ -124,7 +122,7 @@ class Record:
     time_limit: bool = False
     tao_status: str = ""
     tao_message: str = ""
-    whole: bool = field(default=False)
+    whole: bool = False  # whether it tells the end of the attempt that was asked for
 
 
 def squeue_command(ids: Sequence[str]) -> str:
@@ -161,11 +159,11 @@ def accounting(rc: int, text: str) -> Mapping[str, Accounted] | None:
     return found
 
 
-def seen(parts: Mapping[str, tuple[int, str, str]]) -> Seen:
+def seen(answers: Mapping[str, tuple[int, str, str]]) -> Seen:
     """A look, from the exit code, the output and the words of squeue and sacct."""
-    rc, text, words = parts["squeue"]
+    rc, text, words = answers["squeue"]
     in_queue = queue(rc, text, words)
-    rc_a, text_a, words_a = parts["sacct"]
+    rc_a, text_a, words_a = answers["sacct"]
     trouble = words if in_queue is None else words_a
     return Seen(in_queue, accounting(rc_a, text_a), last_line(trouble), DISABLED not in words_a)
 
@@ -192,7 +190,7 @@ def observation(id: str, name: str, look: Seen, resumes: bool = False) -> Observ
 
 
 def unseen(look: Seen, accounted: Accounted | None) -> Observation:
-    """Nothing is known of its end: because someone did not answer, or because nobody has it any more."""
+    """No end is known: squeue or sacct did not answer, or neither has the job any more."""
     raw = accounted.job.state if accounted else ""
     if look.queue is None:
         return Observation(Phase.UNREACHABLE, raw, reason=f"SLURM's controller: {look.trouble}")
@@ -207,7 +205,7 @@ def named(row: Queued | None, name: str) -> Queued | None:
 
 
 def phase(state: str) -> Phase:
-    """An unknown state is kept as it is and shown."""
+    """SLURM's state in our words; UNKNOWN for one that is not in the table, which people see as it is."""
     return PHASES.get(state, Phase.UNKNOWN)
 
 
@@ -226,11 +224,11 @@ def pending_words(row: Queued) -> str:
     return f"{row.reason}; expected to start {start:%Y-%m-%d %H:%M} UTC" if start else row.reason
 
 
-def ended(of: Accounted, resumes: bool) -> Observation:
-    job, word = of.job, of.job.word
+def ended(accounted: Accounted, resumes: bool) -> Observation:
+    job, word = accounted.job, accounted.job.word
     if is_given_up(job.state, job.start):
         return given_up(job.state)
-    oom = word != "COMPLETED" and any(step.word == "OUT_OF_MEMORY" for step in of.steps)
+    oom = word != "COMPLETED" and any(step.word == "OUT_OF_MEMORY" for step in accounted.steps)
     word = "OUT_OF_MEMORY" if oom else word
     code = KILLED if word == "OUT_OF_MEMORY" else exit_code(job.exit)
     told = word == "COMPLETED" or (word in OWN_ENDS and bool(code))
@@ -246,7 +244,7 @@ def ended(of: Accounted, resumes: bool) -> Observation:
 
 
 def is_given_up(state: str, start: str) -> bool:
-    """Whether SLURM itself has ended a job that had not begun: who was asked to is canceled "by" somebody."""
+    """Whether SLURM itself has ended a job that had not begun. Of one that a person canceled it says "CANCELLED by" and an id."""
     return state == "CANCELLED" and moment(start) is None
 
 
@@ -311,7 +309,8 @@ def moment(text: str) -> datetime | None:
 
 def record(exit_text: str, status_text: str, manifest_text: str, number: int) -> Record:
     """The batch script's record, the last line of TAO's status.json, and the manifest, as far as they are of this attempt."""
-    left, manifest, status = json_object(exit_text), json_object(manifest_text), json_object(last_status(status_text))
+    texts = (exit_text, manifest_text, last_status(status_text))
+    left, manifest, status = (json_object(text) or {} for text in texts)
     own = left.get("attempt") == number
     kept = manifest.get("attempt") == number and manifest.get("whole") is True
     code = left.get("exit_code") if own else manifest.get("exit_code") if kept else None
@@ -327,14 +326,6 @@ def record(exit_text: str, status_text: str, manifest_text: str, number: int) ->
 def last_status(text: str) -> str:
     lines = [line for line in text.splitlines() if '"status"' in line]
     return lines[-1] if lines else ""
-
-
-def json_object(text: str) -> Mapping[str, Any]:
-    try:
-        value: Any = json.loads(text)
-    except ValueError:
-        return {}
-    return cast("Mapping[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def with_record(seen: Observation, left: Record) -> Observation:
@@ -356,7 +347,7 @@ def with_record(seen: Observation, left: Record) -> Observation:
 
 
 def from_record(left: Record) -> Observation:
-    """Nobody remembers the job, and it has written down how it ended."""
+    """How a job ended that SLURM has forgotten, by what it has written down itself."""
     failed = left.exit_code != 0 or left.tao_status in ("FAILURE", "FAILED", "ERROR")
     reason = "time limit reached" if left.time_limit else f"exit code {left.exit_code}" if failed else ""
     return Observation(Phase.FAILED if failed else Phase.SUCCEEDED, "by its own record", left.exit_code, reason=reason)

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
-from tao_sdk.backends.mounts import cache_finding
+from tao_sdk.backends.mounts import Mount, cache_finding
 from tao_sdk.backends.rendezvous import MASTER_PORT, rendezvous, single_node
 from tao_sdk.backends.slurm import containers, data, images
-from tao_sdk.backends.slurm.containers import NONE, Mount, Task
+from tao_sdk.backends.slurm.containers import NONE, Task
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.options import RUNTIMES, SlurmOptions
 from tao_sdk.backends.slurm.shape import Shape, minutes, shape, slurm_seconds
@@ -28,14 +28,17 @@ from tao_sdk.model.plan import Attempt, Plan, StagedFile
 from tao_sdk.model.secrets import SecretRef, split_secrets
 from tao_sdk.model.spec import JobSpec, remote_root
 from tao_sdk.model.units import parse_size
+from tao_sdk.runner.local import path_of
 from tao_sdk.runner.scheme import scheme
 
 LAST_SECONDS = 5  # before SLURM's own end, for the runner to write down how the command ended
+# Directives that `native` may not change: by them a job is found again, or they belong to the way in which it is submitted.
 OURS = frozenset(
     {"job-name", "comment", "output", "error", "open-mode", "array", "wrap", "parsable", "chdir", "wait", "hold",
      "test-only", "dependency", "input", "batch", "clusters"}
 )  # fmt: skip
-# What an earlier layer says of ranks and what Lightning takes for a job of its own; the job gets the rendezvous instead.
+# Unset for the command: ranks from SLURM or MPI, and what makes Lightning believe that srun has started every rank by itself.
+# The command gets the variables of the rendezvous instead.
 HIDDEN = (
     "SLURM_NTASKS SLURM_NPROCS SLURM_PROCID SLURM_LOCALID SLURM_NTASKS_PER_NODE SLURM_TASKS_PER_NODE SLURM_STEP_NUM_TASKS "
     "SLURM_STEP_TASKS_PER_NODE PMI_RANK PMI_SIZE PMIX_RANK RANK LOCAL_RANK"
@@ -48,16 +51,18 @@ SIGNALS: Mapping[str, int] = {
 TRIES = 60  # of srun, when it does not reach the controller, for which it waits some seconds itself
 PAUSE = 5  # seconds between them
 
-Parts = Mapping[str, Any]
+# What is the same for every attempt of a job, as decide() makes it. JSON throughout: it is kept in the store with the plan.
+Decided = Mapping[str, Any]
+KEPT_AS = "parts"  # its key in the plans that stores hold
 
 
 def plan(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts, attempt: Attempt) -> Plan:
     """Everything that submit will do. Raises SpecError for what the cluster cannot do, with what it can."""
-    return build(parts(spec, options, facts), spec, attempt)
+    return build(decide(spec, options, facts), spec, attempt)
 
 
-def parts(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> dict[str, Any]:
-    """All that is decided before an attempt has its number; a further attempt is built of the same."""
+def decide(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> dict[str, Any]:
+    """Everything about a job but the number of its attempt. A further attempt is built from the same."""
     wants = shape(spec, options, facts)
     runtime = container_runtime(spec, options, facts)
     image = images.plan(spec.image, options, facts) if runtime not in ("", NONE) and spec.image else None
@@ -88,41 +93,47 @@ def parts(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> dict[str, 
     }
 
 
-def build(of: Parts, spec: JobSpec, attempt: Attempt) -> Plan:
-    at = Paths.of(of, attempt)
-    batch = batch_script(of, at, attempt)
-    refs = {value["secret"] for value in of["environment"].values() if not isinstance(value, str)}
+def decided_in(plan: Plan) -> Decided:
+    return plan.request[KEPT_AS]
+
+
+def build(decided: Decided, spec: JobSpec, attempt: Attempt) -> Plan:
+    at = Paths.of(decided, attempt)
+    batch = batch_script(decided, at, attempt)
+    refs = {value["secret"] for value in decided["environment"].values() if not isinstance(value, str)}
     return Plan(
         attempt=attempt,
-        request={"script": batch, "sbatch": sbatch_words(at, attempt), "job_dir": at.job, "parts": of},
-        files=tuple(StagedFile(path, encoded(text)) for path, text in staged(of, spec, at, attempt, batch).items()),
+        request={"script": batch, "sbatch": sbatch_words(at, attempt), "job_dir": at.job, KEPT_AS: decided},
+        files=tuple(
+            StagedFile(path, encoded(text)) for path, text in staged(decided, spec, at, attempt, batch).items()
+        ),
         secrets=tuple(sorted(refs)),
-        results_dir=f"{results_place(of)}/{attempt.job_id}",
-        notes=tuple(of["notes"]),
+        results_dir=f"{results_place(decided)}/{attempt.job_id}",
+        notes=tuple(decided["notes"]),
         backend_details={
             "backend_type": "slurm",
-            "partition": of["directives"].get("partition", ""),
-            "cluster_name": of["cluster"],
-            "num_gpu": of["gpus"] * of["nodes"],
-            "num_nodes": of["nodes"],
+            "partition": decided["directives"].get("partition", ""),
+            "cluster_name": decided["cluster"],
+            "num_gpu": decided["gpus"] * decided["nodes"],
+            "num_nodes": decided["nodes"],
             "job_dir": at.job,
         },
     )
 
 
-def staged(of: Parts, spec: JobSpec, at: Paths, attempt: Attempt, batch: str) -> dict[str, str]:
+def staged(decided: Decided, spec: JobSpec, at: Paths, attempt: Attempt, batch: str) -> dict[str, str]:
     """What lies in the job's folder before it starts: path below it -> text."""
     own = f"attempts/{attempt.number}"
-    image_files: Mapping[str, str] = of["image"]["files"] if of["image"] else {}
+    image_files: Mapping[str, str] = decided["image"]["files"] if decided["image"] else {}
     return {
         f"{own}/command": spec.command,
-        f"{own}/task.sh": task_script(of, at, attempt),
+        f"{own}/task.sh": task_script(decided, at, attempt),
         f"{own}/store": attempt.store_id,
         f"sbatch/job_{attempt.job_id}.sbatch": batch,
         f"specs/{attempt.job_id}.json": compact(plain(spec.specs if spec.specs is not None else spec.args or {})),
-        f"env/{attempt.job_id}.json": compact(shown_environment(of, attempt)),
-        f"meta/{attempt.job_id}.json": compact(meta(of, spec, attempt)),
-        **({f"{own}/resumes": ""} if of["resume_on_timeout"] else {}),
+        f"env/{attempt.job_id}.json": compact(shown_environment(decided, attempt)),
+        f"meta/{attempt.job_id}.json": compact(meta(decided, spec, attempt)),
+        **({f"{own}/resumes": ""} if decided["resume_on_timeout"] else {}),
         **{f"{own}/{name}": text for name, text in image_files.items()},
     }
 
@@ -138,12 +149,12 @@ class Paths:
         self.script = f"{self.job}/sbatch/job_{job_id}.sbatch"
 
     @classmethod
-    def of(cls, of: Parts, attempt: Attempt) -> Paths:
-        return cls(of["base"], attempt.job_id, attempt.number)
+    def of(cls, decided: Decided, attempt: Attempt) -> Paths:
+        return cls(decided["base"], attempt.job_id, attempt.number)
 
 
 def job_name(attempt: Attempt) -> str:
-    """SLURM's name of an attempt: what it is found by."""
+    """The name of an attempt's SLURM job, by which it can be found without its id."""
     return f"{attempt.job_id}.{attempt.number}"
 
 
@@ -231,55 +242,55 @@ def container_runtime(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -
 
 
 def results_root(spec: JobSpec, facts: SlurmFacts) -> str:
-    """As asked, else <base>/results, from where they also go to a bucket; an address is written as the path it names."""
+    """Where on the cluster jobs write their results. Those for a bucket are written here too, and sent from here."""
     asked = spec.env_vars.get("TAO_RESULTS_ROOT")
     if not isinstance(asked, str) or not asked or remote_root(spec):
         return f"{facts.base}/results"
-    path = data.path_of(asked) if scheme(asked) in ("lustre", "slurm") else asked
+    path = path_of(asked) if scheme(asked) in ("lustre", "slurm") else asked
     if not posixpath.isabs(path):
         raise data.local("TAO_RESULTS_ROOT", asked)
     return posixpath.normpath(path)
 
 
-def results_place(of: Parts) -> str:
-    """Where the results of all jobs are in the end."""
-    return of.get("bucket_root") or of["results_root"]
+def results_place(decided: Decided) -> str:
+    """Where results end up: in the bucket, if there is one."""
+    return decided.get("bucket_root") or decided["results_root"]
 
 
 def environment(spec: JobSpec, root: str) -> dict[str, Any]:
-    """What the job asks for; ours comes with the attempt. A secret is a reference."""
+    """The variables that the job asks for, secrets as references. Those that differ by attempt: own_environment."""
     asked, _ = split_secrets(spec.env_vars, spec.secrets)
     bucket = {"TAO_LOCAL_ROOT": root} if remote_root(spec) else {}
     own = {"TAO_RESULTS_ROOT": remote_root(spec) or root, "TAO_API_RESULTS_DIR": root, **bucket}
     return {k: {"secret": v.name} if isinstance(v, SecretRef) else v for k, v in sorted({**asked, **own}.items())}
 
 
-def own_environment(of: Parts, attempt: Attempt) -> dict[str, str]:
-    """What nobody may change."""
+def own_environment(decided: Decided, attempt: Attempt) -> dict[str, str]:
+    """Variables that the job cannot set otherwise."""
     return {
         "TAO_JOB_ID": attempt.job_id,
         "TAO_ATTEMPT": str(attempt.number),
-        "TAO_RESULTS_DIR": f"{of['results_root']}/{attempt.job_id}",
-        "TAO_GRACE": str(of["grace"]),
+        "TAO_RESULTS_DIR": f"{decided['results_root']}/{attempt.job_id}",
+        "TAO_GRACE": str(decided["grace"]),
     }
 
 
-def environment_file(of: Parts, attempt: Attempt, secrets: Mapping[str, str]) -> str:
+def environment_file(decided: Decided, attempt: Attempt, secrets: Mapping[str, str]) -> str:
     """Shell text that sets the job's environment: the only place where a secret's value is on the cluster."""
-    asked = {k: v if isinstance(v, str) else secrets[v["secret"]] for k, v in of["environment"].items()}
-    values = {**asked, **own_environment(of, attempt)}
+    asked = {k: v if isinstance(v, str) else secrets[v["secret"]] for k, v in decided["environment"].items()}
+    values = {**asked, **own_environment(decided, attempt)}
     return "".join(f"export {name}={shlex.quote(value)}\n" for name, value in values.items())
 
 
-def shown_environment(of: Parts, attempt: Attempt) -> dict[str, Any]:
-    return {**of["environment"], **own_environment(of, attempt)}
+def shown_environment(decided: Decided, attempt: Attempt) -> dict[str, Any]:
+    return {**decided["environment"], **own_environment(decided, attempt)}
 
 
-def meta(of: Parts, spec: JobSpec, attempt: Attempt) -> dict[str, Any]:
+def meta(decided: Decided, spec: JobSpec, attempt: Attempt) -> dict[str, Any]:
     return {
         "job_id": attempt.job_id, "attempt": attempt.number, "name": spec.name, "image": spec.image,
-        "labels": dict(spec.labels), "store": attempt.store_id, "results_dir": f"{results_place(of)}/{attempt.job_id}",
-        "nodes": of["nodes"], "gpus_per_node": of["gpus"],
+        "labels": dict(spec.labels), "store": attempt.store_id, "results_dir": f"{results_place(decided)}/{attempt.job_id}",
+        "nodes": decided["nodes"], "gpus_per_node": decided["gpus"],
     }  # fmt: skip
 
 
@@ -291,23 +302,23 @@ def encoded(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def batch_script(of: Parts, at: Paths, attempt: Attempt) -> str:
+def batch_script(decided: Decided, at: Paths, attempt: Attempt) -> str:
     """What SLURM starts on the first node: it starts the command on every node, and ends with its exit code."""
-    told = [f"#SBATCH --{name}" + (f"={value}" if value else "") for name, value in of["directives"].items()]
-    return "\n".join(["#!/bin/bash", *told, "", *batch_body(of, at, attempt), ""])
+    told = [f"#SBATCH --{name}" + (f"={value}" if value else "") for name, value in decided["directives"].items()]
+    return "\n".join(["#!/bin/bash", *told, "", *batch_body(decided, at, attempt), ""])
 
 
-def batch_body(of: Parts, at: Paths, attempt: Attempt) -> Iterator[str]:
+def batch_body(decided: Decided, at: Paths, attempt: Attempt) -> Iterator[str]:
     yield f"d={shlex.quote(at.attempt)}"
     yield 'rm -f "$d/exit" "$d/timed_out"; touch "$d/started"'
     yield "ended=; trap 'ended=yes' TERM"
-    yield from meeting(of)
-    if of["image"]:
+    yield from meeting(decided)
+    if decided["image"]:
         yield 'tao_image=$(cat "$d/image")'
     yield f"words={shlex.quote(f'{at.logs}/slurm.err')}"
-    yield from as_soon_as_the_controller_answers(f'{srun(of)} /bin/sh "$d/task.sh"')
+    yield from as_soon_as_the_controller_answers(f'{srun(decided)} /bin/sh "$d/task.sh"')
     yield from how_it_ended()
-    yield from unless_it_goes_on(of)
+    yield from unless_it_goes_on(decided)
     yield "if [ $again = no ] && { [ $limit = true ] || [ $code -le 128 ]; }; then"
     yield '  rm -f "$d/env.sh"'
     yield "fi"
@@ -343,48 +354,50 @@ def how_it_ended() -> Iterator[str]:
     yield 'limit=false; if [ -e "$d/timed_out" ]; then limit=true; code=124; fi'
 
 
-def unless_it_goes_on(of: Parts) -> Iterator[str]:
-    """Shell text that leaves the script when this run is not the end of it; $again is `perhaps` where that is not known."""
+def unless_it_goes_on(decided: Decided) -> Iterator[str]:
+    """Shell text that exits without a record where SLURM will run the job again. $again is `perhaps` if it could not say."""
     yield "# What SLURM ends it may start again: that is no end, and the secrets are needed then."
     yield 'case "$ended$said" in yes*|*"Node failure"*|*"*** JOB "*"CANCELLED AT"*) [ $limit = true ] || exit $code ;; esac'
     yield "again=no"
-    if "no-requeue" not in of["directives"]:
+    if "no-requeue" not in decided["directives"]:
         yield "# A node that SLURM took for lost may still have brought it here: then it is another run's turn, or will be."
         yield 'now=$(timeout 10 scontrol show job --oneliner "$SLURM_JOB_ID" 2>/dev/null) || again=perhaps'
         yield 'ours="JobState=RUNNING *Restarts=${SLURM_RESTART_COUNT:-0} "'
         yield 'case "$again$now" in perhaps*|*" "$ours*) ;; *) exit $code ;; esac'
 
 
-def meeting(of: Parts) -> Iterator[str]:
-    """Where the job's nodes meet, which only the first node knows. Written down: an image may have such names of its own."""
-    port = str(MASTER_PORT) if of["exclusive"] else "$((15000 + SLURM_JOB_ID % 17000))"
-    if of["nodes"] == 1:
+def meeting(decided: Decided) -> Iterator[str]:
+    """Shell text that writes MASTER_ADDR and MASTER_PORT to a file for every task: an image may set variables of these names."""
+    port = str(MASTER_PORT) if decided["exclusive"] else "$((15000 + SLURM_JOB_ID % 17000))"
+    if decided["nodes"] == 1:
         yield f"master=127.0.0.1 port={port}"
     else:
         yield f'master=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1) port={port}'
     yield 'printf \'export MASTER_ADDR=%s MASTER_PORT=%s\\n\' "$master" "$port" > "$d/meeting.sh"'
 
 
-def srun(of: Parts) -> str:
-    n = of["nodes"]
+def srun(decided: Decided) -> str:
+    n = decided["nodes"]
     flags = [f"--nodes={n}", f"--ntasks={n}", "--ntasks-per-node=1", '--cpus-per-task="${SLURM_CPUS_PER_TASK:-1}"',
              "--mpi=none", "--input=none", "--kill-on-bad-exit=1"]  # fmt: skip
-    return " ".join(filter(None, ["srun", *flags, of["container"]["srun"], of["container"]["task"]]))
+    return " ".join(filter(None, ["srun", *flags, decided["container"]["srun"], decided["container"]["task"]]))
 
 
-def task_script(of: Parts, at: Paths, attempt: Attempt) -> str:
+def task_script(decided: Decided, at: Paths, attempt: Attempt) -> str:
     """What runs on every node, in the container: its own log, its own rank, then the command."""
-    return "\n".join([*task_body(of, at, attempt), ""])
+    return "\n".join([*task_body(decided, at, attempt), ""])
 
 
-def task_body(of: Parts, at: Paths, attempt: Attempt) -> Iterator[str]:
-    meets = single_node(of["gpus"]) if of["nodes"] == 1 else rendezvous(of["nodes"], of["gpus"], 0, "")
+def task_body(decided: Decided, at: Paths, attempt: Attempt) -> Iterator[str]:
+    meets = (
+        single_node(decided["gpus"]) if decided["nodes"] == 1 else rendezvous(decided["nodes"], decided["gpus"], 0, "")
+    )
     yield f"d={shlex.quote(at.attempt)} l={shlex.quote(at.logs)}"
     yield "rank=${SLURM_PROCID:-0} node=${SLURM_NODEID:-0}"
     yield 'if [ "$rank" = 0 ]; then name=main; else name=rank-$rank; fi'
     yield 'exec >>"$l/$name.out" 2>>"$l/$name.err" </dev/null || exit 125'
-    if not of["image"]:
-        yield f"cd {shlex.quote(of['results_root'] + '/' + attempt.job_id)} || exit 125"
+    if not decided["image"]:
+        yield f"cd {shlex.quote(decided['results_root'] + '/' + attempt.job_id)} || exit 125"
     yield f"unset {HIDDEN}"
     yield "export SLURM_JOB_NAME=bash"
     yield "export " + " ".join(
@@ -392,12 +405,12 @@ def task_body(of: Parts, at: Paths, attempt: Attempt) -> Iterator[str]:
     )
     yield '. "$d/meeting.sh" && . "$d/env.sh" || exit 125'
     yield "export NODE_RANK=$node TAO_RANK=$rank"
-    if of["gpus"] == 0:
+    if decided["gpus"] == 0:
         yield "export CUDA_VISIBLE_DEVICES= NVIDIA_VISIBLE_DEVICES=void"
-    if of["timeout"]:
-        yield f"( sleep {of['timeout']:g}; trap '' TERM"
+    if decided["timeout"]:
+        yield f"( sleep {decided['timeout']:g}; trap '' TERM"
         yield '  : > "$d/timed_out"; kill -TERM -$$ 2>/dev/null || kill -TERM $$'
-        yield f"  sleep {of['grace']}; kill -KILL -$$ 2>/dev/null || kill -KILL $$"
+        yield f"  sleep {decided['grace']}; kill -KILL -$$ 2>/dev/null || kill -KILL $$"
         yield ") >/dev/null 2>&1 &"
     yield "shell=$(command -v bash) || shell=/bin/sh"
     yield 'exec "$shell" "$d/command"'
@@ -426,14 +439,14 @@ def findings(
 
 
 def check(plan: Plan, facts: SlurmFacts) -> list[Finding]:
-    of = plan.request["parts"]
+    decided = decided_in(plan)
     told = [Finding(Severity(each["severity"]), each["code"], each["what"], each["evidence"], each["fix"])
-            for each in of["findings"]]  # fmt: skip
-    return [*told, *account_findings(of, facts), *down_findings(of, facts)]
+            for each in decided["findings"]]  # fmt: skip
+    return [*told, *account_findings(decided, facts), *down_findings(decided, facts)]
 
 
-def account_findings(of: Parts, facts: SlurmFacts) -> Iterator[Finding]:
-    account, qos = of["directives"].get("account", ""), of["directives"].get("qos", "")
+def account_findings(decided: Decided, facts: SlurmFacts) -> Iterator[Finding]:
+    account, qos = decided["directives"].get("account", ""), decided["directives"].get("qos", "")
     if account and facts.accounts and account not in facts.accounts:
         fix = f"Use --account {facts.accounts[0]}."
         known = ", ".join(facts.accounts)
@@ -442,8 +455,8 @@ def account_findings(of: Parts, facts: SlurmFacts) -> Iterator[Finding]:
         yield error("slurm.qos", f"The cluster has no qos {qos}.", f"It has: {', '.join(facts.qos)}.", "Correct --qos.")
 
 
-def down_findings(of: Parts, facts: SlurmFacts) -> Iterator[Finding]:
-    names: Sequence[str] = of["directives"].get("partition", "").split(",")
+def down_findings(decided: Decided, facts: SlurmFacts) -> Iterator[Finding]:
+    names: Sequence[str] = decided["directives"].get("partition", "").split(",")
     down = [name for name in names if name in facts.partitions and not facts.partitions[name].up]
     if down:
         what = f"The partition {', '.join(down)} starts no jobs now."

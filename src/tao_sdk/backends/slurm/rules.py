@@ -38,7 +38,7 @@ NO_IMAGE = "|".join(
 
 
 def without_gpu_memory(looks: Looks) -> Looks:
-    """A program that ran out of a GPU's memory would do so again, whatever else it says."""
+    """Never matches where the program ran out of GPU memory: its other words do not mean that the node is broken."""
     ran_out = in_log(OUT_OF_GPU_MEMORY)
     return lambda evidence: None if ran_out(evidence) else looks(evidence)
 

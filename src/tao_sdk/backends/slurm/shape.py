@@ -66,7 +66,7 @@ def shape(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> Shape:
 
 
 def partitions(options: SlurmOptions, facts: SlurmFacts) -> tuple[list[Partition], list[str]]:
-    """Those that the job may run in. The documented list counts where the cluster has it."""
+    """The partitions that the job may run in. Unless named: those of the documented ones that are there, else the default."""
     asked = options.partition or facts.site.partition
     if not asked:
         known = [name for name in DOCUMENTED if name in facts.partitions]
@@ -172,7 +172,7 @@ def fits(partition: Partition, nodes: int, gpus: int) -> bool:
 
 
 def wall_time(spec: JobSpec, facts: SlurmFacts, chosen: Sequence[Partition], qos: str) -> tuple[timedelta, list[str]]:
-    """What was asked for must be allowed; only the default gives way, and says so."""
+    """The time limit, and notes. One that was asked for has to be allowed; the default is shortened to what is allowed."""
     longest = longest_time(chosen)
     cap = facts.qos.get(qos)
     if cap is not None:

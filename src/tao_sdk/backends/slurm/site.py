@@ -105,7 +105,7 @@ def not_set(wanted: Mapping[str, str | None]) -> CredentialError:
 
 
 def own_config(settings: Settings) -> str:
-    """The ssh_config of a HOME that is not the password file's, which is the only one that ssh looks at by itself."""
+    """The ssh_config in HOME, where HOME is not the home of the password file: ssh by itself reads only the latter's."""
     config = settings.home / ".ssh" / "config"
     try:
         standard = Path(getpwuid(os.getuid()).pw_dir)

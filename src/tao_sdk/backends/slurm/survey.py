@@ -31,14 +31,14 @@ def script(site: Site) -> str:
 
 
 def questions(site: Site) -> dict[str, str]:
-    """What is asked of a cluster: section -> command. One that hangs or is not there has an empty section."""
+    """What is asked of a cluster: section -> command. The section of a command that hangs or is missing is empty."""
     base = shlex.quote(site.base)
     folders = "\n".join(f"[ -d {folder} ] && echo {folder}" for folder in MOUNTED_BY_DEFAULT)
     return {
         "user": "id -un",
         "config": "timeout 20 scontrol show config",
         "partitions": "timeout 20 scontrol show partition --oneliner",
-        "nodes": "timeout 20 sinfo --noheader --format='%R|%D|%c|%m|%G'",
+        "nodes": "timeout 20 sinfo --noheader --format='%R|%D|%c|%G'",
         "accounts": 'timeout 20 sacctmgr -nP show assoc user="$(id -un)" format=account,partition,qos',
         "qos": "timeout 20 sacctmgr -nP show qos format=name,maxwall",
         "flags": "srun --help | grep -o -e '--container-image'",
@@ -76,7 +76,6 @@ def read(seen: Sections, site: Site, seen_at: datetime) -> SlurmFacts:
         base=seen["base"].strip() or site.base,
         partitions=partitions(seen["partitions"], seen["nodes"]),
         accounting="slurmdbd" in config.get("AccountingStorageType", ""),
-        enforces_limits=config.get("EnforcePartLimits", "NO") == "ALL",
         kill_wait=int(re.sub(r"\D.*", "", config.get("KillWait", "30")) or 30),
         accounts=tuple(dict.fromkeys(line.split("|")[0] for line in seen["accounts"].splitlines() if "|" in line)),
         qos={line.split("|")[0]: limit(line.split("|")[1]) for line in seen["qos"].splitlines() if "|" in line},
@@ -105,7 +104,7 @@ def partitions(shown: str, nodes: str) -> dict[str, Partition]:
             known[words["PartitionName"]] = partition(words)
     for line in nodes.splitlines():
         cells = line.split("|")
-        if len(cells) == 5 and cells[0] in known:
+        if len(cells) == 4 and cells[0] in known:
             known[cells[0]] = with_nodes(known[cells[0]], cells)
     return known
 
@@ -123,12 +122,11 @@ def partition(words: Mapping[str, str]) -> Partition:
 
 
 def with_nodes(known: Partition, cells: list[str]) -> Partition:
-    _, count, cpus, memory, gres = cells
+    _, count, cpus, gres = cells
     return replace(
         known,
         nodes=known.nodes + (whole(count) or 0),
         cpus=max(known.cpus, whole(cpus) or 0),
-        memory_mb=max(known.memory_mb, whole(memory) or 0),
         gpus=max(known.gpus, gpus(gres)),
     )
 
@@ -159,7 +157,7 @@ def whole(text: str) -> int | None:
 
 @dataclass(frozen=True)
 class Kept:
-    """An answer as it is kept: when it was given, for which base directory."""
+    """A cluster's answer as it is kept: when it was given, and for which base directory."""
 
     time: float
     base: str
@@ -179,7 +177,7 @@ class Surveys:
         return self.folder / f"{re.sub(r'[^A-Za-z0-9_.@-]', '_', name)}.facts.json"
 
     def last(self, site: Site, name: str) -> SlurmFacts | None:
-        """The last answer, however old: for what a site hardly ever changes, and is not worth asking for."""
+        """The last answer, however old it is: good enough for settings that a site hardly ever changes."""
         kept = self.kept(self.path(name), site, math.inf)
         return kept.facts(site) if kept else None
 
@@ -202,7 +200,7 @@ class Surveys:
         return record if young and record.base == site.base else None
 
     def keep(self, path: Path, text: str) -> None:
-        """Not being able to costs a look, no more."""
+        """Where the folder cannot be written to, the cluster is asked again next time; nothing else is lost."""
         try:
             self.folder.mkdir(0o700, parents=True, exist_ok=True)
             partial = path.with_name(f".{path.name}.{os.getpid()}")
