@@ -20,6 +20,7 @@ from tao_sdk.engine.bucket_files import BucketFiles
 from tao_sdk.runner.bucket import Bucket
 from tao_sdk.runner.place import Place
 from tao_sdk.runner.remote import Remote
+from tao_sdk.runner.report import Report
 from tao_sdk.runner.sending import Item, Sending
 from tao_sdk.script_runner import build_entrypoint
 
@@ -551,6 +552,71 @@ def test_what_is_there_whole_is_not_sent_again(jobs, line):
             each.key: each.modified for each in line.server.s3().list(line.name, "") if each.key.endswith(".pth")
         }
     assert {f"results_dir/{n}.pth" for n in (1, 2, 3)} <= set(line.listed())
+
+
+def opened(jobs, store, attempt=1, rank=0, folder="zero", url=""):
+    """The results of an attempt that begins, as its runner sends them; the test writes and says when to look."""
+    env = {"TAO_ATTEMPT": str(attempt), "TAO_RANK": str(rank), "TAO_SYNC_SECONDS": "9"}
+    place = Place({**env, "TAO_LOCAL_ROOT": str(jobs.folder / folder), "S3_BUCKET_NAME": store.name}, "job-1")
+    os.makedirs(place.own, exist_ok=True)
+    s3 = store.server.s3(url, TAO_RETRY_SECONDS="0.3")
+    bucket = Bucket(Remote(s3, place.remote), [(place.folder, "")], place, [])
+    bucket.open()
+    return bucket
+
+
+def write(bucket, name, text):
+    """As programs do that keep one whole file under the name."""
+    path = Path(bucket.place.folder, name)
+    path.with_suffix(".new").write_text(text)
+    path.with_suffix(".new").replace(path)
+
+
+def look(*buckets, times=1):
+    for each in buckets * times:
+        each.sync(lambda: False)
+
+
+def finish(bucket, hurry=False):
+    bucket.finish(0, time.time(), lambda: hurry, Report())
+
+
+def look_without_a_reply(line, bucket, name):
+    """The store takes the file and cannot say so: as far as the job knows, it was refused."""
+    line.link.faults(busy=1, methods="PUT", match=name)
+    look(bucket)
+    assert list(bucket.refused) == [name]
+    line.server.s3().put(line.name, f"results/job-1/{name}", Path(bucket.place.folder, name).read_bytes())
+    line.link.faults()
+
+
+@pytest.mark.parametrize("replies", [True, False])
+def test_a_file_that_is_again_as_an_earlier_attempt_left_it_is_sent_again(jobs, line, replies):
+    first = opened(jobs, line)
+    write(first, "latest.txt", "200")
+    finish(first)
+    second = opened(jobs, line, attempt=2, url=line.link.url)
+    write(second, "latest.txt", "100")
+    look(second) if replies else look_without_a_reply(line, second, "latest.txt")
+    assert line.read("results/job-1/latest.txt") == b"100"
+    write(second, "latest.txt", "200")
+    finish(second)
+    assert line.read("results/job-1/latest.txt") == b"200"
+    assert (line.manifest()["whole"], second.failure) == (True, None)
+
+
+def test_a_file_that_gets_its_earlier_name_and_time_back_is_sent_again(jobs, line):
+    """Another stood in its place for a while."""
+    bucket = opened(jobs, line, url=line.link.url)
+    kept, aside = Path(bucket.place.folder, "kept.txt"), jobs.folder / "aside"
+    write(bucket, "kept.txt", "200")
+    look(bucket)
+    kept.rename(aside)
+    write(bucket, "kept.txt", "100")
+    look_without_a_reply(line, bucket, "kept.txt")
+    aside.rename(kept)
+    finish(bucket)
+    assert line.read("results/job-1/kept.txt") == b"200"
 
 
 def test_other_ranks_send_only_what_differs_to_a_folder_of_their_own(jobs, minio):

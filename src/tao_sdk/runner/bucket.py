@@ -48,7 +48,7 @@ class Bucket:
     def __init__(self, remote: Remote, sources: List[Source], place: Place, excludes: List[str]) -> None:
         self.remote, self.sources, self.place = remote, sources, place
         self.excludes = [OWN, *excludes]
-        self.there: Dict[str, Tuple[int, str]] = {}  # name -> size and version, as they were before this attempt
+        self.there: Dict[str, Tuple[int, str]] = {}  # name -> size and version, unless a sending of it failed
         self.entries: Dict[str, Entry] = {}  # of the manifest, by name
         self.folders: Dict[str, List[int]] = {}  # that are checkpoints: how many files and bytes; -1 while in motion
         self.sent: Dict[str, Shape] = {}
@@ -232,17 +232,20 @@ class Bucket:
         version = self.version_there(item, known.get("version") if same else None)
         still = item.still and not item.urgent
         version = version or self.remote.send(name, item.path, lambda: not still or shape_of(item.path) == shape)
-        self.sent[item.name] = shape
+        self.sent[item.name], self.there[name] = shape, (shape[0], version)
         if shape_of(item.path) != shape:
             sha256 = None  # it grew meanwhile: the next look sends the rest
         if not self.place.rank and not name.startswith(OWN + "/"):
             self.entries[name] = entry(name, shape, sha256, version)
 
     def version_there(self, item: Item, known: Optional[str]) -> str:
-        """The version that was sent before, by an earlier attempt too, if it is this very file; "" otherwise."""
-        if self.sent.get(item.name) == item.shape and item.name in self.entries:
+        """The version that was sent before, by an earlier attempt too, if it is this very file; "" otherwise.
+
+        What is there is not known again before the file is sent: one that fails may have come all the same.
+        """
+        if self.sent.pop(item.name, None) == item.shape and item.name in self.entries:
             return self.entries[item.name]["version"]
-        size, version = self.there.get(self.remote_name(item.name), (-1, ""))
+        size, version = self.there.pop(self.remote_name(item.name), (-1, ""))
         return version if size == item.size and (version == known or is_version(version, item.path)) else ""
 
     def remote_name(self, name: str) -> str:
