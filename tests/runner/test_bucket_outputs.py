@@ -558,7 +558,7 @@ def opened(jobs, store, attempt=1, rank=0, folder="zero", url=""):
     """The results of an attempt that begins, as its runner sends them; the test writes and says when to look."""
     env = {"TAO_ATTEMPT": str(attempt), "TAO_RANK": str(rank), "TAO_SYNC_SECONDS": "9"}
     place = Place({**env, "TAO_LOCAL_ROOT": str(jobs.folder / folder), "S3_BUCKET_NAME": store.name}, "job-1")
-    os.makedirs(place.own, exist_ok=True)
+    Path(place.own).mkdir(parents=True, exist_ok=True)
     s3 = store.server.s3(url, TAO_RETRY_SECONDS="0.3")
     bucket = Bucket(Remote(s3, place.remote), [(place.folder, "")], place, [])
     bucket.open()
@@ -617,6 +617,36 @@ def test_a_file_that_gets_its_earlier_name_and_time_back_is_sent_again(jobs, lin
     aside.rename(kept)
     finish(bucket)
     assert line.read("results/job-1/kept.txt") == b"200"
+
+
+@pytest.mark.parametrize("once", ["not there", "not readable"])
+def test_a_file_that_once_could_not_be_read_is_missed_when_the_store_refuses_it_at_the_end(jobs, line, once):
+    bucket = opened(jobs, line, url=line.link.url)
+    path = Path(bucket.place.folder, "best.pth")
+    if once == "not readable":
+        path.mkdir()
+    bucket.send(Item("best.pth", str(path), (3, 1.0), urgent=False))
+    assert "best.pth" in (bucket.gone if once == "not there" else bucket.unread)
+    if once == "not readable":
+        path.rmdir()
+    write(bucket, "best.pth", "200")
+    line.link.faults(busy=1, methods="PUT", match="best.pth")
+    finish(bucket)
+    assert bucket.failure and bucket.failure.what.startswith("1 of 1 files")
+    assert line.manifest()["whole"] is False
+
+
+def test_why_results_were_lost_is_told_of_those_and_not_of_one_that_is_no_longer_there(jobs, line):
+    bucket = opened(jobs, line, url=line.link.url)
+    write(bucket, "temporary.txt", "1")
+    line.link.faults(busy=1, methods="PUT", match="temporary.txt")
+    look(bucket)
+    assert list(bucket.refused) == ["temporary.txt"]
+    Path(bucket.place.folder, "temporary.txt").unlink()
+    write(bucket, "best.pth", "200")
+    line.link.faults(expired=s3_here.ACCESS, methods="PUT", match="best.pth")
+    finish(bucket)
+    assert bucket.failure and "expired" in bucket.failure.why
 
 
 def test_other_ranks_send_only_what_differs_to_a_folder_of_their_own(jobs, minio):

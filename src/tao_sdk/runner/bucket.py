@@ -308,6 +308,8 @@ class Bucket:
         due = [each for each in items if self.sent.get(each.name) != each.shape or self.lacks_checksum(each)]
         telling = Telling(report, self.remote.address, len(due), sum(each.size for each in due))
         self.done = self.done_files = 0
+        for each in self.gone, self.unread, self.refused:
+            each.clear()  # it may be otherwise by now, and is then told anew
         self.sending.add(due)
         self.sending.wait([each.name for each in due], lambda: telling.now(self.done, self.done_files))
         if tell:
