@@ -121,6 +121,20 @@ def test_an_output_that_names_an_address_is_that_prefix_itself(jobs, store):
     assert "output.ephemeral" not in ran.warnings
 
 
+def test_results_are_sent_although_those_that_stay_in_a_folder_cannot_be_kept(jobs, minio):
+    ran = jobs.run(
+        "echo 1 > $TAO_RESULTS_DIR/a/x; echo 2 > $TAO_RESULTS_DIR/b/x; mkdir $TAO_RESULTS_DIR/.tao/manifest.json",
+        specs={"a": "", "b": f"s3://{minio.name}/mine"},
+        outputs=["a", "b"],
+        env={**minio.env, "TAO_RESULTS_ROOT": str(jobs.root)},
+        bucket=True,
+    )
+    assert (ran.code, ran.failure["code"]) == (125, "output.lost"), ran.raw
+    assert "manifest" in ran.failure["what"]
+    assert minio.read("mine/x") == b"2\n"
+    assert minio.manifest("mine")["whole"] is True
+
+
 def test_a_root_may_be_a_prefix_in_a_bucket(jobs, store):
     root = f"s3://{store.name}/team/runs/"
     assert run(jobs, store, "echo 1 > x", {"TAO_RESULTS_ROOT": root, "S3_BUCKET_NAME": "another"}).code == 0
