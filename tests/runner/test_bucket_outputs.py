@@ -591,8 +591,8 @@ def look(*buckets, times=1):
         each.sync(lambda: False)
 
 
-def finish(bucket, hurry=False):
-    bucket.finish(0, time.time(), lambda: hurry, Report())
+def finish(bucket, exit_code=0):
+    bucket.finish(exit_code, time.time(), lambda: False, Report())
 
 
 def look_without_a_reply(line, bucket, name):
@@ -677,6 +677,84 @@ def test_other_ranks_send_only_what_differs_to_a_folder_of_their_own(jobs, minio
     }  # fmt: skip
     assert minio.read(f"{below}/differs") == b"zero\n"
     assert minio.manifest() == manifest
+
+
+def of_rank_1(store):
+    return {key.partition(".rank-1/")[2]: store.read(key) for key in store.keys if ".rank-1/" in key}
+
+
+def test_another_rank_does_not_send_while_it_runs_what_rank_0_has_sent(jobs, minio):
+    """The other rank looks first each time, and still gives rank 0 the time to send what both have."""
+    zero, one = opened(jobs, minio), opened(jobs, minio, rank=1)
+    write(zero, "epoch_1.pth", "same")
+    look(one, zero, times=4)
+    write(zero, "epoch_2.pth", "same as well")
+    look(one, zero, times=4)
+    assert set(minio.listed()) == {"epoch_1.pth", "epoch_2.pth"}
+    finish(zero)
+    finish(one)
+    assert of_rank_1(minio) == {}
+
+
+def test_what_differs_is_sent_although_rank_0_had_the_same_once(jobs, minio):
+    """Also what rank 0 has of an earlier attempt: it writes it anew, and the other rank does not."""
+    zero, one = opened(jobs, minio), opened(jobs, minio, rank=1, folder="one")
+    for each in (zero, one):
+        write(each, "early.pth", "same")
+        write(each, "late.pth", "same")
+    look(zero, one, times=4)
+    assert of_rank_1(minio) == {}
+    write(zero, "early.pth", "another")
+    look(zero, one, times=3)
+    assert of_rank_1(minio) == {"early.pth": b"same"}
+    write(zero, "late.pth", "another")
+    finish(zero)
+    finish(one)
+    assert of_rank_1(minio) == {"early.pth": b"same", "late.pth": b"same"}
+
+
+def test_what_differs_is_sent_although_size_and_time_are_the_same(jobs, minio):
+    zero, one = opened(jobs, minio), opened(jobs, minio, rank=1, folder="one")
+    for each, text in ((zero, "0"), (one, "1")):
+        write(each, "metrics.npz", text)
+        os.utime(Path(each.place.folder, "metrics.npz"), (1_000_000_000, 1_000_000_000))
+    finish(zero)
+    finish(one)
+    assert of_rank_1(minio) == {"metrics.npz": b"1"}
+
+
+def test_what_a_rank_has_sent_once_is_renewed_when_it_becomes_what_rank_0_has(jobs, minio):
+    zero, one = opened(jobs, minio), opened(jobs, minio, rank=1, folder="one")
+    write(zero, "best.pth", "final")
+    write(one, "best.pth", "not yet")
+    look(zero, one, times=4)
+    write(one, "best.pth", "final")
+    finish(zero)
+    finish(one)
+    assert of_rank_1(minio) == {"best.pth": b"final"}
+
+
+def test_a_rank_that_cannot_hear_of_rank_0_sends_its_results(jobs, line):
+    one = opened(jobs, line, rank=1, url=line.link.url)
+    line.link.faults(busy=1, methods="GET", match="manifest.json")
+    write(one, "best.pth", "200")
+    look(one, times=4)
+    assert of_rank_1(line) == {"best.pth": b"200"}
+    write(one, "last.pth", "300")
+    one.place.interval = 1.0  # how long it waits for rank 0
+    finish(one)
+    assert (of_rank_1(line)["last.pth"], one.failure) == (b"300", None)
+
+
+def test_a_file_that_is_written_anew_just_before_the_command_fails_is_not_vouched_for(jobs, minio):
+    bucket = opened(jobs, minio)
+    write(bucket, "latest.pth", "whole")
+    look(bucket, times=2)
+    assert minio.listed()["latest.pth"]["sha256"]
+    write(bucket, "latest.pth", "ha")
+    finish(bucket, exit_code=1)
+    assert minio.read("results/job-1/latest.pth") == b"ha"
+    assert minio.listed()["latest.pth"]["sha256"] is None
 
 
 def test_a_server_that_was_away_for_a_while_costs_nothing(jobs, line):
