@@ -20,6 +20,7 @@ from tao_sdk.engine.bucket_files import BucketFiles
 from tao_sdk.runner.bucket import Bucket
 from tao_sdk.runner.place import Place
 from tao_sdk.runner.remote import Remote
+from tao_sdk.runner.report import Report
 from tao_sdk.runner.sending import Item, Sending
 from tao_sdk.script_runner import build_entrypoint
 
@@ -118,6 +119,20 @@ def test_an_output_that_names_an_address_is_that_prefix_itself(jobs, store):
     assert {"my/own/x", "my/own/.tao/manifest.json", "models/best.onnx"} <= store.keys
     assert not any(key.startswith("results/") for key in store.keys)
     assert "output.ephemeral" not in ran.warnings
+
+
+def test_results_are_sent_although_those_that_stay_in_a_folder_cannot_be_kept(jobs, minio):
+    ran = jobs.run(
+        "echo 1 > $TAO_RESULTS_DIR/a/x; echo 2 > $TAO_RESULTS_DIR/b/x; mkdir $TAO_RESULTS_DIR/.tao/manifest.json",
+        specs={"a": "", "b": f"s3://{minio.name}/mine"},
+        outputs=["a", "b"],
+        env={**minio.env, "TAO_RESULTS_ROOT": str(jobs.root)},
+        bucket=True,
+    )
+    assert (ran.code, ran.failure["code"]) == (125, "output.lost"), ran.raw
+    assert "manifest" in ran.failure["what"]
+    assert minio.read("mine/x") == b"2\n"
+    assert minio.manifest("mine")["whole"] is True
 
 
 def test_a_root_may_be_a_prefix_in_a_bucket(jobs, store):
@@ -553,6 +568,101 @@ def test_what_is_there_whole_is_not_sent_again(jobs, line):
     assert {f"results_dir/{n}.pth" for n in (1, 2, 3)} <= set(line.listed())
 
 
+def opened(jobs, store, attempt=1, rank=0, folder="zero", url=""):
+    """The results of an attempt that begins, as its runner sends them; the test writes and says when to look."""
+    env = {"TAO_ATTEMPT": str(attempt), "TAO_RANK": str(rank), "TAO_SYNC_SECONDS": "9"}
+    place = Place({**env, "TAO_LOCAL_ROOT": str(jobs.folder / folder), "S3_BUCKET_NAME": store.name}, "job-1")
+    Path(place.own).mkdir(parents=True, exist_ok=True)
+    s3 = store.server.s3(url, TAO_RETRY_SECONDS="0.3")
+    bucket = Bucket(Remote(s3, place.remote), [(place.folder, "")], place, [])
+    bucket.open()
+    return bucket
+
+
+def write(bucket, name, text):
+    """As programs do that keep one whole file under the name."""
+    path = Path(bucket.place.folder, name)
+    path.with_suffix(".new").write_text(text)
+    path.with_suffix(".new").replace(path)
+
+
+def look(*buckets, times=1):
+    for each in buckets * times:
+        each.sync(lambda: False)
+
+
+def finish(bucket, exit_code=0):
+    bucket.finish(exit_code, time.time(), lambda: False, Report())
+
+
+def look_without_a_reply(line, bucket, name):
+    """The store takes the file and cannot say so: as far as the job knows, it was refused."""
+    line.link.faults(busy=1, methods="PUT", match=name)
+    look(bucket)
+    assert list(bucket.refused) == [name]
+    line.server.s3().put(line.name, f"results/job-1/{name}", Path(bucket.place.folder, name).read_bytes())
+    line.link.faults()
+
+
+@pytest.mark.parametrize("replies", [True, False])
+def test_a_file_that_is_again_as_an_earlier_attempt_left_it_is_sent_again(jobs, line, replies):
+    first = opened(jobs, line)
+    write(first, "latest.txt", "200")
+    finish(first)
+    second = opened(jobs, line, attempt=2, url=line.link.url)
+    write(second, "latest.txt", "100")
+    look(second) if replies else look_without_a_reply(line, second, "latest.txt")
+    assert line.read("results/job-1/latest.txt") == b"100"
+    write(second, "latest.txt", "200")
+    finish(second)
+    assert line.read("results/job-1/latest.txt") == b"200"
+    assert (line.manifest()["whole"], second.failure) == (True, None)
+
+
+def test_a_file_that_gets_its_earlier_name_and_time_back_is_sent_again(jobs, line):
+    """Another stood in its place for a while."""
+    bucket = opened(jobs, line, url=line.link.url)
+    kept, aside = Path(bucket.place.folder, "kept.txt"), jobs.folder / "aside"
+    write(bucket, "kept.txt", "200")
+    look(bucket)
+    kept.rename(aside)
+    write(bucket, "kept.txt", "100")
+    look_without_a_reply(line, bucket, "kept.txt")
+    aside.rename(kept)
+    finish(bucket)
+    assert line.read("results/job-1/kept.txt") == b"200"
+
+
+@pytest.mark.parametrize("once", ["not there", "not readable"])
+def test_a_file_that_once_could_not_be_read_is_missed_when_the_store_refuses_it_at_the_end(jobs, line, once):
+    bucket = opened(jobs, line, url=line.link.url)
+    path = Path(bucket.place.folder, "best.pth")
+    if once == "not readable":
+        path.mkdir()
+    bucket.send(Item("best.pth", str(path), (3, 1.0), urgent=False))
+    assert "best.pth" in (bucket.gone if once == "not there" else bucket.unread)
+    if once == "not readable":
+        path.rmdir()
+    write(bucket, "best.pth", "200")
+    line.link.faults(busy=1, methods="PUT", match="best.pth")
+    finish(bucket)
+    assert bucket.failure and bucket.failure.what.startswith("1 of 1 files")
+    assert line.manifest()["whole"] is False
+
+
+def test_why_results_were_lost_is_told_of_those_and_not_of_one_that_is_no_longer_there(jobs, line):
+    bucket = opened(jobs, line, url=line.link.url)
+    write(bucket, "temporary.txt", "1")
+    line.link.faults(busy=1, methods="PUT", match="temporary.txt")
+    look(bucket)
+    assert list(bucket.refused) == ["temporary.txt"]
+    Path(bucket.place.folder, "temporary.txt").unlink()
+    write(bucket, "best.pth", "200")
+    line.link.faults(expired=s3_here.ACCESS, methods="PUT", match="best.pth")
+    finish(bucket)
+    assert bucket.failure and "expired" in bucket.failure.why
+
+
 def test_other_ranks_send_only_what_differs_to_a_folder_of_their_own(jobs, minio):
     env = {"TAO_LOCAL_ROOT": str(jobs.folder / "zero")}
     same = "echo same > same.pth; touch -d '1 hour ago' same.pth"
@@ -567,6 +677,84 @@ def test_other_ranks_send_only_what_differs_to_a_folder_of_their_own(jobs, minio
     }  # fmt: skip
     assert minio.read(f"{below}/differs") == b"zero\n"
     assert minio.manifest() == manifest
+
+
+def of_rank_1(store):
+    return {key.partition(".rank-1/")[2]: store.read(key) for key in store.keys if ".rank-1/" in key}
+
+
+def test_another_rank_does_not_send_while_it_runs_what_rank_0_has_sent(jobs, minio):
+    """The other rank looks first each time, and still gives rank 0 the time to send what both have."""
+    zero, one = opened(jobs, minio), opened(jobs, minio, rank=1)
+    write(zero, "epoch_1.pth", "same")
+    look(one, zero, times=4)
+    write(zero, "epoch_2.pth", "same as well")
+    look(one, zero, times=4)
+    assert set(minio.listed()) == {"epoch_1.pth", "epoch_2.pth"}
+    finish(zero)
+    finish(one)
+    assert of_rank_1(minio) == {}
+
+
+def test_what_differs_is_sent_although_rank_0_had_the_same_once(jobs, minio):
+    """Also what rank 0 has of an earlier attempt: it writes it anew, and the other rank does not."""
+    zero, one = opened(jobs, minio), opened(jobs, minio, rank=1, folder="one")
+    for each in (zero, one):
+        write(each, "early.pth", "same")
+        write(each, "late.pth", "same")
+    look(zero, one, times=4)
+    assert of_rank_1(minio) == {}
+    write(zero, "early.pth", "another")
+    look(zero, one, times=3)
+    assert of_rank_1(minio) == {"early.pth": b"same"}
+    write(zero, "late.pth", "another")
+    finish(zero)
+    finish(one)
+    assert of_rank_1(minio) == {"early.pth": b"same", "late.pth": b"same"}
+
+
+def test_what_differs_is_sent_although_size_and_time_are_the_same(jobs, minio):
+    zero, one = opened(jobs, minio), opened(jobs, minio, rank=1, folder="one")
+    for each, text in ((zero, "0"), (one, "1")):
+        write(each, "metrics.npz", text)
+        os.utime(Path(each.place.folder, "metrics.npz"), (1_000_000_000, 1_000_000_000))
+    finish(zero)
+    finish(one)
+    assert of_rank_1(minio) == {"metrics.npz": b"1"}
+
+
+def test_what_a_rank_has_sent_once_is_renewed_when_it_becomes_what_rank_0_has(jobs, minio):
+    zero, one = opened(jobs, minio), opened(jobs, minio, rank=1, folder="one")
+    write(zero, "best.pth", "final")
+    write(one, "best.pth", "not yet")
+    look(zero, one, times=4)
+    write(one, "best.pth", "final")
+    finish(zero)
+    finish(one)
+    assert of_rank_1(minio) == {"best.pth": b"final"}
+
+
+def test_a_rank_that_cannot_hear_of_rank_0_sends_its_results(jobs, line):
+    one = opened(jobs, line, rank=1, url=line.link.url)
+    line.link.faults(busy=1, methods="GET", match="manifest.json")
+    write(one, "best.pth", "200")
+    look(one, times=4)
+    assert of_rank_1(line) == {"best.pth": b"200"}
+    write(one, "last.pth", "300")
+    one.place.interval = 1.0  # how long it waits for rank 0
+    finish(one)
+    assert (of_rank_1(line)["last.pth"], one.failure) == (b"300", None)
+
+
+def test_a_file_that_is_written_anew_just_before_the_command_fails_is_not_vouched_for(jobs, minio):
+    bucket = opened(jobs, minio)
+    write(bucket, "latest.pth", "whole")
+    look(bucket, times=2)
+    assert minio.listed()["latest.pth"]["sha256"]
+    write(bucket, "latest.pth", "ha")
+    finish(bucket, exit_code=1)
+    assert minio.read("results/job-1/latest.pth") == b"ha"
+    assert minio.listed()["latest.pth"]["sha256"] is None
 
 
 def test_a_server_that_was_away_for_a_while_costs_nothing(jobs, line):

@@ -141,6 +141,15 @@ def test_the_manifest_is_renewed_while_the_command_runs_and_a_growing_file_has_n
     assert job.ended().files["growing"]["sha256"]
 
 
+NO_MANIFEST = "mkdir $TAO_RESULTS_DIR/.tao/manifest.json"
+
+
+def test_a_manifest_that_cannot_be_written_keeps_nothing_from_being_copied(jobs, tmp_path):
+    ran = jobs.run(f"echo 1 > {tmp_path}/x; {NO_MANIFEST}", outputs=[f"{tmp_path}/x"])
+    assert (ran.code, ran.failure["code"]) == (125, "output.lost")
+    assert (jobs.results / "x").read_text() == "1\n"
+
+
 def test_results_are_looked_after_once_a_minute_unless_the_job_says_otherwise():
     assert (Place({}, "j").interval, Place({"TAO_SYNC_SECONDS": "5"}, "j").interval) == (60, 5)
 

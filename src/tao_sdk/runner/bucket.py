@@ -48,13 +48,14 @@ class Bucket:
     def __init__(self, remote: Remote, sources: List[Source], place: Place, excludes: List[str]) -> None:
         self.remote, self.sources, self.place = remote, sources, place
         self.excludes = [OWN, *excludes]
-        self.there: Dict[str, Tuple[int, str]] = {}  # name -> size and version, as they were before this attempt
+        self.there: Dict[str, Tuple[int, str]] = {}  # name -> size and version, unless a sending of it failed
         self.entries: Dict[str, Entry] = {}  # of the manifest, by name
         self.folders: Dict[str, List[int]] = {}  # that are checkpoints: how many files and bytes; -1 while in motion
         self.sent: Dict[str, Shape] = {}
         self.seen: Dict[str, Tuple[Shape, int]] = {}  # and for how many looks it has been so
         self.refused: Dict[str, Failure] = {}
         self.unread: Dict[str, str] = {}  # files that could not be read, and why
+        self.spared: Dict[str, Optional[str]] = {}  # what another rank did not send, since rank 0 had this checksum
         self.missing: List[str] = []
         self.failure: Optional[Failure] = None
         self.told = b""  # the manifest as it was sent last
@@ -72,17 +73,13 @@ class Bucket:
         if self.remote.address == self.place.remote and not self.place.rank:
             self.remote.sweep()
         self.there = self.remote.list()
-        found = self.manifest(whole_only=False)
+        found = self.manifest()
         self.entries, self.folders = by_path(found), found.get("folders", {})
 
-    def manifest(self, whole_only: bool) -> Dict[str, Any]:
-        """This job's manifest in the bucket; with `whole_only`, nothing before it says that it is whole."""
+    def manifest(self) -> Dict[str, Any]:
+        """This job's manifest in the bucket."""
         found = parsed(self.remote.read(MANIFEST) or b"")
-        if found.get("job") != self.place.job:
-            return {}
-        if whole_only and not (found.get("whole") and found.get("attempt") == self.place.attempt):
-            return {}
-        return found
+        return found if found.get("job") == self.place.job else {}
 
     def fetch_log(self) -> None:
         """The log of an earlier attempt, so that ours does not take its place."""
@@ -133,12 +130,27 @@ class Bucket:
         """Send what is due, and the manifest after it; large files may take longer than this. What had to be left out."""
         items, problems = self.look()
         self.note(items)
+        if self.place.rank:
+            self.follow()
         due = [each for each in items.values() if self.is_due(each)]
         self.sending.add(due)
         latest = time.monotonic() + self.place.interval / 2
         self.sending.wait([each.name for each in due], lambda: hurry() or time.monotonic() > latest)
         self.put_manifest(None, False, problems)
         return problems + self.troubles()
+
+    def follow(self) -> bool:
+        """Learn what rank 0 has by now: what it has no longer is due here again. Whether it has ended."""
+        try:
+            found = self.manifest()
+        except Failure:  # sending tells why, if that fails as well
+            return False
+        self.entries = by_path(found)
+        for name, sha256 in list(self.spared.items()):
+            if not self.is_at_rank_0(name, sha256):
+                self.sent.pop(name, None)
+                del self.spared[name]
+        return bool(found.get("whole")) and found["attempt"] == self.place.attempt
 
     def note(self, items: Dict[str, Item]) -> None:
         """Which have stood still for long enough. Another rank gives rank 0 a look more, to have sent the same."""
@@ -223,27 +235,37 @@ class Bucket:
 
     def ship(self, item: Item) -> None:
         name, shape = self.remote_name(item.name), item.shape
-        known = self.entries.get(item.name, {})
-        same = (known.get("size"), known.get("mtime")) == shape and known.get("sha256")
-        sha256 = (same or digest(item.path, "sha256")) if item.still else None
-        if self.place.rank and sha256 and known.get("sha256") == sha256:
-            self.sent[item.name] = shape  # rank 0 has it already
+        known = {} if self.place.rank else self.complete(item)
+        sha256 = (known.get("sha256") or digest(item.path, "sha256")) if item.still else None
+        if self.place.rank and name not in self.there and self.is_at_rank_0(item.name, sha256):
+            self.spared[item.name], self.sent[item.name] = sha256, shape
             return
-        version = self.version_there(item, known.get("version") if same else None)
+        version = self.version_there(item, known.get("version"))
         still = item.still and not item.urgent
         version = version or self.remote.send(name, item.path, lambda: not still or shape_of(item.path) == shape)
-        self.sent[item.name] = shape
+        self.sent[item.name], self.there[name] = shape, (shape[0], version)
         if shape_of(item.path) != shape:
             sha256 = None  # it grew meanwhile: the next look sends the rest
         if not self.place.rank and not name.startswith(OWN + "/"):
             self.entries[name] = entry(name, shape, sha256, version)
 
+    def complete(self, item: Item) -> Entry:
+        """What is listed of it, if that was complete and is of the file as it is now."""
+        listed = self.entries.get(item.name, {})
+        return listed if listed.get("sha256") and (listed["size"], listed["mtime"]) == item.shape else {}
+
+    def is_at_rank_0(self, name: str, sha256: Optional[str]) -> bool:
+        return bool(sha256) and self.entries.get(name, {}).get("sha256") == sha256
+
     def version_there(self, item: Item, known: Optional[str]) -> str:
-        """The version that was sent before, by an earlier attempt too, if it is this very file; "" otherwise."""
-        if self.sent.get(item.name) == item.shape and item.name in self.entries:
-            return self.entries[item.name]["version"]
-        size, version = self.there.get(self.remote_name(item.name), (-1, ""))
-        return version if size == item.size and (version == known or is_version(version, item.path)) else ""
+        """The version that was sent before, by an earlier attempt too, if it is this very file; "" otherwise.
+
+        What is there is not known again before the file is sent: one that fails may have come all the same.
+        """
+        sent = self.sent.pop(item.name, None)
+        size, version = self.there.pop(self.remote_name(item.name), (-1, ""))
+        same = size == item.size and (item.shape == sent or version == known or is_version(version, item.path))
+        return version if same else ""
 
     def remote_name(self, name: str) -> str:
         """Its name in the bucket: what is not rank 0's lies in a folder of its rank, below the key."""
@@ -287,7 +309,7 @@ class Bucket:
         items, problems = self.look()
         latest = settled(exit_code, ended)
         for each in items.values():
-            each.still = each.shape[1] < latest or each.name in self.entries
+            each.still = each.shape[1] < latest or bool(self.complete(each))
         self.note_folders(items)
         self.ship_all([each for each in items.values() if each.urgent], report, tell=False)
         self.put_manifest(exit_code, False, problems)
@@ -305,6 +327,8 @@ class Bucket:
         due = [each for each in items if self.sent.get(each.name) != each.shape or self.lacks_checksum(each)]
         telling = Telling(report, self.remote.address, len(due), sum(each.size for each in due))
         self.done = self.done_files = 0
+        for each in self.gone, self.unread, self.refused:
+            each.clear()  # it may be otherwise by now, and is then told anew
         self.sending.add(due)
         self.sending.wait([each.name for each in due], lambda: telling.now(self.done, self.done_files))
         if tell:
@@ -320,11 +344,7 @@ class Bucket:
     def await_rank_0(self, hurry: Callable[[], bool]) -> None:
         """What rank 0 has sent need not be sent again; an interval is enough for it to end, too."""
         latest = time.monotonic() + self.place.interval
-        while True:
-            listed = by_path(self.manifest(whole_only=True))
-            if listed or hurry() or time.monotonic() > latest:
-                self.entries = listed or self.entries
-                return
+        while not (self.follow() or hurry() or time.monotonic() > latest):
             time.sleep(min(1.0, self.place.interval))
 
     def not_sent(self, lost: int, total: int) -> Failure:

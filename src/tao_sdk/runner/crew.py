@@ -25,7 +25,7 @@ def started(work: Callable[..., object], *arguments: object) -> Optional[threadi
     return thread
 
 
-def caught(work: Callable[..., None], *arguments: object) -> Optional[BaseException]:
+def caught(work: Callable[..., object], *arguments: object) -> Optional[BaseException]:
     """What a thread's work failed at, for whoever has to tell; None when it did not."""
     try:
         work(*arguments)

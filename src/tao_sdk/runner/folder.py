@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .crew import caught
 from .manifest import Manifest, settled
 from .report import Failure
 
@@ -47,7 +48,7 @@ class Folder:
     def account(self, exit_code: int, ended: float) -> List[str]:
         manifest = self.manifest
         if manifest:
-            manifest.renew(exit_code, False, manifest.hashed)
+            caught(manifest.renew, exit_code, False, manifest.hashed)  # what it fails at is told by the last one
         problems = self.copy(final=True)
         if manifest:
             latest = settled(exit_code, ended)

@@ -82,18 +82,19 @@ class Keeper:
         return bool(self.signals.first)
 
     def finish(self, exit_code: int) -> None:
-        """Keep everything, after the command's end. Raises Failure when results could not be kept."""
+        """Keep everything, after the command's end. What one destination fails at is raised once all had their turn."""
         ended = atomic.now(self.place.own)
         self.over.set()
         if self.thread:
             self.thread.join()
-        try:
-            for each in self.destinations:
-                self.tell(each.finish(exit_code, ended, self.told_to_end, self.report))
-                for path in each.missing:
-                    self.report.queue("warning", code="output.missing", what="The output %s was never written." % path)
-        finally:
-            self.report.flush()
-        for each in self.destinations:
-            if each.failure:
-                raise each.failure
+        errors = [caught(self.end, each, exit_code, ended) for each in self.destinations]
+        self.report.flush()
+        for each in filter(None, errors):
+            raise each
+
+    def end(self, each: Destination, exit_code: int, ended: float) -> None:
+        self.tell(each.finish(exit_code, ended, self.told_to_end, self.report))
+        for path in each.missing:
+            self.report.queue("warning", code="output.missing", what="The output %s was never written." % path)
+        if each.failure:
+            raise each.failure
