@@ -333,6 +333,11 @@ class Cluster:
         argv = [str(self.folder / "client/ssh"), "-o", "BatchMode=yes", "-l", user, *options, host, command]
         return subprocess.run(argv, input=given, capture_output=True, text=True, timeout=seconds)
 
+    def start_login(self, command: str) -> subprocess.Popen[bytes]:
+        """The same, to be written to while it runs."""
+        argv = [str(self.folder / "client/ssh"), "-o", "BatchMode=yes", "-l", USER, "login1", command]
+        return subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
     def path(self, there: str) -> Path:
         """A path below /lustre, as this computer sees it."""
         return self.folder / "lustre" / Path(there).relative_to("/lustre")

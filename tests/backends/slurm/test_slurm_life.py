@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import stat
 from collections.abc import Iterator, Sequence
@@ -145,6 +146,39 @@ def test_the_same_attempt_handed_over_by_many_at_once_is_one_slurm_job(cluster: 
         refs = list(threads.map(lambda _: backend.submit(planned, {}), range(6)))
     assert len({ref.native_id for ref in refs}) == 1
     assert cluster.jobs() == [refs[0].native_id]
+
+
+class Kept(Exception):
+    """What would have been sent: script, input."""
+
+
+@pytest.mark.parametrize("end", ["arrives", "breaks off"])
+def test_a_submit_that_lasted_too_long_leaves_the_job_to_the_one_that_has_overtaken_it(
+    cluster: Cluster, client: Client, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    planned = client.plan(job("sleep 60", files={"large": random.Random(1).randbytes(1_000_000)}), "slurm").plan
+    backend = backend_of(client)
+
+    def keep(script: str, given: bytes, _seconds: float) -> None:
+        raise Kept(script, given)
+
+    with monkeypatch.context() as patch, pytest.raises(Kept) as kept:
+        patch.setattr(backend.ssh, "run", keep)
+        backend.submit(planned, {})
+    script, given = kept.value.args
+    slow = cluster.start_login(script)
+    assert slow.stdin is not None
+    slow.stdin.write(given[: len(given) // 2])
+    slow.stdin.flush()
+    folder = cluster.path(planned.request["job_dir"])
+    until(lambda: any((folder / "attempts" / "1").glob("*")))
+    os.utime(folder / "attempts" / "1.lock", (0, 0))
+    ref = backend.submit(planned, {})
+    said, _ = slow.communicate(given[len(given) // 2 :] if end == "arrives" else b"", timeout=60)
+    assert said.startswith(b"DOUBT")
+    assert cluster.jobs() == [ref.native_id]
+    assert (folder / "attempts" / "1" / "slurm_id").read_text().strip() == ref.native_id
+    assert backend.find(planned.attempt, planned) == ref
 
 
 @pytest.mark.parametrize("lost", ["slurm_id", "all"])

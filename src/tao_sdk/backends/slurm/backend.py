@@ -31,7 +31,6 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.transports.ssh import Ssh
 
-SUBMIT_SECONDS = 180.0
 PAYLOAD = 96 * MiB
 LONGEST_SCRIPT = 128 * KiB  # longer ones travel as an archive, which takes two processes more there
 KILL_WAIT = 30  # seconds; SLURM's default
@@ -103,7 +102,7 @@ class SlurmBackend:
             stage, given = handover.writing(files), b""
         else:
             stage, given = handover.UNPACKING, packed(files)
-        answer = self.ssh.run(handover.submit(decided, attempt, folders, stage), given, SUBMIT_SECONDS)
+        answer = self.ssh.run(handover.submit(decided, attempt, folders, stage), given, handover.SUBMIT_SECONDS)
         reply = handover.read_reply(answer.text)
         if reply.missing:
             raise missing_paths([decided["checks"][index] for index in reply.missing], answer.host)

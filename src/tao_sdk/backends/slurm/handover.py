@@ -19,7 +19,8 @@ from tao_sdk.backends.slurm import parse
 from tao_sdk.backends.slurm.render import Decided, Paths, job_name, sbatch_words
 from tao_sdk.model.plan import Attempt
 
-STALE_LOCK = 90  # seconds: a submit takes a few; one whose script has died leaves its lock
+SUBMIT_SECONDS = 180  # after which the client gives up
+STALE_LOCK = SUBMIT_SECONDS + 20  # none of a submit's steps lasts that long: the script of this lock has died
 HANDING_OVER = 10  # seconds that a cancel waits for a submit under way
 LOOK_BACK = "now-60days"  # how far sacct looks for a name: a job waits and runs no longer between two looks
 
@@ -95,7 +96,9 @@ def writing(files: Mapping[str, bytes]) -> str:
     return " &&\n".join(f"printf %s {shlex.quote(text)} >{shlex.quote(name)}" for name, text in texts.items())
 
 
-# Submitting: the functions of the script, then its steps, in the order in which they run. $mine says that the lock is ours.
+# Submitting: the functions of the script, then its steps, in the order in which they run. $me is who we are in the lock.
+
+ME = 'me="$$-${SSH_CONNECTION-}"'
 
 NO_ROOM = """noroom() { echo "NOROOM $said"; exit 0; }"""
 
@@ -105,15 +108,23 @@ def lock(folders: Iterable[str]) -> str:
     made = " ".join(f'"$job"/{shlex.quote(folder)}' for folder in folders)
     return f"""lock() {{
   [ -d "$a" ] || said=$(umask 077; mkdir -p "$a" "$logs" {made} 2>&1) || noroom
-  set -C; true 2>/dev/null >"$k" && mine=yes; set +C
-  [ -n "$mine" ]
-}}"""
+  set -C; echo "$me" 2>/dev/null >"$k"; set +C
+  owns
+}}
+owns() {{ read_line "$k"; [ "$line" = "$me" ]; }}"""
 
+
+# Before each step that takes its time, and before sbatch. A step that lasted too long, a connection that was dead for example,
+# has lost its lock to another submit: whatever is in the folder is that one's.
+RENEW = """renew() { owns && echo "$me" >"$k" || { echo "DOUBT Another submit of it is under way."; exit 0; }; }"""
 
 # Whoever holds the lock and has no job at the end gives the lock back, and removes what it has made unless that was staged whole.
-UNLOCK = """discard() { if [ "$n" = 1 ]; then cd / && rm -rf "$job"; else cd / && rm -rf "$a" "$logs"; fi; }
+UNLOCK = """discard() {
+  owns || return 0
+  if [ "$n" = 1 ]; then cd / && rm -rf "$job"; else cd / && rm -rf "$a" "$logs"; fi
+}
 unlock() {
-  [ -n "$mine" ] && [ ! -s "$a/slurm_id" ] || return 0
+  owns && [ ! -s "$a/slurm_id" ] || return 0
   [ -s "$a/store" ] || discard
   rm -f "$k"
 }
@@ -139,12 +150,14 @@ def path_checks(checks: Sequence[Sequence[str]]) -> str:
 fi"""
 
 
-# A lock older than any submit lives was left by one that died, and is removed.
+# A lock older than a step lasts was left by a submit that died, and is removed; so is one that stays empty: there was no room for
+# its owner's name.
 WAIT_FOR_THE_LOCK = f"""tries=0
 until lock; do
   known
   age=$(( $(date +%s) - $(stat -c %Y "$k" 2>/dev/null || date +%s) ))
   [ $age -gt {STALE_LOCK} ] && rm -f "$k"
+  [ $tries -gt 10 ] && [ -e "$k" ] && [ ! -s "$k" ] && {{ rm -f "$k"; said="$k cannot be written."; noroom; }}
   tries=$((tries + 1)); [ $tries -gt 300 ] && {{ echo "DOUBT Another submit of it is under way."; exit 0; }}
   sleep 0.1
 done"""
@@ -169,10 +182,12 @@ def stage_and_sbatch(decided: Decided, attempt: Attempt, stage: str) -> str:
     results = shlex.quote(f"{decided['results_root']}/{attempt.job_id}")
     return f"""if [ -z "$id" ]; then
   [ -d {results} ] || said=$(umask 022; mkdir -p {results} 2>&1) || noroom
+  renew
   said=$(exec 2>&1; umask 077; cd "$job" && {stage}) || {{
     discard
     case $said in *nexpected*) echo "DOUBT The files did not arrive whole: $said"; exit 0 ;; *) noroom ;; esac
   }}
+  renew
   cd "$a" || exit 1
   after=
   {image}
@@ -195,7 +210,7 @@ echo "ID $id"
 
 def submit(decided: Decided, attempt: Attempt, folders: Iterable[str], stage: str) -> str:
     """Have `stage` fill the folders of the job and hand it to SLURM, unless that was done before: then say which job it is."""
-    functions = [NO_ROOM, lock(folders), UNLOCK, KNOWN]
+    functions = [NO_ROOM, lock(folders), RENEW, UNLOCK, KNOWN]
     steps = [
         "known",
         path_checks(decided["checks"]),
@@ -206,7 +221,7 @@ def submit(decided: Decided, attempt: Attempt, folders: Iterable[str], stage: st
         stage_and_sbatch(decided, attempt, stage),
         KEEP_THE_ID,
     ]
-    return "\n".join([names(decided, attempt, KEEPING_UMASK), "mine=", *functions, *steps])
+    return "\n".join([names(decided, attempt, KEEPING_UMASK), ME, *functions, *steps])
 
 
 def find(decided: Decided, attempt: Attempt) -> str:
