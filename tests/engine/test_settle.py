@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,7 @@ from tao_sdk.engine import cancel
 from tao_sdk.engine.look import look
 from tao_sdk.engine.prepare import Request, prepare
 from tao_sdk.engine.submit import change, keep, lease_of, settle
-from tao_sdk.model.errors import Refused
+from tao_sdk.model.errors import Refused, TaoError
 from tao_sdk.model.job import Job
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.spec import JobSpec
@@ -100,6 +101,32 @@ def test_a_refusal_is_told_by_the_look_that_met_it(client: Client) -> None:
     why = client.diagnose(job.id)
     assert why is not None
     assert (why.cause, "Submit it again" in why.suggestion) == (seen.message, True)
+
+
+class Unwilling:
+    """The real backend, which is asked in vain whether it has a job."""
+
+    def __init__(self, backend: Any) -> None:
+        self._backend = backend
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+    def find(self, attempt: Any, plan: Any = None) -> Any:
+        raise TaoError("its log is of a kind that cannot be read")
+
+
+def test_a_submit_that_cannot_be_finished_keeps_no_other_job_from_being_judged(client: Client) -> None:
+    job, fine = kept(client), client.submit(JobSpec(command="true", gpu_count=0), "local").job
+    endpoint = client.store.attempt(job.id).attempt.endpoint
+    real = client.engine.backend("local", endpoint)
+    client.engine._backends["local", endpoint] = Unwilling(real)  # pyright: ignore
+    give_up = time.monotonic() + 30
+    while not look(client.engine, [client.store.get(job.id), client.store.get(fine.id)])[1].job.status.terminal:
+        assert time.monotonic() < give_up
+    seen = client.store.get(job.id)
+    assert (seen.status, "cannot be read" in seen.message) == (Status.PENDING, True)
+    client.engine._backends["local", endpoint] = real
 
 
 class Slow:
