@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tao_sdk.client import Client
-from tao_sdk.engine import cancel
+from tao_sdk.engine import cancel, submit
 from tao_sdk.engine.look import look
 from tao_sdk.engine.prepare import Request, prepare
 from tao_sdk.engine.submit import change, keep, lease_of, settle
@@ -213,6 +213,27 @@ def test_a_job_that_was_started_and_is_to_end_is_ended_by_the_look_that_adopts_i
     client.engine.backend_of(job).submit(Plan.from_json(row.plan, row.attempt), {})
     cancel.ask(client.engine, job)
     assert until_ended(client, job.id).status is Status.CANCELED
+
+
+@pytest.mark.parametrize("who", ["submit", "look"])
+def test_a_job_is_started_once_however_long_its_start_takes(
+    client: Client, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    monkeypatch.setattr(submit, "SUBMIT_LEASE_SECONDS", 2.0)
+    held, starting = starts(client, who)
+    starter = threading.Thread(target=starting)
+    starter.start()
+    assert held.begun.wait(30)
+    with Client(settings=client.settings) as another:
+        [job] = another.store.live()
+        ends = time.monotonic() + 1.5 * submit.SUBMIT_LEASE_SECONDS
+        while time.monotonic() < ends:
+            assert settle(another.engine, job) is False
+            time.sleep(0.05)
+    held.let_go.set()
+    starter.join(30)
+    assert (held.called, client.store.lease_holder(lease_of(job.id))) == (1, None)
+    assert client.get_job(job.id).status in (Status.PENDING, Status.RUNNING)
 
 
 class Slow:

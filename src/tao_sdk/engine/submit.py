@@ -22,7 +22,7 @@ from tao_sdk.model.plan import Plan, Ref
 from tao_sdk.model.status import Status
 from tao_sdk.store import NewEvent
 
-SUBMIT_LEASE_SECONDS = 120.0
+SUBMIT_LEASE_SECONDS = 120.0  # after which a submit whose client is out of sight is finished by others
 GRACE = timedelta(seconds=10)
 
 
@@ -76,7 +76,8 @@ def hand_over(engine: Engine, job: Job, plan: Plan, secrets: Mapping[str, str]) 
     """Call the backend and confirm. A refusal takes the row of a first attempt back."""
     backend = engine.backend(plan.attempt.platform, plan.attempt.endpoint)
     try:
-        ref = backend.submit(plan, secrets)
+        with engine.kept_lease(lease_of(job.id), SUBMIT_LEASE_SECONDS):
+            ref = backend.submit(plan, secrets)
     except Refused:
         if plan.attempt.number == 1:
             engine.store.remove(job.id)
@@ -128,7 +129,8 @@ def settle(engine: Engine, job: Job, *, ends: bool = True) -> bool:
     if not engine.take_lease(lease_of(job.id), SUBMIT_LEASE_SECONDS):
         return False
     try:
-        found = _find_or_start(engine, engine.store.get(job.id))
+        with engine.kept_lease(lease_of(job.id), SUBMIT_LEASE_SECONDS):
+            found = _find_or_start(engine, engine.store.get(job.id))
         if found is not None:
             now = confirm(engine, job.id, found)
             if ends:
