@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tao_sdk.action_workflow import ActionWorkflow
-from tao_sdk.model.errors import PathNotFound, Unreachable, UsageError
+from tao_sdk.model.errors import NoLog, PathNotFound, Unreachable, UsageError
 from tao_sdk.model.job import Job, JobStatus
 from tao_sdk.model.secrets import Secret
 from tao_sdk.model.status import Status
@@ -125,6 +125,12 @@ def test_an_sdk_of_other_make_with_plain_strings_will_do(workflow: ActionWorkflo
     assert workflow.sync_from_sdk(sdk, "digits-1").message == "exit 1"
     assert active(workflow) == []
     assert not (workflow.workspace / "failure_analysis.json").exists()
+
+
+def test_a_job_without_a_log_ends_like_any_other(workflow: ActionWorkflow):
+    workflow.sync_from_sdk(ScriptedSDK(Status.COMPLETE, logs=NoLog("its logging driver keeps none")), "digits-1")
+    assert active(workflow) == []
+    assert not (workflow.workspace / "latest_logs.txt").exists()
 
 
 def test_another_process_takes_the_workspace_up_again(workflow: ActionWorkflow):

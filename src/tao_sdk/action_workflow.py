@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
 from tao_sdk.model.clock import to_iso, utc_now
-from tao_sdk.model.errors import PathNotFound, UsageError
+from tao_sdk.model.errors import NoLog, PathNotFound, UsageError
 from tao_sdk.model.secrets import Secret, SecretRef, is_secret_name
 from tao_sdk.model.status import TERMINAL, Status
 
@@ -104,7 +104,7 @@ class ActionWorkflow:
         status = _plain_status(seen.status)
         with self._alone():
             self._keep_status(job_id, status, seen.message)
-        logs = sdk.get_job_logs(job_id, tail=tail)
+        logs = _log_of(sdk, job_id, tail)
         analysis = sdk.get_failure_analysis(job_id) if status == Status.ERROR.value else None
         with self._alone():
             self._keep_evidence(logs, analysis)
@@ -180,6 +180,14 @@ class ActionWorkflow:
             yield
         finally:
             os.close(descriptor)
+
+
+def _log_of(sdk: SDK[Any], job_id: str, tail: int) -> str | None:
+    """The end of a job's log; None where its backend keeps none, which is no reason to follow it for ever."""
+    try:
+        return sdk.get_job_logs(job_id, tail=tail)
+    except NoLog:
+        return None
 
 
 def _plain_status(status: Any) -> str:

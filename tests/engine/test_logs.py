@@ -13,7 +13,7 @@ from tao_sdk.backends.contract import Backend, LogChunk, LogRequest
 from tao_sdk.client import Client
 from tao_sdk.engine.diagnose import explain
 from tao_sdk.engine.drain import drain
-from tao_sdk.model.errors import PathNotFound, UsageError
+from tao_sdk.model.errors import NoLog, PathNotFound, UsageError
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
@@ -97,6 +97,36 @@ class Forgets:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._backend, name)
+
+
+class Unreadable:
+    """The real backend, which keeps no log that it could show."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
+        raise NoLog("Its logging driver keeps none.")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_why_there_is_no_log_is_told_where_there_is_no_copy_of_it_either(client: Client, kept: bool) -> None:
+    job = client.submit(JobSpec(command="echo once", gpu_count=0), "local").job
+    client.wait(job.id, timeout=30)
+    if kept:
+        drain(client.engine, job, client.store.attempt(job.id))
+    backend = client.engine.backend_of(job)
+    client.engine._backends[job.platform, backend.endpoint] = Unreadable(backend)  # pyright: ignore
+    if kept:
+        assert client.get_job_logs(job.id) == b"".join(client.follow_logs(job.id)).decode() == "once\n"
+        assert client.get_job_logs(job.id, tail=1) == "once\n"
+        return
+    for asked in ({}, {"tail": 1}, {"follow": False}):
+        with pytest.raises(NoLog, match="keeps none"):
+            list(client.follow_logs(job.id, **asked))  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("stream", ["stdout", "stderr", "err"])

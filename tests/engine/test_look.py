@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,10 +16,10 @@ from tao_sdk.client import Client
 from tao_sdk.engine import cancel
 from tao_sdk.engine.look import look
 from tao_sdk.model.clock import utc_now
-from tao_sdk.model.errors import Unreachable, WaitTimeout
+from tao_sdk.model.errors import TaoError, Unreachable, WaitTimeout
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.observation import Observation, Phase
-from tao_sdk.model.plan import Attempt, Plan
+from tao_sdk.model.plan import Attempt, Plan, Ref
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
@@ -65,7 +66,60 @@ def test_evidence_that_cannot_be_read_keeps_the_status_and_the_look_at_the_other
     assert {job.status.terminal for job in client.list_jobs()} == {True, False}
 
 
-def test_an_endpoint_that_cannot_be_asked_at_all_keeps_every_status(client: Client) -> None:
+class Refuses:
+    """The real backend, which refuses one verb for one job in words that nobody has foreseen, while it is `refusing`."""
+
+    def __init__(self, client: Client, job: str, verb: str) -> None:
+        endpoint = client.store.attempt(job).attempt.endpoint
+        self._backend = client.engine.backend("local", endpoint)
+        self._job, self._verb, self.refusing = job, verb, True
+        client.engine._backends["local", endpoint] = self  # pyright: ignore
+
+    def __getattr__(self, name: str) -> Any:
+        verb = getattr(self._backend, name)
+        return partial(self._asked, verb) if name == self._verb else verb
+
+    def _asked(self, verb: Callable[..., Any], ref: Ref, *more: Any) -> Any:
+        if self.refusing and ref.attempt.job_id == self._job:
+            raise TaoError("it is marked for removal")
+        return verb(ref, *more)
+
+
+@pytest.mark.parametrize(("verb", "retries"), [("logs", 0), ("evidence", 1)])
+def test_a_job_of_which_the_backend_refuses_something_is_the_only_one_that_is_not_judged(
+    client: Client, verb: str, retries: int
+) -> None:
+    odd = run(client, SUPERVISOR_DIES, retries=retries)
+    fine = run(client, "true")
+    backend = Refuses(client, odd, verb)
+    until(client, odd, "not seen since: it is marked for removal")
+    until(client, fine, "Complete")
+    assert {job.status.terminal for job in client.list_jobs()} == {True, False}
+    backend.refusing = False
+    until(client, odd, "waits for a watcher" if retries else "Error")
+
+
+def test_a_job_of_which_no_evidence_is_to_be_had_ends_all_the_same(client: Client) -> None:
+    job = run(client, "exit 3")
+    Refuses(client, job, "evidence")
+    assert until(client, job, "Error").exit_code == 3
+
+
+def test_a_job_that_is_removed_while_others_are_looked_at_keeps_none_from_being_judged(client: Client) -> None:
+    before, meanwhile, fine = (run(client, "true") for _ in range(3))
+    jobs = [client.store.get(job) for job in (before, meanwhile, fine)]
+    client.store.remove(before)
+    Changed(client, fine, "observe", lambda: client.store.remove(meanwhile))
+    assert [one.job.id for one in look(client.engine, jobs)] == [before, meanwhile, fine]
+    until(client, fine, "Complete")
+    assert [job.id for job in client.list_jobs()] == [fine]
+
+
+@pytest.mark.parametrize("kind", [Unreachable, TaoError])
+def test_an_endpoint_that_cannot_be_asked_at_all_keeps_every_status(client: Client, kind: type[TaoError]) -> None:
+    def cannot_be_asked() -> None:
+        raise kind("connection refused")
+
     job = run(client, "true")
     Changed(client, job, "observe", cannot_be_asked)
     assert client.get_job(job).message == "not seen since: connection refused"

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tao_sdk.client import Client
-from tao_sdk.engine import cancel
+from tao_sdk.engine import cancel, submit
 from tao_sdk.engine.look import look
 from tao_sdk.engine.prepare import Request, prepare
 from tao_sdk.engine.submit import change, keep, lease_of, settle
-from tao_sdk.model.errors import Refused
+from tao_sdk.model.errors import Refused, TaoError
 from tao_sdk.model.job import Job
-from tao_sdk.model.plan import Ref
+from tao_sdk.model.plan import Plan, Ref
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
@@ -100,6 +102,138 @@ def test_a_refusal_is_told_by_the_look_that_met_it(client: Client) -> None:
     why = client.diagnose(job.id)
     assert why is not None
     assert (why.cause, "Submit it again" in why.suggestion) == (seen.message, True)
+
+
+class Unwilling:
+    """The real backend, which is asked in vain whether it has a job."""
+
+    def __init__(self, backend: Any) -> None:
+        self._backend = backend
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+    def find(self, attempt: Any, plan: Any = None) -> Any:
+        raise TaoError("its log is of a kind that cannot be read")
+
+
+def test_a_submit_that_cannot_be_finished_keeps_no_other_job_from_being_judged(client: Client) -> None:
+    job, fine = kept(client), client.submit(JobSpec(command="true", gpu_count=0), "local").job
+    endpoint = client.store.attempt(job.id).attempt.endpoint
+    real = client.engine.backend("local", endpoint)
+    client.engine._backends["local", endpoint] = Unwilling(real)  # pyright: ignore
+    give_up = time.monotonic() + 30
+    while not look(client.engine, [client.store.get(job.id), client.store.get(fine.id)])[1].job.status.terminal:
+        assert time.monotonic() < give_up
+    seen = client.store.get(job.id)
+    assert (seen.status, "cannot be read" in seen.message) == (Status.PENDING, True)
+    client.engine._backends["local", endpoint] = real
+
+
+class Held:
+    """The real backend, which starts a job only once it is `let_go`, and cannot end any while it is `refusing`."""
+
+    def __init__(self, client: Client, endpoint: str) -> None:
+        self._backend = client.engine.backend("local", endpoint)
+        self.begun, self.let_go, self.refusing, self.called = threading.Event(), threading.Event(), False, 0
+        for place in ("", endpoint):
+            client.engine._backends["local", place] = self  # pyright: ignore
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+    def submit(self, plan: Any, secrets: Mapping[str, str]) -> Any:
+        self.called += 1
+        self.begun.set()
+        assert self.let_go.wait(30)
+        return self._backend.submit(plan, secrets)
+
+    def cancel(self, ref: Any, grace: Any) -> Any:
+        if self.refusing:
+            raise Refused("Only its owner may end it.")
+        return self._backend.cancel(ref, grace)
+
+
+def until_ended(client: Client, job: str) -> Job:
+    give_up = time.monotonic() + 30
+    while not (seen := look(client.engine, [client.store.get(job)])[0].job).status.terminal:
+        assert time.monotonic() < give_up, f"it is {seen.status}: {seen.message}"
+        time.sleep(0.05)
+    return seen
+
+
+def canceled_while_it_starts(client: Client, held: Held, starting: Callable[[], object], monkeypatch: Any) -> str:
+    """The id of a job whose cancel was given up, for it was still being started."""
+    monkeypatch.setattr(cancel, "SETTLE_SECONDS", 0.2)
+    starter = threading.Thread(target=starting)
+    starter.start()
+    assert held.begun.wait(30)
+    job = client.store.live()[0].id
+    assert client.cancel_job(job) is False
+    held.let_go.set()
+    starter.join(30)
+    return job
+
+
+def starts(client: Client, who: str) -> tuple[Held, Callable[[], object]]:
+    """(the backend, what starts a job there): a submit, or a look that finishes one which was cut short."""
+    if who == "submit":
+        endpoint = client.engine.backend("local").endpoint
+        return Held(client, endpoint), lambda: client.submit(JobSpec(command="sleep 30", gpu_count=0), "local")
+    job = kept(client)
+    return Held(client, client.store.attempt(job.id).attempt.endpoint), lambda: look(client.engine, [job])
+
+
+@pytest.mark.parametrize("who", ["submit", "look"])
+def test_a_cancel_that_comes_while_a_job_is_started_ends_it_once_it_has(
+    client: Client, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    job = canceled_while_it_starts(client, *starts(client, who), monkeypatch)
+    assert until_ended(client, job).status is Status.CANCELED
+
+
+@pytest.mark.parametrize("who", ["submit", "look"])
+def test_a_job_that_could_not_be_ended_when_it_had_started_goes_on_and_can_be_canceled(
+    client: Client, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    held, starting = starts(client, who)
+    held.refusing = True
+    job = canceled_while_it_starts(client, held, starting, monkeypatch)
+    seen = client.store.get(job)
+    assert not seen.status.terminal
+    assert seen.message == f"it was to end and could not be told so (Only its owner may end it.): tao cancel {job}"
+    held.refusing = False
+    assert client.cancel_job(job) is True
+    assert client.get_job(job).status is Status.CANCELED
+
+
+def test_a_job_that_was_started_and_is_to_end_is_ended_by_the_look_that_adopts_it(client: Client) -> None:
+    job = kept(client)
+    row = client.store.attempt(job.id)
+    client.engine.backend_of(job).submit(Plan.from_json(row.plan, row.attempt), {})
+    cancel.ask(client.engine, job)
+    assert until_ended(client, job.id).status is Status.CANCELED
+
+
+@pytest.mark.parametrize("who", ["submit", "look"])
+def test_a_job_is_started_once_however_long_its_start_takes(
+    client: Client, monkeypatch: pytest.MonkeyPatch, who: str
+) -> None:
+    monkeypatch.setattr(submit, "SUBMIT_LEASE_SECONDS", 2.0)
+    held, starting = starts(client, who)
+    starter = threading.Thread(target=starting)
+    starter.start()
+    assert held.begun.wait(30)
+    with Client(settings=client.settings) as another:
+        [job] = another.store.live()
+        ends = time.monotonic() + 1.5 * submit.SUBMIT_LEASE_SECONDS
+        while time.monotonic() < ends:
+            assert settle(another.engine, job) is False
+            time.sleep(0.05)
+    held.let_go.set()
+    starter.join(30)
+    assert (held.called, client.store.lease_holder(lease_of(job.id))) == (1, None)
+    assert client.get_job(job.id).status in (Status.PENDING, Status.RUNNING)
 
 
 class Slow:

@@ -281,6 +281,22 @@ def test_a_receiver_that_does_not_speak_http_holds_up_no_other(client: Client, r
     assert [event.kind for event in client.events(first)].count("hook-failed") == 1
 
 
+def test_a_job_that_is_removed_while_its_hook_is_told_keeps_none_from_being_told(client: Client, receiver: Any) -> None:
+    class Removing(list[Any]):
+        def append(self, body: Any) -> None:
+            super().append(body)
+            if body["job"]["id"] == first:
+                client.store.remove(first)
+
+    receiver.got = Removing()
+    first = run(client, "true", hooks={"on_complete": url(receiver)})
+    client.wait(first, timeout=30)
+    second = run(client, "true", hooks={"on_complete": url(receiver)})
+    client.wait(second, timeout=30)
+    Watcher(client.engine).deliver()
+    assert [got["job"]["id"] for got in receiver.got] == [first, second]
+
+
 def test_a_callback_that_fails_or_is_of_a_removed_job_keeps_none_from_being_told(client: Client) -> None:
     told: list[str] = []
     jobs = [run(client, "true"), run(client, "true")]

@@ -25,7 +25,7 @@ from tao_sdk.engine.waiting import SharedLooks, Waiting, endpoint_of, polite_sec
 from tao_sdk.engine.watch import Watcher
 from tao_sdk.model.clock import to_iso, utc_now
 from tao_sdk.model.diagnosis import Diagnosis
-from tao_sdk.model.errors import JobNotFound, PathNotFound, Unreachable, UsageError, WaitTimeout
+from tao_sdk.model.errors import JobNotFound, PathNotFound, TaoError, Unreachable, UsageError, WaitTimeout
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job, JobStatus
 from tao_sdk.model.settings import Settings
@@ -303,20 +303,31 @@ class Client:
     def gc(self, *, older_than: timedelta, dry_run: bool = False) -> list[str]:
         """Remove what ended jobs left at the backends, after keeping their logs, and what crashes left in the store.
 
-        Rows and results stay.
+        Rows and results stay. What cannot be let go of now keeps no other from it: its error is raised once all are done.
         """
         if not isinstance(older_than, timedelta):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(f"older_than is {older_than!r}.", "It is a timedelta.", "Three days: timedelta(days=3)")
         old = [
             job for job in self.store.list() if job.status.terminal and job.ended and utc_now() - job.ended > older_than
         ]
-        left = [job for job in old if not job.backend_details.get("released")]
-        for job in () if dry_run else left:
-            self._release(job)
-            submit.change(self.engine, job.id, _released)
+        left = [job.id for job in old if not job.backend_details.get("released")]
         if not dry_run:
+            errors = [error for job in left if (error := self._cleaned(job)) is not None]
             self.store.sweep()
-        return [job.id for job in left]
+            if errors:
+                raise errors[0]
+        return left
+
+    def _cleaned(self, job_id: str) -> TaoError | None:
+        """Why nothing could be removed of it, if so. One that was forgotten meanwhile is clean."""
+        try:
+            self._release(self.store.get(job_id))
+            submit.change(self.engine, job_id, _released)
+        except JobNotFound:
+            return None
+        except TaoError as error:
+            return error
+        return None
 
     def _release(self, job: Job) -> bool:
         """True once nothing of it is left at its backend. Raises Unreachable."""

@@ -49,7 +49,7 @@ def _place(engine: Engine, job: Job) -> Ref | None:
     """Where the newest attempt lives. None when it never started, which is its end, or its submit still goes on."""
     wait_until = time.monotonic() + SETTLE_SECONDS
     while (ref := engine.ref_of(job)) is None:
-        settle(engine, job)
+        settle(engine, job, ends=False)
         if engine.store.get(job.id).status.terminal or time.monotonic() > wait_until:
             return engine.ref_of(job)
         time.sleep(0.05)

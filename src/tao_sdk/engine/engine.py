@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from tao_sdk.backends.contract import Backend
@@ -61,6 +62,10 @@ class Engine:
     def take_lease(self, name: str, seconds: float) -> bool:
         """For this thread, until it is given back or `seconds` have passed."""
         return lease.take(self.store, name, self.owner, seconds)
+
+    def kept_lease(self, name: str, seconds: float) -> AbstractContextManager[None]:
+        """The lease that this thread has taken, renewed for as long as what is done within goes on."""
+        return lease.kept(self.store, name, self.owner, seconds)
 
     def give_back(self, name: str) -> None:
         self.store.release_lease(name, self.owner)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import secrets
 import socket
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tao_sdk.model.errors import StoreError
 from tao_sdk.store import Store
 
 SEPARATOR = "|"
@@ -26,6 +30,25 @@ def take(store: Store, name: str, owner: str, seconds: float) -> bool:
         return False
     store.release_lease(name, holder)
     return store.acquire(name, owner, seconds)
+
+
+@contextmanager
+def kept(store: Store, name: str, owner: str, seconds: float) -> Generator[None]:
+    """Keep a lease that we hold while something of unknown length goes on, by renewing it in time."""
+    over = threading.Event()
+
+    def renew() -> None:
+        while not over.wait(seconds / 3):
+            with suppress(StoreError):  # there is time for another try
+                store.acquire(name, owner, seconds)
+
+    thread = threading.Thread(target=renew, name=f"tao-lease {name}", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def is_dead(owner: str) -> bool:

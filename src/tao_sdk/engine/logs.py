@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from tao_sdk.backends.contract import LogChunk, LogRequest, MiB
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.waiting import Waiting
-from tao_sdk.model.errors import PathNotFound, Unreachable, UsageError
+from tao_sdk.model.errors import NoLog, PathNotFound, Unreachable, UsageError
 from tao_sdk.model.job import AttemptRow
 from tao_sdk.runner.events import EventFilter
 
@@ -104,7 +104,10 @@ def _next_attempt(engine: Engine, job_id: str, number: int, follow: bool) -> int
 
 
 def of_attempt(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator[LogChunk]:
-    """One attempt's log: from the backend, from where it was left when it could not be reached, else from our copy."""
+    """One attempt's log: from the backend, from where it was left when it could not be reached, else from our copy.
+
+    Raises NoLog where neither has any.
+    """
     assert row.ref is not None
     wait, given = WAIT_SECONDS, 0
     as_copied = request == LogRequest(rank=request.rank, follow=request.follow)
@@ -116,7 +119,9 @@ def of_attempt(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator
                 wait, given = WAIT_SECONDS, given + len(chunk.data)
                 yield chunk
             return
-        except PathNotFound:
+        except PathNotFound as lost:
+            if isinstance(lost, NoLog) and not given and not engine.store.log_copies.size(row.attempt, request.rank):
+                raise
             if as_copied:
                 yield from _rest_of_copy(engine, row, request.rank, given)
             else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -19,7 +20,7 @@ from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.retry import RetryPolicy, wait_before
 from tao_sdk.engine.submit import settle
 from tao_sdk.model.diagnosis import Diagnosis
-from tao_sdk.model.errors import JobNotFound, Refused, TaoError, Unreachable
+from tao_sdk.model.errors import JobNotFound, Refused, TaoError
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Ref
@@ -51,8 +52,9 @@ def _by_endpoint(engine: Engine, jobs: Sequence[Job]) -> dict[tuple[str, str], l
     groups: dict[tuple[str, str], list[tuple[Job, AttemptRow]]] = defaultdict(list)
     for job in jobs:
         if not job.status.terminal and not job.backend_details.get("imported_from"):
-            row = engine.store.attempt(job.id)
-            groups[job.platform, row.attempt.endpoint].append((job, row))
+            with suppress(JobNotFound):  # removed meanwhile
+                row = engine.store.attempt(job.id)
+                groups[job.platform, row.attempt.endpoint].append((job, row))
     return groups
 
 
@@ -66,7 +68,7 @@ def _look_at_endpoint(
     places = [(job, _settled(engine, job, row)) for job, row in group]
     try:
         seen = backend.observe([ref for _, ref in places if ref])
-    except Unreachable as error:
+    except TaoError as error:  # this endpoint's jobs alone cannot be seen
         return [Looked(_unseen(engine, job, error)) for job, _ in group]
     return [
         judge(engine, backend, job, ref, seen[ref]) if ref else Looked(_as_stored(engine, job)) for job, ref in places
@@ -74,7 +76,7 @@ def _look_at_endpoint(
 
 
 def _as_stored(engine: Engine, job: Job) -> Job:
-    """The job as it now is; as it was given when its submit was refused meanwhile, which leaves no row."""
+    """The job as it now is; as it was given when it has no row any more: removed, or its submit refused meanwhile."""
     try:
         return engine.store.get(job.id)
     except JobNotFound:
@@ -87,10 +89,12 @@ def _settled(engine: Engine, job: Job, row: AttemptRow) -> Ref | None:
         return row.ref
     try:
         return engine.store.attempt(job.id).ref if settle(engine, job) else None
-    except Unreachable as error:
-        _unseen(engine, job, error)
     except Refused as error:
         refused(engine, job, error)
+    except JobNotFound:  # removed meanwhile
+        return None
+    except TaoError as error:
+        _unseen(engine, job, error)
     return None
 
 
@@ -106,13 +110,15 @@ def refused(engine: Engine, job: Job, error: TaoError) -> Job:
 
 
 def judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observation, *, own_end: bool = False) -> Looked:
-    """What follows from one observation of a job's newest attempt, written down.
+    """What follows from one observation of a job's newest attempt, written down. What fails for it fails for it alone.
 
     `own_end`: a failure that is seen was not asked for, although an end was.
     """
     try:
         return _judge(engine, backend, job, ref, seen, own_end)
-    except Unreachable as error:  # the record of its end, or the evidence, could not be read
+    except JobNotFound:  # removed meanwhile
+        return Looked(job)
+    except TaoError as error:  # the record of its end, its log, or the evidence could not be read
         return Looked(_unseen(engine, job, error))
 
 
@@ -167,7 +173,7 @@ def _let_go(engine: Engine, backend: Backend, job: Job) -> None:
         drain(engine, job, row)
         if row.ref is not None:
             backend.release(row.ref)
-    except Unreachable:
+    except TaoError:
         return
 
 
@@ -181,7 +187,7 @@ def _why(engine: Engine, backend: Backend, job: Job, standing: Standing) -> Diag
     failed = replace(job, status=standing.status, message=standing.message, exit_code=standing.exit_code)
     try:
         return diagnose.explain(engine, failed)
-    except Unreachable:
+    except TaoError:
         if policy_of(backend, job).budget >= job.attempt:
             raise
         return None
@@ -204,7 +210,7 @@ def _write(engine: Engine, job: Job, seen: Observation, standing: Standing, why:
         events.extend(hooks.due(after))
     written = engine.store.update(after, events)
     if written is None:
-        return engine.store.get(job.id)
+        return _as_stored(engine, job)
     if written.status.terminal:
         engine.store.keyring.forget(job.id)
     return written

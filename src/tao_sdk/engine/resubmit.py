@@ -26,8 +26,9 @@ def resubmit(engine: Engine, job: Job) -> Job:
         return engine.store.get(job.id)
     try:
         last = engine.store.attempt(job.id)
-        drain(engine, job, last)
-        plan = next_plan(engine, job, last)
+        with engine.kept_lease(lease_of(job.id), SUBMIT_LEASE_SECONDS):  # the log may be long
+            drain(engine, job, last)
+            plan = next_plan(engine, job, last)
         kept = _keep(engine, job, plan)
         return hand_over(engine, kept, plan, engine.store.keyring.load(job.id)) if kept else engine.store.get(job.id)
     except (Refused, SpecError) as error:

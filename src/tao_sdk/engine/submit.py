@@ -14,7 +14,7 @@ from datetime import timedelta
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.prepare import Planned, Request, prepare
 from tao_sdk.model.clock import utc_now
-from tao_sdk.model.errors import Refused, Unreachable
+from tao_sdk.model.errors import Refused, TaoError, Unreachable
 from tao_sdk.model.fields import plain, settings_of
 from tao_sdk.model.finding import Finding, Severity, refuse_errors
 from tao_sdk.model.job import AttemptRow, Job
@@ -22,7 +22,7 @@ from tao_sdk.model.plan import Plan, Ref
 from tao_sdk.model.status import Status
 from tao_sdk.store import NewEvent
 
-SUBMIT_LEASE_SECONDS = 120.0
+SUBMIT_LEASE_SECONDS = 120.0  # after which a submit whose client is out of sight is finished by others
 GRACE = timedelta(seconds=10)
 
 
@@ -76,19 +76,29 @@ def hand_over(engine: Engine, job: Job, plan: Plan, secrets: Mapping[str, str]) 
     """Call the backend and confirm. A refusal takes the row of a first attempt back."""
     backend = engine.backend(plan.attempt.platform, plan.attempt.endpoint)
     try:
-        ref = backend.submit(plan, secrets)
-        job = confirm(engine, job.id, ref)
-        if job.cancel_asked:  # by someone who could not end what was not there yet
-            backend.cancel(ref, GRACE)
-        return job
+        with engine.kept_lease(lease_of(job.id), SUBMIT_LEASE_SECONDS):
+            ref = backend.submit(plan, secrets)
     except Refused:
         if plan.attempt.number == 1:
             engine.store.remove(job.id)
         raise
     except Unreachable as doubt:
         return note(engine, job, f"not known whether it started ({doubt.what}); looking will tell")
+    else:
+        return end_if_asked(engine, confirm(engine, job.id, ref), ref)
     finally:
         engine.give_back(lease_of(job.id))
+
+
+def end_if_asked(engine: Engine, job: Job, ref: Ref) -> Job:
+    """End what somebody wanted to end while it was not there yet. It runs, whatever the backend says to that."""
+    if not job.cancel_asked:
+        return job
+    try:
+        engine.backend_of(job).cancel(ref, GRACE)
+        return job
+    except TaoError as error:
+        return note(engine, job, f"it was to end and could not be told so ({error.what}): tao cancel {job.id}")
 
 
 def confirm(engine: Engine, job_id: str, ref: Ref) -> Job:
@@ -103,9 +113,11 @@ def confirm(engine: Engine, job_id: str, ref: Ref) -> Job:
     )
 
 
-def settle(engine: Engine, job: Job) -> bool:
+def settle(engine: Engine, job: Job, *, ends: bool = True) -> bool:
     """Finish a submit that was never confirmed: adopt what runs, else start it, unless it is to be canceled: then that
     is its end. True once it is confirmed; False also while the backend wants to be left alone with it.
+
+    `ends`: what is confirmed although it is to be canceled is ended; False for who does that himself.
 
     Raises Unreachable while the backend cannot be asked, Refused. The lease keeps this away from a submit under way.
     """
@@ -117,9 +129,12 @@ def settle(engine: Engine, job: Job) -> bool:
     if not engine.take_lease(lease_of(job.id), SUBMIT_LEASE_SECONDS):
         return False
     try:
-        found = _find_or_start(engine, engine.store.get(job.id))
+        with engine.kept_lease(lease_of(job.id), SUBMIT_LEASE_SECONDS):
+            found = _find_or_start(engine, engine.store.get(job.id))
         if found is not None:
-            confirm(engine, job.id, found)
+            now = confirm(engine, job.id, found)
+            if ends:
+                end_if_asked(engine, now, found)
         return found is not None and found.ready
     finally:
         engine.give_back(lease_of(job.id))

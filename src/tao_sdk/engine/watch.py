@@ -155,11 +155,14 @@ class Watcher:
     def deliver(self) -> None:
         """Commands and webhooks that are due, those included that were when the last watcher ended."""
         for job_id in self.engine.store.jobs_with_undelivered(hooks.DUE, hooks.DONE):
-            if self.engine.take_lease(lease := f"hooks:{job_id}", hooks.DELIVERY_SECONDS * 2):
-                try:
-                    hooks.deliver(self.engine, job_id)
-                finally:
-                    self.engine.give_back(lease)
+            self._safely(partial(self._deliver, job_id))
+
+    def _deliver(self, job_id: str) -> None:
+        if self.engine.take_lease(lease := f"hooks:{job_id}", hooks.DELIVERY_SECONDS * 2):
+            try:
+                hooks.deliver(self.engine, job_id)
+            finally:
+                self.engine.give_back(lease)
 
 
 def lease_of(endpoint: Endpoint) -> str:

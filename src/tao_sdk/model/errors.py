@@ -78,6 +78,12 @@ class PathNotFound(TaoError, FileNotFoundError):
     __str__ = TaoError.__str__
 
 
+class NoLog(PathNotFound):
+    """The backend has no log of a job to show, now or later; the text says why."""
+
+    code = "log.none"
+
+
 class Refused(TaoError):
     """The checks before submit, or the backend itself, refused the job; nothing was started."""
 

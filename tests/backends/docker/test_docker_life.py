@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import threading
 import time
 from datetime import timedelta
@@ -15,7 +16,7 @@ from dockerd_here import BUSYBOX, EMPTY, PYTHON, Daemon
 
 from tao_sdk.backends.docker import parse
 from tao_sdk.client import Client
-from tao_sdk.model.errors import PathNotFound, Refused
+from tao_sdk.model.errors import NoLog, PathNotFound, Refused
 from tao_sdk.model.job import Job
 from tao_sdk.model.observation import Phase
 from tao_sdk.model.settings import Settings
@@ -306,6 +307,26 @@ def test_native_cannot_touch_what_jobs_are_found_by_nor_show_what_they_are_told(
     seen = here.inspect(container(job))["Config"]
     assert (seen["Labels"]["tao-sdk-job-id"], seen["Labels"]["mine"], seen["Tty"]) == (job.id, "1", False)
     assert client.get_job_logs(job.id) == ""
+
+
+@pytest.mark.parametrize(("command", "end"), [("true", Status.COMPLETE), ("exit 125", Status.ERROR)])
+def test_a_job_whose_logging_driver_keeps_nothing_ends_as_it_did_and_says_why_it_has_no_log(
+    client: Client, here: Daemon, surroundings: dict[str, str], command: str, end: Status
+) -> None:
+    job = submit(client, f"echo unheard; {command}", native={"HostConfig": {"LogConfig": {"Type": "none"}}})
+    other = submit(client, "echo heard")
+    assert (ended(client, job).status, ended(client, other).status) == (end, Status.COMPLETE)
+    with pytest.raises(NoLog, match="logging driver keeps none.*LogConfig: {Type: local}"):
+        client.get_job_logs(job.id)
+    tao = [sys.executable, "-m", "tao_sdk.cli.main", "logs", "-f", job.id]
+    said = subprocess.run(tao, env=surroundings, capture_output=True, text=True)
+    assert (said.returncode, said.stdout, "logging driver keeps none" in said.stderr) == (3, "", True)
+    assert (client.diagnose(job.id) is not None) == (end is Status.ERROR)
+    row = client.store.attempt(job.id)
+    assert client.engine.backend_of(job).find(row.attempt) is not None
+    assert set(client.gc(older_than=timedelta(0))) == {job.id, other.id}
+    assert client.get_job_logs(other.id) == "heard\n"
+    assert here.docker("ps", "-aq", "--filter", f"name={container(job)}").stdout == ""
 
 
 def test_gc_removes_the_container_and_keeps_the_log(client: Client, here: Daemon) -> None:

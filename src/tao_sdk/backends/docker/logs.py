@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tao_sdk.backends.contract import LogChunk, LogRequest
 from tao_sdk.backends.docker.log_frames import Frames, Places, last_lines
-from tao_sdk.model.errors import PathNotFound, UsageError
-from tao_sdk.transports.dockerd import Daemon, DaemonError
+from tao_sdk.model.errors import NoLog, PathNotFound, TaoError, Unreachable, UsageError
+from tao_sdk.transports.dockerd import Daemon, DaemonError, ignored
 
 PAUSE = 0.05  # seconds between an answer's end and the next, while the container lives
 FEWEST = 200  # frames of a tail: enough to see both streams where both are used
+READABLE = "One that does is named so in a job file: native: {HostConfig: {LogConfig: {Type: local}}}"
+
+# The daemon's statuses for a log that nobody will get, whoever asks again -> what is told. Any other says nothing of it.
+LOST: Mapping[int, tuple[type[PathNotFound], str, str]] = {
+    404: (PathNotFound, "The container is gone, and its log with it.", ""),
+    409: (NoLog, "The log cannot be read any more: its container is dead, or about to be removed.", ""),
+    501: (NoLog, "There is no log: the container's logging driver keeps none that could be read.", READABLE),
+}
 
 
 def read(daemon: Daemon, container: str, request: LogRequest, has_ended: Callable[[], bool]) -> Iterator[LogChunk]:
@@ -22,9 +30,15 @@ def read(daemon: Daemon, container: str, request: LogRequest, has_ended: Callabl
     try:
         yield from chunks(daemon, container, request, has_ended)
     except DaemonError as error:
-        if error.status != 404:
-            raise
-        raise PathNotFound("The container is gone, and its log with it.", error.what) from error
+        raise told(error) from error
+
+
+def told(error: DaemonError) -> TaoError:
+    """What the daemon's refusal to give a log means."""
+    if error.status not in LOST:
+        return Unreachable("The Docker daemon could not give the log.", error.what, "Try again.")
+    kind, what, remedy = LOST[error.status]
+    return kind(what, error.what, remedy)
 
 
 def chunks(daemon: Daemon, container: str, request: LogRequest, has_ended: Callable[[], bool]) -> Iterator[LogChunk]:
@@ -43,6 +57,13 @@ def chunks(daemon: Daemon, container: str, request: LogRequest, has_ended: Calla
         if over:
             return
         time.sleep(PAUSE)
+
+
+def says(daemon: Daemon, container: str, words: str) -> bool:
+    """Whether the last line of its stderr has these words; no where it has no log to show."""
+    with ignored(409, 501):
+        return words.encode() in tail(daemon, container, "stderr", 1)[1]
+    return False
 
 
 def blocks(daemon: Daemon, container: str, frames: Frames, follow: bool) -> Iterator[LogChunk]:

@@ -96,7 +96,7 @@ class Starting:
             container = self.containers.inspect(container.id) or container
         if container.running or container.seen["State"]["ExitCode"] != render.NOT_BEGUN:
             return True
-        return render.NOT_WHOLE.encode() not in logs.tail(self.daemon, container.id, "stderr", 1)[1]
+        return not logs.says(self.daemon, container.id, render.NOT_WHOLE)
 
     def make_way(self, found: Container | None, attempt: Attempt) -> None:
         """An earlier attempt of the same job gives its name to this one; a stranger's container does not."""
