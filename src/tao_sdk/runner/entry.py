@@ -8,6 +8,7 @@ name, and taken away before the name is given up, so that an entry that is there
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 
 from . import atomic, private
@@ -27,7 +28,7 @@ class Entry:
     def __init__(self, path: str) -> None:
         self.path = path
         folder, name = os.path.split(path)
-        self.side = os.path.join(folder, ".%s%s" % (name[:100], atomic.PART_END))
+        self.side = os.path.join(folder, ".%s%s" % (apart(name, cut(name)), atomic.PART_END))
         self.mark = os.path.join(self.side, "made-of")
 
     def of(self, version: str) -> bool:
@@ -103,6 +104,16 @@ class Entry:
             "%s: %s." % (error.filename or self.path, error.strerror or error),
             "Choose a path that is free and writable where the job runs.",
         )
+
+
+def cut(name: str) -> str:
+    """As much of it as a file system takes, which counts bytes, with room for what is put to it."""
+    return os.fsencode(name)[:200].decode("utf-8", "ignore")
+
+
+def apart(name: str, short: str) -> str:
+    """`short` where it is all of a name; else with what tells it from other names of which that could be left."""
+    return short if short == name else "%s-%s" % (short, hashlib.sha256(ascii(name).encode()).hexdigest()[:12])
 
 
 def read(path: str) -> str:

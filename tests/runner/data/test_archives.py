@@ -253,3 +253,36 @@ def test_an_archive_that_the_disk_cannot_hold_is_told_with_where(jobs, refused, 
     archive = tarred(jobs.folder / "x.tar", {str(number): os.urandom(1_000_000) for number in range(120)})
     told = refused({"x": str(archive)}, {"x": {"container_path": f"{small_disk}/x"}})
     assert told["code"] == "disk.full" and str(small_disk) in told["why"] + told["what"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("train set", "train_set"),
+        ("train/" + "x" * 101, "val/" + "x" * 101),
+        ("模" * 90 + "a", "模" * 90 + "b"),
+    ],
+    ids=["replaced", "cut", "cut by bytes"],
+)
+def test_inputs_whose_keys_look_alike_as_names_of_folders_do_not_get_each_others_data(paths, tmp_path, one, other):
+    for number in "01":
+        (tmp_path / number).mkdir()
+        tarred(tmp_path / number / "x.tar", {"of": number.encode()})
+    found = paths({one: f"{tmp_path}/0/x.tar", other: f"{tmp_path}/1/x.tar"})
+    assert [tree(found[key]) for key in (one, other)] == [{"of": b"0"}, {"of": b"1"}]
+
+
+def test_the_folder_of_an_input_is_called_as_its_key(jobs, paths, tmp_path):
+    archive = str(tarred(tmp_path / "x.tar", {"a": b"a"}))
+    assert paths({"train_data-2": archive})["train_data-2"] == f"{jobs.results}/.tao/inputs/train_data-2/x"
+
+
+def test_entries_whose_names_begin_alike_are_told_apart(paths, tmp_path):
+    """What lies beside them, hidden, has no room for the whole of a long name."""
+    name = "x" * 230
+    specs = {key: str(tarred(tmp_path / f"{key}.tar", {"of": key.encode()})) for key in "ab"}
+    about = {key: {"container_path": f"{tmp_path}/in/{name}{key}"} for key in specs}
+    found = paths(specs, about)
+    made = [Path(each).stat().st_ino for each in found.values()]
+    assert [tree(each) for each in found.values()] == [{"of": b"a"}, {"of": b"b"}]
+    assert [Path(each).stat().st_ino for each in paths(specs, about).values()] == made  # neither is made anew
