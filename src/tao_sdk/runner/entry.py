@@ -2,7 +2,8 @@
 
 Beside it lies a hidden folder of its own: the lock of whoever makes it, what is there so far (so that the next one goes on
 from that), and a mark that says of which version of its source it is made. The mark is written before the entry has its
-name, and taken away before the name is given up, so that an entry that is there is always of the version in the mark.
+name, and taken away after the name is given up, so that an entry that is there is always of the version in the mark: one
+without a mark is another's, and never touched.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ class Entry:
         atomic.write(begun, version.encode(), 0o666)
         self.make_room()
         made = make(part)
+        settle(part)
         atomic.write(self.mark, version.encode(), 0o666)
         try:
             os.rename(made, self.path)
@@ -77,8 +79,6 @@ class Entry:
         ours = bool(self.marked())
         old = os.path.join(self.side, "old")
         private.remove(old)
-        if ours:
-            os.unlink(self.mark)
         if os.path.islink(self.path):
             os.unlink(self.path)
         elif os.path.isdir(self.path) and not os.listdir(self.path):
@@ -86,9 +86,11 @@ class Entry:
         elif os.path.lexists(self.path) and ours:
             os.makedirs(old)
             os.rename(self.path, os.path.join(old, "entry"))
-            private.remove(old)
         elif os.path.lexists(self.path):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.path)
+        if ours:
+            os.unlink(self.mark)
+        private.remove(old)
 
     def failure(self, error: OSError) -> Failure:
         if error.errno in FULL:
@@ -114,6 +116,22 @@ def cut(name: str) -> str:
 def apart(name: str, short: str) -> str:
     """`short` where it is all of a name; else with what tells it from other names of which that could be left."""
     return short if short == name else "%s-%s" % (short, hashlib.sha256(ascii(name).encode()).hexdigest()[:12])
+
+
+def settle(folder: str) -> None:
+    """What was written to this file system outlives a power cut, as the mark will."""
+    # Who made the mark would be no reason to trust it: a cache is read on other machines, which cannot tell a crash from
+    # a neighbour. One call for all files takes 0.2 s for 512 MB where an fsync of each of a million takes minutes.
+    try:
+        import ctypes
+
+        fd = os.open(folder, os.O_RDONLY)
+        try:
+            ctypes.CDLL(None).syncfs(fd)
+        finally:
+            os.close(fd)
+    except (ImportError, AttributeError, OSError):
+        os.sync()  # the same for all disks
 
 
 def read(path: str) -> str:
