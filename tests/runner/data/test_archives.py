@@ -7,6 +7,7 @@ import os
 import stat
 import tarfile
 import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
@@ -179,6 +180,50 @@ def damaged(path: Path, kind: str) -> Path:
 @pytest.mark.parametrize("suffix", [".tar.gz", ".zip"])
 def test_an_archive_that_is_not_whole_ends_the_job_before_the_command(refused, tmp_path, suffix, kind):
     archive = damaged(MAKERS[suffix](tmp_path / f"x{suffix}", {"a": os.urandom(9000), "b": os.urandom(9000)}), kind)
+    assert refused({"x": str(archive)})["code"] == "archive.broken"
+
+
+TEXT = b"".join(b"%d line %d\n" % (number, number**2) for number in range(30_000))
+
+
+def damaged_tar_gz(path: Path) -> Path:
+    """A block of a kind that does not exist: where one begins, its first bits say of which kind it is."""
+    content = tarred(path.with_suffix(".tar"), {"x": TEXT}).read_bytes()
+    packer = zlib.compressobj(wbits=31)
+    whole = packer.compress(content[:300_000]) + packer.flush(zlib.Z_FULL_FLUSH)
+    path.write_bytes(whole + b"\xff" * 400 + packer.compress(content[300_000:]) + packer.flush())
+    return path
+
+
+def damaged_zip(path: Path, compression: int) -> Path:
+    """Of text: bytes without an order are stored as they are, and nothing breaks inside the compression then."""
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        archive.writestr("x", TEXT)
+    content = bytearray(path.read_bytes())
+    middle = slice(len(content) // 2, len(content) // 2 + 400)
+    content[middle] = bytes(each ^ 0xFF for each in content[middle])
+    path.write_bytes(content)
+    return path
+
+
+DAMAGED = {
+    ".tar.gz": damaged_tar_gz,
+    ".deflated.zip": lambda path: damaged_zip(path, zipfile.ZIP_DEFLATED),
+    ".lzma.zip": lambda path: damaged_zip(path, zipfile.ZIP_LZMA),
+}
+
+
+@pytest.mark.parametrize("suffix", sorted(DAMAGED))
+def test_an_archive_that_is_damaged_inside_its_compression_ends_the_job_as_such(refused, tmp_path, suffix):
+    assert refused({"x": str(DAMAGED[suffix](tmp_path / f"x{suffix}"))})["code"] == "archive.broken"
+
+
+def test_a_zip_whose_directory_leads_to_nowhere_ends_the_job_as_broken(refused, tmp_path):
+    archive = zipped(tmp_path / "x.zip", FILES)
+    content = bytearray(archive.read_bytes())
+    end = content.rindex(b"PK\5\6")
+    content[end + 16 : end + 20] = b"\xff\xff\0\0"  # where the directory begins, as they who wrote it thought
+    archive.write_bytes(content)
     assert refused({"x": str(archive)})["code"] == "archive.broken"
 
 
