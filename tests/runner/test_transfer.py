@@ -253,6 +253,7 @@ import hashlib
 hashlib.sha256 = hashlib.__get_builtin_constructor("sha256")  # which one has, unlike this OpenSSL when set so
 sys.path.insert(0, sys.argv[1])
 from tao_sdk.runner.report import Failure
+from tao_sdk.runner.s3_put import Piece, arrived
 from tao_sdk.runner.transfer import Source, fetch
 
 class Ten(Source):
@@ -266,6 +267,7 @@ try:
     hashlib.new("md5")
 except ValueError:
     fetch([Ten("x", 10, "1")], sys.argv[2], print)
+    assert arrived({"etag": sys.argv[3]}, "", Piece(-1, b"0123456789", 0, 10))
     with open(sys.argv[2] + "/x") as file:
         print(file.read())
 """
@@ -274,7 +276,7 @@ FOR_ANYTHING = "[algorithms]\n[providers]\nbase = active\n[active]\nactivate = 1
 
 
 @pytest.mark.parametrize("forbidden", [FOR_SECURITY, FOR_ANYTHING], ids=["for security", "for anything"])
-def test_where_md5_is_forbidden_an_object_that_has_no_other_checksum_is_fetched(tmp_path, forbidden):
+def test_where_md5_is_forbidden_an_object_that_has_no_other_checksum_is_fetched_and_sent(tmp_path, forbidden):
     (tmp_path / "openssl.cnf").write_text(
         f"openssl_conf = start\n[start]\nalg_section = algorithms\nproviders = providers\n{forbidden}"
     )
