@@ -7,11 +7,15 @@ import json
 import os
 import shutil
 import subprocess
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tao_sdk.runner.copies import Copies
 from tao_sdk.runner.place import Place
 
 
@@ -337,3 +341,50 @@ def test_a_log_is_for_its_owner_only(jobs):
     jobs.run("echo x", specs={"token": "x"})
     assert (jobs.results / ".tao" / "job.log").stat().st_mode & 0o777 == 0o600
     assert (jobs.results / "spec.toml").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("name", ["model.pth", "train.log"])
+def test_a_file_replaced_by_one_of_its_size_while_it_is_copied_is_copied_again(tmp_path, name):
+    """Else the kept one would have the old bytes and the new time, and nobody would ever look again."""
+    size, out, new = 300_000_000, tmp_path / "o", tmp_path / "new"
+    place = Place({"TAO_RESULTS_ROOT": str(tmp_path / "results")}, "job-1")
+    kept = Path(place.folder) / "o"
+    for folder in (out, kept):
+        folder.mkdir(parents=True)
+    copies = Copies([{"path": str(out), "name": "o"}], place)
+
+    def replace():
+        while not any(each.stat().st_size for each in kept.iterdir()):
+            time.sleep(0.001)
+        new.replace(out / name)
+        return over.is_set()
+
+    late = True  # the copy was complete when it was replaced
+    while late:
+        over = threading.Event()
+        with (out / name).open("wb") as old, new.open("wb") as other:
+            old.truncate(size)
+            other.truncate(size)
+            other.write(b"new")
+        os.utime(out / name, (1_600_000_000, 1_600_000_000))
+        (kept / name).write_bytes(b"") if name.endswith("log") else (kept / name).unlink(missing_ok=True)
+        with ThreadPoolExecutor() as pool:
+            replaced = pool.submit(replace)
+            copies.renew(True)
+            over.set()
+            late = replaced.result()
+    copies.renew(True)
+    assert (copies.failed, (kept / name).read_bytes()[:3]) == ([], b"new")
+
+
+def test_a_file_with_the_longest_name_that_there_may_be_is_kept(jobs, tmp_path):
+    names = ["模" * 83 + ".pth", "x" * 251 + ".pth"]
+    files = " ".join(f"o/{name}" for name in names)
+    ran = jobs.run(f"cd {tmp_path}; mkdir o; touch {files}", outputs=[f"{tmp_path}/o"])
+    assert (ran.code, set(ran.files)) == (0, {f"o/{name}" for name in names})
+
+
+def test_an_output_that_is_a_pipe_is_told_and_not_waited_for(jobs, tmp_path):
+    ran = jobs.run(f"mkfifo {tmp_path}/pipe", outputs=[f"{tmp_path}/pipe"])
+    assert (ran.code, ran.warnings) == (0, ["output.left_out"])
+    assert ran.named("warning")[0].facts["paths"] == [f"{tmp_path}/pipe: not a file"]

@@ -244,3 +244,44 @@ def test_keys_that_are_one_path_in_a_file_system_are_told(paths, tmp_path):
     with pytest.raises(Failure) as failure:
         fetch([Source(path, 1, "v") for path in paths], str(tmp_path / "in"), Told())
     assert failure.value.code == "fetch.clash"
+
+
+WITHOUT_MD5 = """
+import sys
+sys.modules["_md5"] = None  # Python's own, which a FIPS build leaves out
+import hashlib
+hashlib.sha256 = hashlib.__get_builtin_constructor("sha256")  # which one has, unlike this OpenSSL when set so
+sys.path.insert(0, sys.argv[1])
+from tao_sdk.runner.report import Failure
+from tao_sdk.runner.s3_put import Piece, arrived
+from tao_sdk.runner.transfer import Source, fetch
+
+class Ten(Source):
+    def read(self, start, stop):
+        yield memoryview(b"0123456789")[start:stop]
+
+    def proof(self):
+        return "etag", sys.argv[3]
+
+try:
+    hashlib.new("md5")
+except ValueError:
+    fetch([Ten("x", 10, "1")], sys.argv[2], print)
+    assert arrived({"etag": sys.argv[3]}, "", Piece(-1, b"0123456789", 0, 10))
+    with open(sys.argv[2] + "/x") as file:
+        print(file.read())
+"""
+FOR_SECURITY = "[algorithms]\ndefault_properties = fips=yes\n[providers]\ndefault = active\n[active]\nactivate = 1\n"
+FOR_ANYTHING = "[algorithms]\n[providers]\nbase = active\n[active]\nactivate = 1\n"
+
+
+@pytest.mark.parametrize("forbidden", [FOR_SECURITY, FOR_ANYTHING], ids=["for security", "for anything"])
+def test_where_md5_is_forbidden_an_object_that_has_no_other_checksum_is_fetched_and_sent(tmp_path, forbidden):
+    (tmp_path / "openssl.cnf").write_text(
+        f"openssl_conf = start\n[start]\nalg_section = algorithms\nproviders = providers\n{forbidden}"
+    )
+    etag = "781e5e245d69b566979b86e28d23f2c7"  # the MD5 of 0123456789
+    argv = [sys.executable, "-ISc", WITHOUT_MD5, str(SOURCE), str(tmp_path / "in"), etag]
+    env = {**os.environ, "OPENSSL_CONF": str(tmp_path / "openssl.cnf")}
+    ran = subprocess.run(argv, env=env, capture_output=True, check=False, text=True)
+    assert (ran.returncode, ran.stdout.split()[-1:]) == (0, ["0123456789"]), ran.stderr

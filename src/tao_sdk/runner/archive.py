@@ -7,8 +7,10 @@ does to a large honest archive, TAO_UNPACK_BYTES and TAO_UNPACK_FILES undo.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+import zlib
 
 from .report import Failure
 from .scheme import ARCHIVES
@@ -17,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import tarfile
     import zipfile
-    from typing import IO, Iterator, List, Mapping, Tuple
+    from typing import IO, Any, Iterator, List, Mapping, Tuple, Type
 
 CHUNK = 1 << 20
 BLOCK = 512
@@ -44,8 +46,8 @@ def unpack(path: str, folder: str, env: Mapping[str, str]) -> None:
         raise
     except ImportError as error:
         raise tree.broken("The image's python3 cannot read this kind of archive (%s)." % error.name) from error
-    except (OSError, EOFError, ValueError, RuntimeError, NotImplementedError) as error:
-        if isinstance(error, OSError) and error.errno:
+    except (OSError, EOFError, ValueError, RuntimeError, NotImplementedError, zlib.error) as error:
+        if isinstance(error, OSError) and error.errno and error.errno != errno.EINVAL:  # this one of seek, to nowhere
             raise
         raise tree.broken("%s." % (str(error) or type(error).__name__).rstrip(".")) from error
     tree.finish()
@@ -256,8 +258,9 @@ def add(entry: tarfile.TarInfo, tar: tarfile.TarFile, tree: Unpacked) -> None:
 
 def unzip(path: str, tree: Unpacked) -> None:
     import zipfile
-    import zlib
 
+    lzma: Any = getattr(zipfile, "lzma", None)  # some pythons have none
+    damaged: Tuple[Type[Exception], ...] = (zipfile.BadZipFile, lzma.LZMAError) if lzma else (zipfile.BadZipFile,)
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
@@ -266,7 +269,7 @@ def unzip(path: str, tree: Unpacked) -> None:
             tree.need(size)
             for entry in entries:
                 add_zipped(entry, archive, tree)
-    except (zipfile.BadZipFile, zlib.error) as error:
+    except damaged as error:
         raise tree.broken("%s." % str(error).rstrip(".")) from error
 
 

@@ -11,11 +11,11 @@ import stat
 
 from .atomic import temporary_name
 from .brought import brought
-from .tree import Tree, chunks, growing
+from .tree import Tree, growing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, List
+    from typing import IO, Dict, List
 
     from .document import Copy
     from .place import Place
@@ -44,9 +44,11 @@ class Copies:
                 problems += ["%s: %s" % (source, each) for each in tree.problems]
                 for path, shape in tree.files.items():
                     self.copy(os.path.join(source, path), os.path.join(target, path), shape, final)
-            elif os.path.exists(source):
+            elif os.path.isfile(source):
                 found = os.stat(source)
                 self.copy(source, target, (found.st_size, found.st_mtime), final)
+            elif os.path.exists(source):
+                problems.append("%s: not a file" % source)  # a pipe has no end that could be waited for
             else:
                 self.missing.append(source)
         return problems
@@ -80,6 +82,7 @@ def continued(source: str, target: str) -> bool:
     if not os.path.isfile(target):
         return False
     with open(source, "rb") as new, open(target, "r+b") as old:
+        found = os.fstat(new.fileno())
         size = old.seek(0, os.SEEK_END)
         for at in (0, max(0, size - OVERLAP)):
             new.seek(at)
@@ -89,12 +92,8 @@ def continued(source: str, target: str) -> bool:
                 return False
         new.seek(size)
         old.seek(size)
-        while True:
-            data = new.read(1 << 20)
-            if not data:
-                break
-            old.write(data)
-    like(source, target)
+        pour(new, old)
+    like(found, target)
     return True
 
 
@@ -102,10 +101,10 @@ def whole(source: str, target: str) -> None:
     """A complete copy under the name, or nothing."""
     temporary = temporary_name(target)
     try:
-        with open(temporary, "xb") as file:
-            for data in chunks(source):
-                file.write(data)
-        like(source, temporary)
+        with open(source, "rb") as new, open(temporary, "xb") as file:
+            found = os.fstat(new.fileno())
+            pour(new, file)
+        like(found, temporary)
         os.replace(temporary, target)
     except BaseException:
         if os.path.lexists(temporary):
@@ -113,8 +112,16 @@ def whole(source: str, target: str) -> None:
         raise
 
 
-def like(source: str, target: str) -> None:
-    """Give the copy the time and mode of what it was copied from."""
-    found = os.stat(source)
+def pour(new: IO[bytes], old: IO[bytes]) -> None:
+    while True:
+        data = new.read(1 << 20)
+        if not data:
+            return
+        old.write(data)
+
+
+def like(found: os.stat_result, target: str) -> None:
+    """Give the copy the mode of what it was copied from, and the time that had before it was read: what is written to it
+    later, or put in its place, is copied then."""
     os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))
     os.chmod(target, stat.S_IMODE(found.st_mode))

@@ -1,13 +1,23 @@
-"""The CRC-32 of a whole from those of its parts, so that parts can be read or sent at the same time."""
+"""Checksums: the CRC-32 of a whole from those of its parts, so that parts can be read or sent at the same time; and those
+of other kinds, which prove what arrived and keep no secret."""
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Iterable, Tuple
+    from typing import Any, Iterable, Tuple
 
 POLYNOMIAL = 0xEDB88320  # zlib's, bits reversed: the highest bit is the constant term
 ONE = 1 << 31
+
+
+def hashing(kind: str) -> Any:
+    """A new checksum. Raises ValueError where this Python has none of that kind, as FIPS may forbid MD5 for any purpose."""
+    import hashlib
+    import sys
+
+    new: Any = hashlib.new
+    return new(kind, usedforsecurity=False) if sys.version_info >= (3, 9) else new(kind)
 
 
 def joined(parts: Iterable[Tuple[int, int]]) -> int:

@@ -87,12 +87,10 @@ class Piece:
 
     @property
     def md5(self) -> str:
-        import hashlib
-
-        digest = hashlib.new("md5", usedforsecurity=False) if hasattr(hashlib, "file_digest") else hashlib.new("md5")
+        digest = crc.hashing("md5")
         for chunk in self.chunks():
             digest.update(chunk)
-        return digest.hexdigest()
+        return str(digest.hexdigest())
 
 
 class Put:
@@ -263,7 +261,10 @@ def arrived(headers: Headers, checksum: str, piece: Piece) -> bool:
         return headers["x-amz-checksum-crc32"] == checksum
     version = headers.get("etag", "").strip('"')
     encrypted = headers.get("x-amz-server-side-encryption", "AES256") != "AES256"
-    return len(version) != 32 or encrypted or version == piece.md5
+    try:
+        return len(version) != 32 or encrypted or version == piece.md5
+    except ValueError:
+        return True  # this Python has no MD5 to compare with
 
 
 def sweep(s3: S3, bucket: str, prefix: str) -> int:

@@ -13,7 +13,7 @@ import time
 from fnmatch import fnmatchcase
 from importlib import import_module
 
-from .entry import Entry
+from .entry import Entry, apart, cut
 from .report import Failure
 from .scheme import ARCHIVES, MODULES, scheme
 from .shown import shown
@@ -83,7 +83,7 @@ class Staging:
     def where(self, wanted: Input, name: str, single: bool, version: str) -> str:
         if self.mount:
             open_to_all(os.path.join(self.mount, CACHE))
-            slug = "%s-%s" % (safe(name)[:60], version.partition("\n")[0][:24])
+            slug = "%s-%s" % (cut(plain(name)[:60]), version.partition("\n")[0][:24])
             return os.path.join(self.mount, CACHE, slug, name)
         target = wanted["target"]
         if target:
@@ -241,5 +241,9 @@ def covers(pattern: str, path: str) -> bool:
 
 
 def safe(key: str) -> str:
-    """The key as the name of a folder."""
-    return "".join(char if char.isalnum() or char in "._-" else "_" for char in key).strip(".")[-100:] or "input"
+    """The key as the name of a folder, another one for each key."""
+    return apart(key, cut(plain(key)))
+
+
+def plain(name: str) -> str:
+    return "".join(char if char.isalnum() or char in "._-" else "_" for char in name).strip(".") or "input"

@@ -363,7 +363,10 @@ class Fetch:
 
     def fits(self, reading: Reading, kind: str, wanted: str) -> bool:
         """An ETag that is no MD5 after all is believed not to be one when the same bytes come twice."""
-        before, reading.digest = reading.digest, digest(reading, kind)
+        try:
+            before, reading.digest = reading.digest, digest(reading, kind)
+        except ValueError:  # this Python has no MD5, so that one proves nothing
+            return True
         return reading.digest == wanted or (kind == "etag" and reading.digest == before)
 
     def tidy(self) -> None:
@@ -380,15 +383,13 @@ def digest(reading: Reading, kind: str) -> str:
     """The checksum of a file whose bytes are all there, in hex."""
     if kind == "crc32":
         return "%08x" % reading.crc32
-    import hashlib
-
-    made = hashlib.new({"etag": "md5", "blob": "sha1"}.get(kind, kind))
+    made = crc.hashing({"etag": "md5", "blob": "sha1"}.get(kind, kind))
     size = os.fstat(reading.fd).st_size
     if kind == "blob":
         made.update(b"blob %d\0" % size)
     for at in range(0, size, 1 << 20):
         made.update(os.pread(reading.fd, 1 << 20, at))
-    return made.hexdigest()
+    return str(made.hexdigest())
 
 
 def checked(sources: List[Source]) -> List[Source]:

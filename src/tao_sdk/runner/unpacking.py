@@ -40,7 +40,7 @@ def inside(wanted: Input, folder: str, part: str, env: Mapping[str, str]) -> str
     for top, _, names in list(os.walk(folder)):
         for name in filter(archive.stem, sorted(names)):
             full = os.path.join(top, name)
-            unpacked = anew(os.path.join(top, ".%s.unpacked" % name[:100]))
+            unpacked = anew(os.path.join(top, ".%s.unpacked" % name[:50]))
             archive.unpack(full, unpacked, env)
             os.unlink(full)
             made = unpacked if how == "parent" else archive.content(unpacked, archive.stem(name))

@@ -7,6 +7,7 @@ import os
 import stat
 import tarfile
 import zipfile
+import zlib
 from pathlib import Path
 
 import pytest
@@ -182,6 +183,50 @@ def test_an_archive_that_is_not_whole_ends_the_job_before_the_command(refused, t
     assert refused({"x": str(archive)})["code"] == "archive.broken"
 
 
+TEXT = b"".join(b"%d line %d\n" % (number, number**2) for number in range(30_000))
+
+
+def damaged_tar_gz(path: Path) -> Path:
+    """A block of a kind that does not exist: where one begins, its first bits say of which kind it is."""
+    content = tarred(path.with_suffix(".tar"), {"x": TEXT}).read_bytes()
+    packer = zlib.compressobj(wbits=31)
+    whole = packer.compress(content[:300_000]) + packer.flush(zlib.Z_FULL_FLUSH)
+    path.write_bytes(whole + b"\xff" * 400 + packer.compress(content[300_000:]) + packer.flush())
+    return path
+
+
+def damaged_zip(path: Path, compression: int) -> Path:
+    """Of text: bytes without an order are stored as they are, and nothing breaks inside the compression then."""
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        archive.writestr("x", TEXT)
+    content = bytearray(path.read_bytes())
+    middle = slice(len(content) // 2, len(content) // 2 + 400)
+    content[middle] = bytes(each ^ 0xFF for each in content[middle])
+    path.write_bytes(content)
+    return path
+
+
+DAMAGED = {
+    ".tar.gz": damaged_tar_gz,
+    ".deflated.zip": lambda path: damaged_zip(path, zipfile.ZIP_DEFLATED),
+    ".lzma.zip": lambda path: damaged_zip(path, zipfile.ZIP_LZMA),
+}
+
+
+@pytest.mark.parametrize("suffix", sorted(DAMAGED))
+def test_an_archive_that_is_damaged_inside_its_compression_ends_the_job_as_such(refused, tmp_path, suffix):
+    assert refused({"x": str(DAMAGED[suffix](tmp_path / f"x{suffix}"))})["code"] == "archive.broken"
+
+
+def test_a_zip_whose_directory_leads_to_nowhere_ends_the_job_as_broken(refused, tmp_path):
+    archive = zipped(tmp_path / "x.zip", FILES)
+    content = bytearray(archive.read_bytes())
+    end = content.rindex(b"PK\5\6")
+    content[end + 16 : end + 20] = b"\xff\xff\0\0"  # where the directory begins, as they who wrote it thought
+    archive.write_bytes(content)
+    assert refused({"x": str(archive)})["code"] == "archive.broken"
+
+
 @pytest.mark.parametrize("cut", [512, 1024, 5000, 9728, 9729, 20_000])
 def test_a_tar_that_is_cut_even_between_two_entries_is_not_whole(refused, tmp_path, cut):
     archive = tarred(tmp_path / "x.tar", {"a": os.urandom(9216 - 512), "b": os.urandom(20_000)})
@@ -253,3 +298,36 @@ def test_an_archive_that_the_disk_cannot_hold_is_told_with_where(jobs, refused, 
     archive = tarred(jobs.folder / "x.tar", {str(number): os.urandom(1_000_000) for number in range(120)})
     told = refused({"x": str(archive)}, {"x": {"container_path": f"{small_disk}/x"}})
     assert told["code"] == "disk.full" and str(small_disk) in told["why"] + told["what"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("train set", "train_set"),
+        ("train/" + "x" * 101, "val/" + "x" * 101),
+        ("模" * 90 + "a", "模" * 90 + "b"),
+    ],
+    ids=["replaced", "cut", "cut by bytes"],
+)
+def test_inputs_whose_keys_look_alike_as_names_of_folders_do_not_get_each_others_data(paths, tmp_path, one, other):
+    for number in "01":
+        (tmp_path / number).mkdir()
+        tarred(tmp_path / number / "x.tar", {"of": number.encode()})
+    found = paths({one: f"{tmp_path}/0/x.tar", other: f"{tmp_path}/1/x.tar"})
+    assert [tree(found[key]) for key in (one, other)] == [{"of": b"0"}, {"of": b"1"}]
+
+
+def test_the_folder_of_an_input_is_called_as_its_key(jobs, paths, tmp_path):
+    archive = str(tarred(tmp_path / "x.tar", {"a": b"a"}))
+    assert paths({"train_data-2": archive})["train_data-2"] == f"{jobs.results}/.tao/inputs/train_data-2/x"
+
+
+def test_entries_whose_names_begin_alike_are_told_apart(paths, tmp_path):
+    """What lies beside them, hidden, has no room for the whole of a long name."""
+    name = "x" * 230
+    specs = {key: str(tarred(tmp_path / f"{key}.tar", {"of": key.encode()})) for key in "ab"}
+    about = {key: {"container_path": f"{tmp_path}/in/{name}{key}"} for key in specs}
+    found = paths(specs, about)
+    made = [Path(each).stat().st_ino for each in found.values()]
+    assert [tree(each) for each in found.values()] == [{"of": b"a"}, {"of": b"b"}]
+    assert [Path(each).stat().st_ino for each in paths(specs, about).values()] == made  # neither is made anew

@@ -1,0 +1,130 @@
+"""Entries: whatever happens to the machine or the runner, an entry that is there is whole and of the version in its mark."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tao_sdk.runner import entry
+from tao_sdk.runner.entry import Entry
+
+SOURCE = Path(entry.__file__).parents[2]
+SHUTDOWN, KEEP_NAMES = 0x8004587D, 1  # the ioctl with which ext4 and xfs are tested: no data are written out any more
+KILLED = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+from tao_sdk.runner import lock
+from tao_sdk.runner.entry import Entry
+
+lock.DEAD = 0.1  # seconds to wait for who was killed before the lock said whose it is
+
+def ensure(path, version):
+    def make(part):
+        folder = os.path.join(part, "made")
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, "of"), "w") as file:
+            file.write(version)
+        return folder
+    Entry(path).ensure(version, make, lambda: None)
+
+def content(path):
+    with open(os.path.join(path, "of")) as file:
+        return file.read()
+
+def killed(steps, path):
+    '''Whether another process that makes it anew is killed before that step of its.'''
+    def step(event, about):
+        nonlocal steps
+        if event in ("open", "os.rename", "os.remove", "os.rmdir", "os.mkdir"):
+            steps -= 1
+            if not steps:
+                os.kill(os.getpid(), signal.SIGKILL)
+    child = os.fork()
+    if not child:
+        sys.addaudithook(step)
+        ensure(path, "new")
+        os._exit(0)
+    return os.waitpid(child, 0)[1] == signal.SIGKILL
+
+steps = 1
+while True:
+    path = os.path.join(sys.argv[2], str(steps), "data")
+    ensure(path, "old")
+    over = not killed(steps, path)
+    assert not os.path.exists(path) or Entry(path).of(content(path)), steps
+    version = "old" if steps % 2 else "new"
+    ensure(path, version)
+    assert content(path) == version, steps
+    if over:
+        break
+    steps += 1
+print(steps)
+"""
+
+
+def test_a_process_killed_at_any_step_leaves_what_the_next_one_can_go_on_from(tmp_path):
+    argv = [sys.executable, "-ISc", KILLED, str(SOURCE), str(tmp_path)]
+    ran = subprocess.run(argv, capture_output=True, check=False, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert int(ran.stdout) > 10
+
+
+class Disk:
+    """A file system of its own whose power can be cut."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.image = folder / "disk", folder / "disk.img"
+        self.folder.mkdir()
+        with self.image.open("wb") as file:
+            file.truncate(64 << 20)
+        self.call("mkfs.ext4", "-q", str(self.image))
+        self.mount()
+
+    def mount(self) -> None:
+        self.call("mount", "-o", "loop", str(self.image), str(self.folder))
+
+    def unmount(self) -> None:
+        self.call("umount", str(self.folder))
+
+    def cut(self) -> None:
+        """What is in memory only is lost; names, which the file system writes out in their order, are not."""
+        fd = os.open(self.folder, os.O_RDONLY)
+        try:
+            fcntl.ioctl(fd, SHUTDOWN, struct.pack("I", KEEP_NAMES))
+        finally:
+            os.close(fd)
+        self.unmount()
+        self.mount()
+
+    def call(self, *argv: str) -> None:
+        try:
+            subprocess.run(argv, check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError):
+            pytest.skip("only root may mount a disk, and some machines have none to mount")
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Disk]:
+    disk = Disk(tmp_path)
+    yield disk
+    disk.unmount()
+
+
+def test_after_a_power_cut_an_entry_is_whole_or_made_anew(disk):
+    def make(part: str) -> str:
+        made = Path(part, "made")
+        made.write_bytes(b"x" * 5_000_000)
+        return str(made)
+
+    path = disk.folder / "data.bin"
+    Entry(str(path)).ensure("1", make, lambda: None)
+    disk.cut()
+    Entry(str(path)).ensure("1", make, lambda: None)
+    assert path.read_bytes() == b"x" * 5_000_000
