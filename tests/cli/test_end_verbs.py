@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
 import time
 
 from tao_command import Ended, Tao
@@ -70,6 +71,18 @@ def test_canceling_ends_a_job_and_its_log_stays(tao: Tao) -> None:
     assert ran.code == 0
     assert "Canceled" in ran.out
     assert tao("logs", job).out == "started\n"
+
+
+def test_a_job_that_cannot_be_canceled_keeps_no_other_from_it(tao: Tao) -> None:
+    lost, elsewhere, other = (tao.run_detached("sleep 60") for _ in range(3))
+    with sqlite3.connect(tao.home / "state" / "jobs.db") as db:
+        db.execute("UPDATE attempts SET endpoint = 'elsewhere' WHERE job_id IN (?, ?)", (lost, elsewhere))
+    ran = tao("cancel", "--grace", "0.1s", lost, other, elsewhere)
+    assert (ran.code, ran.out.split()[:2]) == (4, [other, "Canceled"])
+    assert ran.err.count("lives on elsewhere") == 2
+    with sqlite3.connect(tao.home / "state" / "jobs.db") as db:
+        db.execute("UPDATE attempts SET endpoint = (SELECT endpoint FROM attempts WHERE job_id = ?)", (other,))
+    assert tao("cancel", "--grace", "0.1s", lost, elsewhere).code == 0
 
 
 def test_canceling_a_job_that_is_over_changes_nothing(ended: Ended) -> None:

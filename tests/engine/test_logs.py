@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from tao_sdk.backends.contract import Backend, LogChunk, LogRequest
 from tao_sdk.client import Client
 from tao_sdk.engine.diagnose import explain
 from tao_sdk.engine.drain import drain
-from tao_sdk.model.errors import NoLog, PathNotFound, UsageError
+from tao_sdk.engine.logs import of_attempt
+from tao_sdk.model.errors import NoLog, PathNotFound, Unreachable, UsageError
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
@@ -41,6 +43,17 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client]:
     environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TAO_SDK_STATE_DIR": str(tmp_path / "state")}
     with Client(settings=Settings(environ)) as client:
         yield client
+
+
+def test_a_log_that_only_its_platform_has_is_not_shown_as_empty_while_that_is_away(client: Client) -> None:
+    job = client.submit(JobSpec(command="echo there; sleep 60", gpu_count=0), "local").job
+    row = client.store.attempt(job.id)
+    away = replace(row, attempt=replace(row.attempt, endpoint="elsewhere"))
+    with pytest.raises(Unreachable, match="lives on elsewhere"):
+        list(of_attempt(client.engine, away, LogRequest()))
+    client.engine.store.log_copies.append(row.attempt, b"kept\n")
+    assert [chunk.data for chunk in of_attempt(client.engine, away, LogRequest())] == [b"kept\n"]
+    assert client.cancel_job(job.id, grace=0)
 
 
 @pytest.mark.parametrize("lines", [0, 1, 2, 5, 6, 100])

@@ -225,6 +225,19 @@ def test_an_endpoint_that_is_not_here_is_not_asked_for_at_every_turn(
     assert len(caplog.records) == 1
 
 
+@pytest.mark.parametrize(("asked", "longest"), [(None, 10.0), (3.0, 30.0), (90.0, 90.0)])
+def test_looks_become_rarer_to_a_bound_that_goes_with_what_is_polite_there(
+    client: Client, asked: float | None, longest: float
+) -> None:
+    """Polite on the local platform is a second; nobody looks more often while nothing changes than while something does."""
+    job = run(client, "sleep 60")
+    watcher = Watcher(client.engine, poll_seconds=asked)
+    watcher.pass_once()
+    watcher._finish_work()  # pyright: ignore
+    [pace] = watcher._paces.values()  # pyright: ignore
+    assert (pace.shortest, pace.longest) == (asked or 1.0, longest), job
+
+
 class NoLogOf:
     """The real backend, which cannot be asked for the log of one job."""
 

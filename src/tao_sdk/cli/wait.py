@@ -15,6 +15,7 @@ from tao_sdk.cli import exit_codes, show
 from tao_sdk.cli.command import Duration, command, jobs_argument, newest, one_or_list
 from tao_sdk.cli.failure import Detached
 from tao_sdk.model.clock import utc_now
+from tao_sdk.model.errors import TaoError
 
 if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
@@ -60,13 +61,23 @@ def standing(job: Job, out: Output) -> str:
 def cancel(client: Client, out: Output, jobs: tuple[str, ...], grace: timedelta) -> int:
     """End jobs. Their logs and results are kept. A job that is over already stays what it is."""
     ids = [client.get_job(job, look=False).id for job in jobs]
-    over = {job: client.cancel_job(job, grace.total_seconds()) for job in ids}
-    found = [client.get_job(job) for job in ids]
-    out.object(one_or_list([job.to_json() for job in found], len(jobs)))
+    over, errors = dict[str, bool](), list[TaoError]()
+    for job in ids:  # an error of one keeps no other from being ended
+        try:
+            over[job] = client.cancel_job(job, grace.total_seconds())
+        except TaoError as error:
+            errors.append(error)
+    found = [client.get_job(job) for job in over]
+    if found or not errors:
+        out.object(one_or_list([job.to_json() for job in found], len(jobs)))
     for job in found:
         out.line(standing(job, out))
         if not over[job.id]:
             out.note(f"{job.id} was told to end and has not been seen to: tao wait {job.id}")
+    for error in errors[1:]:
+        out.note(f"error: {error}")
+    if errors:
+        raise errors[0]
     return exit_codes.DONE if all(over.values()) else exit_codes.TIMED_OUT
 
 

@@ -106,7 +106,7 @@ def _next_attempt(engine: Engine, job_id: str, number: int, follow: bool) -> int
 def of_attempt(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator[LogChunk]:
     """One attempt's log: from the backend, from where it was left when it could not be reached, else from our copy.
 
-    Raises NoLog where neither has any.
+    Where neither has any: raises NoLog, or the Unreachable of a backend that may have some.
     """
     assert row.ref is not None
     wait, given = WAIT_SECONDS, 0
@@ -120,7 +120,7 @@ def of_attempt(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator
                 yield chunk
             return
         except PathNotFound as lost:
-            if isinstance(lost, NoLog) and not given and not engine.store.log_copies.size(row.attempt, request.rank):
+            if isinstance(lost, NoLog) and not given and not _is_kept(engine, row, request.rank):
                 raise
             if as_copied:
                 yield from _rest_of_copy(engine, row, request.rank, given)
@@ -129,10 +129,16 @@ def of_attempt(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator
             return
         except Unreachable:
             if not request.follow:
+                if not given and not _is_kept(engine, row, request.rank):
+                    raise
                 yield from _copy(engine, row, request)
                 return
             time.sleep(wait)
             wait = min(wait * 2, LONGEST_WAIT_SECONDS)
+
+
+def _is_kept(engine: Engine, row: AttemptRow, rank: int) -> bool:
+    return engine.store.log_copies.size(row.attempt, rank) > 0
 
 
 def _copy(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator[LogChunk]:

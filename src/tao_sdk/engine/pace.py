@@ -20,7 +20,7 @@ class Pace:
 
     @classmethod
     def of_watcher(cls, polite: float) -> Pace:
-        return cls(polite, min(SLOWEST_SECONDS, 10 * polite), 1.5)
+        return cls(polite, max(polite, min(SLOWEST_SECONDS, 10 * polite)), 1.5)
 
     @classmethod
     def of_waiting(cls, polite: float) -> Pace:

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
-from tao_sdk.backends.contract import Capabilities
 from tao_sdk.engine import hooks, progress
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.look import Looked, look
 from tao_sdk.engine.pace import Pace
 from tao_sdk.engine.resubmit import resubmit
 from tao_sdk.engine.retry import is_due
+from tao_sdk.engine.waiting import polite_seconds
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import JobNotFound, StoreError, TaoError
 from tao_sdk.model.job import Endpoint, Job
@@ -111,11 +111,11 @@ class Watcher:
             return any(thread.is_alive() for thread in self._busy.values())
 
     def _attend(self, endpoint: Endpoint) -> None:
-        pace = self._paces.setdefault(endpoint, Pace.of_watcher(self.poll_seconds or Capabilities.poll_seconds))
+        polite = self.poll_seconds or polite_seconds(self.engine, endpoint)
+        pace = self._paces.setdefault(endpoint, Pace.of_watcher(polite))
         changed = False
         try:
-            if self.poll_seconds is None:
-                pace.shortest = self.engine.backend(*endpoint).capabilities.poll_seconds
+            self.engine.backend(*endpoint)  # one that cannot be had from here is left to other watchers
             if self.engine.keep_watch(lease_of(endpoint), LEASE_SECONDS):
                 changed = self._look_and_act(self.engine.store.live_at(endpoint))
         finally:
