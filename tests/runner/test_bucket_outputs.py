@@ -154,6 +154,12 @@ def test_paths_of_a_passthrough_job_go_below_their_last_names(jobs, store, tmp_p
     assert set(store.listed()) == {"out/deep/x", "model.onnx"}
 
 
+def test_a_path_that_is_a_pipe_is_told_and_not_waited_for(jobs, minio, tmp_path):
+    ran = jobs.run(f"mkfifo {tmp_path}/pipe", outputs=[f"{tmp_path}/pipe"], bucket=True, env=minio.env)
+    assert (ran.code, ran.warnings) == (0, ["output.left_out"]), ran.raw
+    assert ran.named("warning")[0].facts["paths"] == [f"{tmp_path}/pipe: not a file"]
+
+
 def test_a_relative_path_is_what_the_command_sees_there_and_is_sent_once(jobs, store, tmp_path, monkeypatch):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "earlier").write_text("of another run")

@@ -179,8 +179,10 @@ class Bucket:
                 problems += ["%s: %s" % (source, each) if inside else each for each in tree.problems]
                 for path, shape in tree.files.items():
                     self.take(os.path.join(inside, path), os.path.join(source, path), shape, items, problems)
-            elif os.path.exists(source):
+            elif os.path.isfile(source):
                 self.take(inside, source, shape_of(source), items, problems)
+            elif os.path.exists(source):
+                problems.append("%s: not a file" % source)
             else:
                 self.missing.append(source)
         return items, problems
