@@ -7,6 +7,7 @@ import os
 import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -128,3 +129,17 @@ def test_after_a_power_cut_an_entry_is_whole_or_made_anew(disk):
     disk.cut()
     Entry(str(path)).ensure("1", make, lambda: None)
     assert path.read_bytes() == b"x" * 5_000_000
+
+
+def test_a_file_system_that_is_busy_for_long_is_not_waited_for_to_the_end(tmp_path, monkeypatch):
+    free = threading.Event()
+    monkeypatch.setattr(entry, "PATIENCE", 0.01)
+    monkeypatch.setattr(entry, "sync", lambda _: free.wait())
+
+    def make(part: str) -> str:
+        Path(part, "made").write_bytes(b"x")
+        return str(Path(part, "made"))
+
+    Entry(str(tmp_path / "data")).ensure("1", make, lambda: None)
+    assert Entry(str(tmp_path / "data")).of("1")
+    free.set()

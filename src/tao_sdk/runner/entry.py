@@ -13,6 +13,7 @@ import hashlib
 import os
 
 from . import atomic, private
+from .crew import started
 from .lock import Lock
 from .report import Failure
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Callable
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
+PATIENCE = 20.0  # seconds: others may just write a checkpoint of many GB there
 
 
 class Entry:
@@ -119,7 +121,13 @@ def apart(name: str, short: str) -> str:
 
 
 def settle(path: str) -> None:
-    """What was written to the file system of a file outlives a power cut, as the mark will."""
+    """What was written to the file system of a file outlives a power cut, as the mark will: if that does not take too long."""
+    thread = started(sync, path)
+    if thread:
+        thread.join(PATIENCE)
+
+
+def sync(path: str) -> None:
     # To note in the mark during which start of a machine it was made would not do: of a cache others cannot tell a crashed
     # machine from one that runs. One call for all costs 0.2 s after 512 MB; an fsync each, minutes after a million files.
     try:
