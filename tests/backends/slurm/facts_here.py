@@ -32,6 +32,7 @@ def facts(site: Site | None = None, **more: Any) -> SlurmFacts:
     given: dict[str, Any] = {
         "cluster": "taotest", "version": "22.05.8", "user": "me", "base": BASE, "accounting": True, "pyxis": True,
         "partitions": {each.name: each for each in PARTITIONS}, "accounts": ("mine",), "folders": ("/lustre",),
+        "above": {"mine": frozenset({"dept", "root"})},
         "qos": {"normal": None, "short": timedelta(minutes=10)}, **more,
     }  # fmt: skip
     return SlurmFacts(site=site or Site(BASE), seen_at=datetime(2026, 11, 21, tzinfo=timezone.utc), **given)

@@ -231,11 +231,22 @@ def test_waiting_says_why_how_long_and_what_would_start_it_sooner() -> None:
     assert "4 in grizzly" in found.cause
 
 
-@pytest.mark.parametrize("reason", ["PartitionTimeLimit", "DependencyNeverSatisfied", "QOSMaxWallDurationPerJobLimit"])
+NOT_PERMITTED = [
+    "Job's account not permitted to use this partition (polar4 allows a,b not c)",
+    "Job's account not permitted to use this partition (polar4 denies c,d including c)",
+    "Job's account not known, so it can't use this partition (polar4 allows a)",
+    "Job's QOS not permitted to use this partition (polar4 allows short not normal)",
+]
+
+
+@pytest.mark.parametrize(
+    "reason", ["PartitionTimeLimit", "DependencyNeverSatisfied", "QOSMaxWallDurationPerJobLimit", *NOT_PERMITTED]
+)
 def test_what_will_never_start_is_said_to(reason: str) -> None:
     found = rules.diagnose(Evidence("pending", "PENDING", None, reason))
     assert found is not None
     assert found.rule == "slurm.never_starts"
+    assert reason in found.cause
     assert "ancel" in found.suggestion
 
 

@@ -14,7 +14,7 @@ from tao_sdk.backends.slurm import containers, enroot_login, images, site, surve
 from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
 from tao_sdk.backends.slurm.image_name import NGC
 from tao_sdk.backends.slurm.options import SlurmOptions
-from tao_sdk.backends.slurm.shape import CLUSTER_DEFAULT
+from tao_sdk.backends.slurm.shape import CLUSTER_DEFAULT, accounts
 from tao_sdk.backends.slurm.site import Site
 from tao_sdk.backends.slurm.survey import Sections
 from tao_sdk.model.errors import CredentialError, TaoError, Unreachable
@@ -144,12 +144,16 @@ def partition_findings(facts: SlurmFacts) -> Iterator[Finding]:
         yield Finding(ERROR, "slurm.partition", what, "SLURM_PARTITION names it.", fix)
     known = [facts.partitions[name] for name in named if name in facts.partitions]
     default = [facts.default_partition] if facts.default_partition else []
-    yield from map(partition_finding, known or default)
+    for each in known or default:
+        yield partition_finding(each, facts)
 
 
-def partition_finding(each: Partition) -> Finding:
+def partition_finding(each: Partition, facts: SlurmFacts) -> Finding:
     longest = format_duration(each.max_time) if each.max_time else "any time"
     what = f"Partition {each.name}: {each.nodes} nodes of {each.gpus} GPUs and {each.cpus} CPUs, {longest}."
+    if not facts.takes(each, accounts(facts.site.account, facts)):
+        told = f"Its jobs may not be of {facts.site.account or ', '.join(facts.accounts)}: they would never start."
+        return Finding(WARNING, "slurm.partition", what, told, "Set SLURM_PARTITION or SLURM_ACCOUNT to another.")
     if each.up:
         return Finding(OK, "slurm.partition", what)
     return Finding(WARNING, "slurm.partition", what, "It starts no jobs now: its state is not UP.", "")

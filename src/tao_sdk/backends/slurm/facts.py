@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from tao_sdk.backends.slurm.site import Site
+
+ROOT = "root"  # the account above all others
 
 
 @dataclass(frozen=True)
@@ -22,11 +24,15 @@ class Partition:
     default: bool = False
     up: bool = True
     accounts: tuple[str, ...] = ()  # that may use it; empty: all
+    denied: tuple[str, ...] = ()  # accounts that may not
 
 
 @dataclass(frozen=True)
 class SlurmFacts:
-    """`base` is the base directory as the cluster resolves it; `accounts` are the user's, where there is accounting."""
+    """`base` is the base directory as the cluster resolves it; `accounts` are the user's, where there is accounting.
+
+    `above`: account -> those above it in the cluster's tree; asked for only where a partition takes but some accounts.
+    """
 
     site: Site
     seen_at: datetime
@@ -38,6 +44,7 @@ class SlurmFacts:
     accounting: bool = False
     kill_wait: int = 30  # seconds between SIGTERM and SIGKILL
     accounts: tuple[str, ...] = ()
+    above: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     qos: Mapping[str, timedelta | None] = field(default_factory=dict[str, "timedelta | None"])
     pyxis: bool = False
     programs: tuple[str, ...] = ()  # of enroot, apptainer, singularity
@@ -46,3 +53,15 @@ class SlurmFacts:
     @property
     def default_partition(self) -> Partition | None:
         return next((each for each in self.partitions.values() if each.default), None)
+
+    def takes(self, partition: Partition, accounts: Sequence[str]) -> bool:
+        """Whether jobs of some of the accounts may start in the partition; with no account nothing is known of that."""
+        return not accounts or any(self.takes_one(partition, each.lower()) for each in accounts)
+
+    def takes_one(self, partition: Partition, account: str) -> bool:
+        """Newer SLURMs let a partition take the accounts below those that it names. Where the tree is not seen, any may be."""
+        if not partition.accounts:
+            return account not in partition.denied
+        above = self.above.get(account, frozenset[str]())
+        unseen = self.accounting and ROOT not in above
+        return unseen or not {account, *above}.isdisjoint(partition.accounts)

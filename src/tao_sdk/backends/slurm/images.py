@@ -161,7 +161,7 @@ def directives(wanted: Conversion, facts: SlurmFacts) -> str:
     site = facts.site
     values = {
         "job-name": wanted.job_name,
-        "partition": conversion_partition(facts),
+        "partition": conversion_partition(facts, wanted.account),
         "account": wanted.account,
         "nodes": "1",
         "ntasks": "1",
@@ -174,9 +174,10 @@ def directives(wanted: Conversion, facts: SlurmFacts) -> str:
     return "\n".join(f"#SBATCH --{name}={value}" for name, value in values.items() if value)
 
 
-def conversion_partition(facts: SlurmFacts) -> str:
-    """The site's, else the documented one where the cluster has it, else the cluster's default, else the jobs'."""
-    documented = CONVERSION_PARTITION if CONVERSION_PARTITION in facts.partitions else ""
+def conversion_partition(facts: SlurmFacts, account: str) -> str:
+    """The site's, else the documented one where it may be used, else the cluster's default, else the jobs'."""
+    there = facts.partitions.get(CONVERSION_PARTITION)
+    documented = CONVERSION_PARTITION if there and facts.takes(there, [account] if account else facts.accounts) else ""
     named = facts.site.conversion_partition or documented
     if named and not re.fullmatch(r"[A-Za-z0-9_.@+,-]+", named):
         raise SpecError(f"SLURM_CONVERSION_PARTITION is {named!r}.", "", "It is the name of a partition.")

@@ -18,9 +18,9 @@ from tao_sdk.backends.mounts import Mount, cache_finding
 from tao_sdk.backends.rendezvous import MASTER_PORT, rendezvous, single_node
 from tao_sdk.backends.slurm import containers, data, images
 from tao_sdk.backends.slurm.containers import NONE, Task
-from tao_sdk.backends.slurm.facts import SlurmFacts
+from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
 from tao_sdk.backends.slurm.options import RUNTIMES, SlurmOptions
-from tao_sdk.backends.slurm.shape import Shape, minutes, shape, slurm_seconds
+from tao_sdk.backends.slurm.shape import Shape, accounts, fits, minutes, shape, slurm_seconds
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.fields import plain
 from tao_sdk.model.finding import Finding, Severity
@@ -442,17 +442,66 @@ def check(plan: Plan, facts: SlurmFacts) -> list[Finding]:
     decided = decided_in(plan)
     told = [Finding(Severity(each["severity"]), each["code"], each["what"], each["evidence"], each["fix"])
             for each in decided["findings"]]  # fmt: skip
-    return [*told, *account_findings(decided, facts), *down_findings(decided, facts)]
+    return [*told, *account_findings(decided, facts), *shut_findings(decided, facts), *down_findings(decided, facts)]
 
 
 def account_findings(decided: Decided, facts: SlurmFacts) -> Iterator[Finding]:
     account, qos = decided["directives"].get("account", ""), decided["directives"].get("qos", "")
-    if account and facts.accounts and account not in facts.accounts:
+    if is_strange(account, facts):
         fix = f"Use --account {facts.accounts[0]}."
         known = ", ".join(facts.accounts)
         yield error("slurm.account", f"You cannot charge the account {account}.", f"Yours are: {known}.", fix)
     if qos and facts.qos and qos not in facts.qos:
         yield error("slurm.qos", f"The cluster has no qos {qos}.", f"It has: {', '.join(facts.qos)}.", "Correct --qos.")
+
+
+def is_strange(account: str, facts: SlurmFacts) -> bool:
+    return bool(account and facts.accounts) and account.lower() not in facts.accounts  # SLURM's are in lower case
+
+
+def shut_findings(decided: Decided, facts: SlurmFacts) -> Iterator[Finding]:
+    """Partitions take the jobs of some accounts only: SLURM would take another's job and never start it."""
+    named, asked = decided["directives"].get("account", ""), chosen(decided, facts)
+    of = accounts(named, facts)
+    if is_strange(named, facts) or not asked or not of:
+        return
+    taken = [account for account in of if any(facts.takes(each, [account]) for each in asked)]
+    where = ", ".join(each.name for each in asked)
+    takes = f"{' '.join(who_may(each) for each in asked if who_may(each))} SLURM would take the job and never start it."
+    if not taken:
+        who = f"the account {of[0]}" if len(of) == 1 else f"your accounts ({', '.join(of)})"
+        fix = way_in(decided, asked, of, facts)
+        yield error("slurm.account", f"Jobs of {who} may not run in {where}.", takes, fix)
+    elif len(taken) < len(of):
+        what = f"No account is named, and in {where} only jobs of {' and '.join(taken)} may run."
+        yield warning("slurm.account", what, takes, f"Use --account {taken[0]}, unless the cluster chooses it for you.")
+
+
+def chosen(decided: Decided, facts: SlurmFacts) -> list[Partition]:
+    """The partitions that SLURM is asked for, as far as they are known; without a directive its default."""
+    asked: str = decided["directives"].get("partition", "")
+    default = facts.default_partition
+    if not asked:
+        return [default] if default else []
+    return [facts.partitions[name] for name in asked.split(",") if name in facts.partitions]
+
+
+def who_may(partition: Partition) -> str:
+    if not partition.accounts:
+        return f"{partition.name} takes all but {', '.join(partition.denied)}." if partition.denied else ""
+    return f"{partition.name} takes {', '.join(partition.accounts)}."
+
+
+def way_in(decided: Decided, asked: Sequence[Partition], of: Sequence[str], facts: SlurmFacts) -> str:
+    """An account or a partition with which the job would start."""
+    ways = [f"--account {each}" for each in facts.accounts if any(facts.takes(there, [each]) for there in asked)]
+    ways += [
+        f"--partition {each.name}"
+        for each in facts.partitions.values()
+        if each.up and facts.takes(each, of) and fits(each, decided["nodes"], decided["gpus"])
+    ]
+    ask = "ask the site for an account that it takes"
+    return f"Use {' or '.join(ways[:3])}, or {ask}." if ways else f"{ask.capitalize()}."
 
 
 def down_findings(decided: Decided, facts: SlurmFacts) -> Iterator[Finding]:

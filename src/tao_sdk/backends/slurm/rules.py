@@ -144,6 +144,13 @@ REASONS: Mapping[str, tuple[str, str]] = {
     "InvalidAccount": ("the account is not valid", "Cancel it and submit with another --account."),
     "InvalidQOS": ("the qos is not valid", "Cancel it and submit with another --qos."),
 }  # fmt: skip
+# The start of reasons that name partition and account, `... (polar4 allows a,b not c)` -> the same.
+NOT_PERMITTED: Mapping[str, tuple[str, str]] = {
+    "Job's account not": ("that partition takes no jobs of its account; it will never start there",
+                          "Cancel it and submit with an --account that the partition takes, or another --partition."),
+    "Job's QOS not": ("that partition takes no jobs of its qos; it will never start there",
+                      "Cancel it and submit with a --qos that the partition takes, or another --partition."),
+}  # fmt: skip
 # QOSMaxGRESPerUser, AssocGrpGRES, QOSMaxJobsPerUserLimit ...: who is limited, and in what.
 LIMIT = re.compile(
     r"(?P<who>QOS|Assoc)(?P<kind>Grp|Max)(?P<what>[A-Za-z]+?)(?P<per>PerUser|PerAccount|PerJob|PerNode|)(Limit)?"
@@ -158,6 +165,9 @@ def explained(reason: str) -> tuple[str, str]:
     word = reason.partition(";")[0].partition(",")[0].strip()
     if word in REASONS:
         return REASONS[word]
+    for start, told in NOT_PERMITTED.items():
+        if reason.startswith(start):
+            return told
     limit = LIMIT.fullmatch(word)
     if limit is None:
         return reason, "Wait, or cancel jobs that hold what it waits for."
@@ -196,7 +206,7 @@ REMEDIES: Sequence[tuple[str, str]] = (
     ("invalid partition specified",
      "Name one that the cluster has with --partition or SLURM_PARTITION: tao doctor slurm lists them."),
     ("Invalid account or account/partition",
-     "Name one of yours with --account or SLURM_ACCOUNT: sacctmgr show assoc user=$USER lists them."),
+     "Name one of yours, which the partition takes, with --account or SLURM_ACCOUNT: sacctmgr show assoc user=$USER lists them."),
     ("Invalid qos", "Name a qos that your account has: --qos."),
     ("node configuration is not available",
      "Ask for what a node there has: fewer --gpus, --cpus or --memory, or another --partition."),

@@ -47,6 +47,7 @@ class Shape:
 def shape(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> Shape:
     """Raises SpecError for what cannot be had, with what can."""
     chosen, notes = partitions(options, facts)
+    chosen, shut = open_ones(chosen, facts, accounts(options.account or facts.site.account, facts))
     largest = max((each.gpus for each in chosen), default=0) or (0 if facts.partitions else facts.site.gpus_per_node)
     nodes, gpus = spread(spec, largest)
     chosen, dropped = with_enough(chosen, nodes, gpus)
@@ -61,7 +62,7 @@ def shape(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> Shape:
         partition=directive(options, facts, chosen),
         time=time,
         timeout=timeout(spec, options, facts, time),
-        notes=(*notes, *dropped, *told, *late),
+        notes=(*notes, *shut, *dropped, *told, *late),
     )
 
 
@@ -103,6 +104,20 @@ def directive(options: SlurmOptions, facts: SlurmFacts, chosen: Sequence[Partiti
     asked = options.partition or facts.site.partition
     unnamed = not asked and not any(name in facts.partitions for name in DOCUMENTED)
     return "" if asked == CLUSTER_DEFAULT or unnamed else ",".join(each.name for each in chosen)
+
+
+def accounts(named: str, facts: SlurmFacts) -> Sequence[str]:
+    """Those that a job may be charged to: the one that it names, else one of the user's, of which the cluster chooses."""
+    return [named] if named else facts.accounts
+
+
+def open_ones(
+    chosen: Sequence[Partition], facts: SlurmFacts, accounts: Sequence[str]
+) -> tuple[list[Partition], list[str]]:
+    """The partitions that take jobs of these accounts; all where none does, which a finding then tells."""
+    taking = [each for each in chosen if facts.takes(each, accounts)]
+    which = f"the account {', '.join(accounts)}, of which they take no jobs"
+    return (taking, left_out(chosen, taking, which)) if taking else (list(chosen), [])
 
 
 def spread(spec: JobSpec, largest: int) -> tuple[int, int]:

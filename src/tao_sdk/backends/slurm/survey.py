@@ -23,6 +23,19 @@ NEW_SECONDS = 5.0  # a look this young would say the same again
 SECTION = "=== "
 MOUNTED_BY_DEFAULT = ("/lustre",)  # in every container, where the cluster has it
 
+# The accounts above the user's, level by level: `account|parent`. Only where a partition takes but some accounts.
+ABOVE = """\
+of=
+if timeout 20 scontrol show partition --oneliner | grep -v 'AllowAccounts=ALL' | grep -q 'AllowAccounts='; then
+  of=$(timeout 20 sacctmgr -nP show assoc user="$(id -un)" format=account | sort -u | paste -s -d , -)
+fi
+for level in 1 2 3 4 5 6 7 8; do
+  [ -n "$of" ] || break
+  rows=$(timeout 20 sacctmgr -nP show assoc account="$of" user= format=account,parentname)
+  printf '%s\\n' "$rows"
+  of=$(printf '%s\\n' "$rows" | cut -d '|' -f 2 | grep -v -x -e root -e '' | sort -u | paste -s -d , -)
+done"""
+
 Sections = Mapping[str, str]
 
 
@@ -40,6 +53,7 @@ def questions(site: Site) -> dict[str, str]:
         "partitions": "timeout 20 scontrol show partition --oneliner",
         "nodes": "timeout 20 sinfo --noheader --format='%R|%D|%c|%G'",
         "accounts": 'timeout 20 sacctmgr -nP show assoc user="$(id -un)" format=account,partition,qos',
+        "above": ABOVE,
         "qos": "timeout 20 sacctmgr -nP show qos format=name,maxwall",
         "flags": "srun --help | grep -o -e '--container-image'",
         "programs": "for each in enroot apptainer singularity; do command -v $each >/dev/null && echo $each; done",
@@ -78,6 +92,7 @@ def read(seen: Sections, site: Site, seen_at: datetime) -> SlurmFacts:
         accounting="slurmdbd" in config.get("AccountingStorageType", ""),
         kill_wait=int(re.sub(r"\D.*", "", config.get("KillWait", "30")) or 30),
         accounts=tuple(dict.fromkeys(line.split("|")[0] for line in seen["accounts"].splitlines() if "|" in line)),
+        above=above(seen.get("above", "")),  # an answer that an older release has kept lacks it
         qos={line.split("|")[0]: limit(line.split("|")[1]) for line in seen["qos"].splitlines() if "|" in line},
         pyxis="--container-image" in seen["flags"],
         programs=tuple(seen["programs"].split()),
@@ -110,15 +125,32 @@ def partitions(shown: str, nodes: str) -> dict[str, Partition]:
 
 
 def partition(words: Mapping[str, str]) -> Partition:
-    allowed = words.get("AllowAccounts", "ALL")
     return Partition(
         name=words["PartitionName"],
         max_time=limit(words.get("MaxTime", "")),
         max_nodes=whole(words.get("MaxNodes", "")),
         default=words.get("Default") == "YES",
         up=words.get("State", "UP") == "UP",
-        accounts=() if allowed == "ALL" else tuple(allowed.split(",")),
+        accounts=names(words.get("AllowAccounts", "ALL")),
+        denied=names(words.get("DenyAccounts", "ALL")),
     )
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Of a list that does not mean all."""
+    return () if text == "ALL" else tuple(text.split(","))
+
+
+def above(text: str) -> dict[str, frozenset[str]]:
+    """Account -> all above it, from lines `account|parent`. An account may be in the trees of several clusters."""
+    pairs = {(account, parent) for account, bar, parent in (line.partition("|") for line in text.splitlines()) if bar}
+    found: dict[str, frozenset[str]] = {}
+    for account, _ in pairs:
+        known = {account}
+        while more := {parent for child, parent in pairs if child in known} - known:
+            known |= more
+        found[account] = frozenset(known - {account, ""})
+    return found
 
 
 def with_nodes(known: Partition, cells: list[str]) -> Partition:

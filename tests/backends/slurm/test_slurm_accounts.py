@@ -1,0 +1,109 @@
+"""Partitions of a real cluster that take the jobs of some accounts only: refused before SLURM has them, else explained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from cluster_here import Cluster, until
+
+from tao_sdk.backends.slurm import site, survey
+from tao_sdk.backends.slurm.facts import SlurmFacts
+from tao_sdk.client import Client
+from tao_sdk.model.errors import Refused
+from tao_sdk.model.job import Job
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.status import Status
+from tao_sdk.transports.ssh import Ssh
+
+ALL = "AllowAccounts=ALL"
+
+
+@contextmanager
+def partition(cluster: Cluster, whom: str, after: str = ALL, name: str = "polar4") -> Iterator[None]:
+    """It takes the jobs of some for a while."""
+    changed = cluster.ask("scontrol", "update", f"partitionname={name}", whom)
+    assert changed.returncode == 0, changed.stderr
+    try:
+        yield
+    finally:
+        cluster.ask("scontrol", "update", f"partitionname={name}", after)
+
+
+@contextmanager
+def accounts(cluster: Cluster) -> Iterator[None]:
+    """taouser is in the account team, too, which is below dept."""
+    adds = "add account dept", "add account team parent=dept", "add user taouser account=team"
+    ends = "delete user taouser account=team", "delete account team", "delete account dept"
+    try:
+        for each in adds:
+            assert cluster.ask("sacctmgr", "-i", *each.split()).returncode == 0
+        yield
+    finally:
+        for each in ends:
+            assert cluster.ask("sacctmgr", "-i", *each.split()).returncode == 0
+
+
+def submit(client: Client, partition: str, command: str = "true", **more: object) -> Job:
+    spec = JobSpec(command=command, name="account", gpu_count=0, cpus=1)
+    return client.submit(spec, "slurm", {"partition": partition, **more}).job
+
+
+def forget(client: Client) -> None:
+    """What is known of the cluster: the next job looks at it anew."""
+    for kept in (client.settings.state_dir / "slurm").glob("*.facts.json"):
+        kept.unlink()
+
+
+def seen(surroundings: dict[str, str]) -> SlurmFacts:
+    settings = Settings(surroundings)
+    kept = survey.Surveys(settings.state_dir / "none", lambda script: Ssh(site.login(settings)).run(script).text)
+    return kept.facts(site.site(settings), "here", fresh=True)
+
+
+@pytest.mark.parametrize(
+    ("whom", "after", "who"),
+    [("AllowAccounts=nobodys", ALL, "polar4 takes nobodys."),
+     ("DenyAccounts=taoacct", "DenyAccounts=", "polar4 takes all but taoacct.")],
+)  # fmt: skip
+def test_a_job_that_slurm_would_let_wait_for_ever_for_its_account_is_refused(
+    cluster: Cluster, client: Client, whom: str, after: str, who: str
+) -> None:
+    with partition(cluster, whom, after):
+        forget(client)
+        taken = cluster.login("sbatch --parsable --partition=polar4 --wrap true").stdout.strip()
+        until(lambda: "account not permitted" in cluster.ask("squeue", "-h", "-j", taken, "-o", "%r").stdout)
+        cluster.ask("scancel", taken)
+        with pytest.raises(Refused, match="Jobs of the account taoacct may not run in polar4") as told:
+            submit(client, "polar4")
+        assert who in told.value.why
+        assert "--partition polar" in told.value.next
+        made = submit(client, "polar4,grizzly")
+        assert client.wait(made.id, timeout=60).status is Status.COMPLETE
+        assert made.backend_details["partition"] == "grizzly"
+
+
+def test_a_job_that_waits_for_ever_for_its_account_says_so(cluster: Cluster, client: Client) -> None:
+    with partition(cluster, "AllowAccounts=nobodys"):  # which is not known of the cluster yet
+        made = submit(client, "polar4")
+        until(lambda: "account not permitted" in client.get_job(made.id).message)
+        found = client.diagnose(made.id)
+        assert found is not None
+        assert found.rule == "slurm.never_starts"
+        assert "polar4 allows nobodys not taoacct" in found.cause
+        assert "--account" in found.suggestion
+        assert client.cancel_job(made.id)
+
+
+def test_the_accounts_above_the_users_are_asked_for_where_a_partition_takes_but_some(
+    cluster: Cluster, surroundings: dict[str, str]
+) -> None:
+    assert seen(surroundings).above == {}
+    with partition(cluster, "AllowAccounts=dept"), accounts(cluster):
+        facts = seen(surroundings)
+        assert facts.above["team"] == {"dept", "root"}
+        assert facts.above["taoacct"] == {"root"}
+        assert facts.takes(facts.partitions["polar4"], ["team"])
+        assert not facts.takes(facts.partitions["polar4"], ["taoacct"])
