@@ -29,6 +29,7 @@ from tao_sdk.backends.docker.options import DockerOptions
 from tao_sdk.backends.docker.starting import Starting
 from tao_sdk.backends.docker.turns import Turns
 from tao_sdk.backends.outcome import read_outcome
+from tao_sdk.backends.refusals import must_live_at, must_look_at, no_value
 from tao_sdk.backends.this_machine import this_machine
 from tao_sdk.model.diagnosis import Diagnosis, Evidence, NodeEvent
 from tao_sdk.model.errors import CredentialError, Refused, Unreachable
@@ -93,7 +94,7 @@ class DockerBackend:
     def submit(self, plan: Plan, secrets: Mapping[str, str]) -> Ref:
         missing = [name for name in plan.secrets if name not in secrets]
         if missing and not self.find_ready(plan.attempt):
-            raise Refused(f"The secret {missing[0]} has no value.", "", f"Export {missing[0]}, or give it in env_vars.")
+            raise no_value(missing[0])
         with self.turns.taken(plan.attempt.job_id):
             try:
                 started = self.starting.started(plan, secrets)
@@ -198,7 +199,7 @@ class DockerBackend:
         return read_outcome(self.files(ref.endpoint), ref.details.get("results_dir", ""), ref.attempt.number)
 
     def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
-        self.must_be_here(ref)
+        must_live_at(self.endpoint, ref)
 
         def has_ended() -> bool:
             return self.inspected(ref).phase.over
@@ -206,15 +207,14 @@ class DockerBackend:
         return logs.read(self.daemon, ref.unique_id, request, has_ended)
 
     def files(self, endpoint: str = "") -> Files:
-        if endpoint and endpoint != self.endpoint:
-            raise Unreachable(f"The files are on {endpoint}, this is {self.endpoint}.", "", "Look from there.")
+        must_look_at(self.endpoint, endpoint)
         return HereFiles(self.daemon) if is_local(self.address) else FarFiles(self.daemon)
 
     # Ending
 
     def cancel(self, ref: Ref, grace: timedelta) -> Observation:
         """One stop: the daemon sends SIGTERM to the whole group and, when the grace is over, SIGKILL."""
-        self.must_be_here(ref)
+        must_live_at(self.endpoint, ref)
         self.images.forgo(ref.attempt.job_id)
         container = self.containers.inspect(ref.unique_id or ref.native_id)
         if container is None:
@@ -239,7 +239,7 @@ class DockerBackend:
         return self.home / f"{ref.unique_id[:32]}.canceled"
 
     def release(self, ref: Ref) -> None:
-        self.must_be_here(ref)
+        must_live_at(self.endpoint, ref)
         self.images.forgo(ref.attempt.job_id)
         container = self.containers.inspect(ref.unique_id or ref.native_id)
         if container is not None and container.is_of(ref.attempt):
@@ -252,7 +252,7 @@ class DockerBackend:
     # Explaining
 
     def evidence(self, ref: Ref) -> Evidence:
-        self.must_be_here(ref)
+        must_live_at(self.endpoint, ref)
         container = self.containers.inspect(ref.unique_id or ref.native_id)
         if container is None:
             return Evidence(phase=Phase.ABSENT.value, raw="no such container")
@@ -290,10 +290,6 @@ class DockerBackend:
 
     def close(self) -> None:
         self.daemon.close()
-
-    def must_be_here(self, ref: Ref) -> None:
-        if ref.endpoint != self.endpoint:
-            raise Unreachable(f"The job lives on {ref.endpoint}, this is {self.endpoint}.", "", "Ask from there.")
 
 
 def settled(attempt: Attempt) -> str:

@@ -25,6 +25,7 @@ from tao_sdk.backends.local.folder import Folder, create, is_taken, take
 from tao_sdk.backends.local.options import LocalOptions
 from tao_sdk.backends.local.request import Request
 from tao_sdk.backends.outcome import json_object
+from tao_sdk.backends.refusals import must_live_at, must_look_at, no_value
 from tao_sdk.backends.this_machine import LocalFiles, this_machine
 from tao_sdk.model.diagnosis import Diagnosis, Evidence
 from tao_sdk.model.errors import Refused, Unreachable, UsageError
@@ -172,7 +173,7 @@ class LocalBackend:
         return sight.outcome(results_dir(ref), ref.attempt.number)
 
     def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
-        self.must_be_here(ref)
+        must_live_at(self.endpoint, ref)
         path = Path(self.folder(ref.attempt).file("log"))
 
         def has_ended() -> bool:
@@ -181,12 +182,11 @@ class LocalBackend:
         return logs.read(path, request, has_ended)
 
     def files(self, endpoint: str = "") -> LocalFiles:
-        if endpoint and endpoint != self.endpoint:
-            raise Unreachable(f"The files are on {endpoint}, this is {self.endpoint}.", "", "Look from there.")
+        must_look_at(self.endpoint, endpoint)
         return LocalFiles()
 
     def cancel(self, ref: Ref, grace: timedelta) -> Observation:
-        self.must_be_here(ref)
+        must_live_at(self.endpoint, ref)
         folder = self.folder(ref.attempt)
         if folder.has("attempt") and not folder.has("exit"):
             folder.put("cancel", str(grace.total_seconds()))
@@ -194,7 +194,7 @@ class LocalBackend:
         return self.observed(ref, sight.Sight())
 
     def evidence(self, ref: Ref) -> Evidence:
-        self.must_be_here(ref)
+        must_live_at(self.endpoint, ref)
         folder = self.folder(ref.attempt)
         seen = self.observed(ref, sight.Sight())
         record = json_object(folder.text("attempt")) or {}
@@ -212,7 +212,7 @@ class LocalBackend:
         return None
 
     def release(self, ref: Ref) -> None:
-        self.must_be_here(ref)
+        must_live_at(self.endpoint, ref)
         folder = Path(self.folder(ref.attempt).path)
         if not folder.is_dir():
             return
@@ -247,10 +247,6 @@ class LocalBackend:
 
     def see(self, ref: Ref) -> parse.Seen:
         return sight.Sight().see(self.folder(ref.attempt), results_dir(ref), ref.attempt.number)
-
-    def must_be_here(self, ref: Ref) -> None:
-        if ref.endpoint != self.endpoint:
-            raise Unreachable(f"The job lives on {ref.endpoint}, this is {self.endpoint}.", "", "Ask from there.")
 
 
 class Ending:
@@ -346,7 +342,7 @@ def request(plan: Plan, secrets: Mapping[str, str]) -> Request:
     wanted: Mapping[str, Any] = plan.request
     missing = [name for name in plan.secrets if name not in secrets]
     if missing:
-        raise Refused(f"The secret {missing[0]} has no value.", "", f"Export {missing[0]}, or give it in env_vars.")
+        raise no_value(missing[0])
     try:
         environment = {
             os.fsencode(name): os.fsencode(value if isinstance(value, str) else secrets[value["secret"]])

@@ -16,6 +16,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from tao_sdk.backends.contract import Capabilities, KiB, LogChunk, LogRequest, MiB
+from tao_sdk.backends.refusals import must_live_at, must_look_at, no_value
 from tao_sdk.backends.slurm import doctor, handover, logs, look, render, rules, survey
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.files import SlurmFiles
@@ -114,7 +115,7 @@ class SlurmBackend:
         """Without its secrets an attempt cannot be started, only found."""
         found = self.looked_up(attempt, decided)
         if found is None or not found.ready:
-            raise Refused(f"The secret {name} has no value.", "", f"Export {name}, or give it in env_vars.")
+            raise no_value(name)
         return found
 
     def find(self, attempt: Attempt, plan: Plan | None = None) -> Ref | None:
@@ -174,7 +175,7 @@ class SlurmBackend:
         return Outcome(left.whole and left.exit_code is not None, left.exit_code) if left.whole else None
 
     def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
-        self.must_be_here(ref)
+        must_live_at(self.endpoint, ref)
         at = paths(ref)
 
         def has_ended() -> bool:
@@ -183,15 +184,14 @@ class SlurmBackend:
         return logs.Reader(self.ssh, at.logs, at.attempt, has_ended).read(request)
 
     def files(self, endpoint: str = "") -> SlurmFiles:
-        if endpoint and endpoint != self.endpoint:
-            raise Unreachable(f"The files are on {endpoint}, this is {self.endpoint}.", "", "Look from there.")
+        must_look_at(self.endpoint, endpoint)
         return SlurmFiles(self.ssh)
 
     # Ending
 
     def cancel(self, ref: Ref, grace: timedelta) -> Observation:
         """One scancel: SLURM sends SIGTERM and, when the site's KillWait is over, SIGKILL. One exec does all of it."""
-        self.must_be_here(ref)
+        must_live_at(self.endpoint, ref)
         return look.cancel(self.ssh, ref, grace.total_seconds() + self.kill_wait() + MARGIN)
 
     def kill_wait(self) -> int:
@@ -202,7 +202,7 @@ class SlurmBackend:
         return known.kill_wait if known else KILL_WAIT
 
     def release(self, ref: Ref) -> None:
-        self.must_be_here(ref)
+        must_live_at(self.endpoint, ref)
         if not self.cancel(ref, timedelta(0)).phase.over:
             raise Unreachable(f"SLURM job {ref.native_id} still runs.", "It could not be ended in time.", "Try again.")
         decided = {"base": ref.namespace, "accounting": False}
@@ -213,7 +213,7 @@ class SlurmBackend:
     # Explaining
 
     def evidence(self, ref: Ref) -> Evidence:
-        self.must_be_here(ref)
+        must_live_at(self.endpoint, ref)
         return look.evidence(self.ssh, ref)
 
     def diagnose(self, evidence: Evidence) -> Diagnosis | None:
@@ -224,10 +224,6 @@ class SlurmBackend:
 
     def close(self) -> None:
         """The connection of ssh is shared with other processes, and ends by itself."""
-
-    def must_be_here(self, ref: Ref) -> None:
-        if ref.endpoint != self.endpoint:
-            raise Unreachable(f"The job lives on {ref.endpoint}, this is {self.endpoint}.", "", "Ask from there.")
 
 
 def paths(ref: Ref) -> Paths:
