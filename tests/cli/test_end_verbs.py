@@ -77,9 +77,9 @@ def test_a_job_that_cannot_be_canceled_keeps_no_other_from_it(tao: Tao) -> None:
     lost, elsewhere, other = (tao.run_detached("sleep 60") for _ in range(3))
     with sqlite3.connect(tao.home / "state" / "jobs.db") as db:
         db.execute("UPDATE attempts SET endpoint = 'elsewhere' WHERE job_id IN (?, ?)", (lost, elsewhere))
-    ran = tao("cancel", "--grace", "0.1s", lost, other, elsewhere)
+    ran = tao("cancel", "--grace", "0.1s", lost, "nobodys", other, elsewhere)
     assert (ran.code, ran.out.split()[:2]) == (4, [other, "Canceled"])
-    assert ran.err.count("lives on elsewhere") == 2
+    assert (ran.err.count("lives on elsewhere"), ran.err.count("no job 'nobodys'")) == (2, 1)
     with sqlite3.connect(tao.home / "state" / "jobs.db") as db:
         db.execute("UPDATE attempts SET endpoint = (SELECT endpoint FROM attempts WHERE job_id = ?)", (other,))
     assert tao("cancel", "--grace", "0.1s", lost, elsewhere).code == 0
@@ -147,3 +147,4 @@ def test_gc_cleans_what_ended_long_enough_ago(tao: Tao) -> None:
     assert tao("gc", "--json", "--older-than", "0s").json["jobs"] == [job]
     assert tao("logs", job).out == "said\n"
     assert tao("gc", "--json", "--older-than", "0s").json["jobs"] == []
+    assert tao("gc").err == "Nothing is left of jobs that ended more than 7d ago.\n"

@@ -129,6 +129,15 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_come_back(tao: Tao) -> No
     assert tao("wait", job).code == 0
 
 
+def test_a_job_that_is_removed_while_it_is_watched_is_not_said_to_go_on(tao: Tao) -> None:
+    running = tao.start("run", "--gpus", "0", "--", "sleep 60")
+    assert running.stdout is not None
+    job = running.stdout.readline().split()[0]
+    assert tao("rm", "--force", job).code == 0
+    _, err = running.communicate(timeout=30)
+    assert (running.returncode, f"no job {job!r}" in err, "goes on" in err) == (3, True, False)
+
+
 def test_a_store_that_is_spoiled_under_a_running_job_says_that_the_job_goes_on(tao: Tao) -> None:
     spoil = f"for file in {tao.home}/state/jobs.db*; do [ -d $file ] || head -c 400000 /dev/urandom > $file; done"
     ran = tao("run", "--gpus", "0", "--", f"sleep 0.5; {spoil}; sleep 5")

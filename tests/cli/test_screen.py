@@ -114,6 +114,13 @@ def test_warnings_of_the_job_are_shown() -> None:
     assert "  ! RESULTS WILL BE LOST. No mount. Mount one." in lines(made)
 
 
+def test_a_warning_names_the_first_of_its_paths() -> None:
+    made = scene(
+        STARTED, event("warning", code="output.left_out", what="5 paths left.", paths=["a", "b", "c", "d", "e"])
+    )
+    assert "  ! 5 paths left. a; b; c; and 2 more" in lines(made)
+
+
 def test_a_log_that_is_cut_anywhere_gives_the_same_screen() -> None:
     whole = STARTED + b"".join(EPOCHS[:5])
     expected = lines(scene(whole))

@@ -47,6 +47,12 @@ def test_nothing_is_said_of_inputs_that_are_there(client, bucket, path):
     ]
 
 
+def test_patterns_that_choose_nothing_since_a_path_is_used_whole_are_a_warning(client, tmp_path):
+    inputs = {"/nowhere/x": {"uri": str(tmp_path), "patterns": ["*.png"]}}
+    spec = JobSpec(command="true", gpu_count=0, inputs=inputs)
+    assert [each.code for each in client.plan(spec, "local").findings if "patterns" in each.what] == ["input.whole"]
+
+
 @pytest.mark.parametrize(
     ("path", "env", "code"),
     [

@@ -327,6 +327,12 @@ def test_inputs_that_would_lie_in_each_other_are_refused():
     assert "/in/same" in refused(specs=specs, inputs=about)
 
 
+@pytest.mark.parametrize("path", [".", "./", "/", "..", "../..", "a/.."])
+def test_a_path_without_a_name_is_no_output(path):
+    with pytest.raises(SpecError, match="has no name under which"):
+        build_entrypoint(command="true", outputs=[path])
+
+
 @pytest.mark.parametrize("outputs", [["s3://b/x"], {"/out": "s3://b/x"}, {"/out": {"uri": "s3://b/x"}}])
 def test_a_passthrough_output_with_an_address_of_its_own_is_refused_with_what_to_write(outputs):
     with pytest.raises(SpecError, match="TAO_RESULTS_ROOT: s3://bucket/prefix"):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tao_sdk.cli.command import Duration, command, jobs_argument
+from tao_sdk.model.units import format_duration
 
 if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
@@ -50,4 +51,11 @@ def gc(client: Client, out: Output, older_than: timedelta, dry_run: bool) -> Non
     out.object({"schema": 1, "dry_run": dry_run, "jobs": cleaned})
     for job in cleaned:
         out.line(f"{job}  {'would be cleaned' if dry_run else 'cleaned'}")
-    out.note("" if cleaned else "Nothing is left of ended jobs.")
+    age = format_duration(older_than)
+    out.note(
+        ""
+        if cleaned
+        else f"Nothing is left of jobs that ended more than {age} ago."
+        if older_than
+        else "Nothing is left of ended jobs."
+    )

@@ -24,6 +24,7 @@ Line = list[Span]
 
 BAR = 22  # cells
 LEAST_BAR = 6
+PATHS = 3  # of a warning that are named
 TAIL = 6  # last lines of the log that are kept to be shown
 TOLD_SECONDS = 10.0  # between two lines about a transfer, where lines are printed
 SETTLED_SECONDS = 1.0  # an epoch that says nothing new for so long is told
@@ -99,7 +100,7 @@ class Scene:
         elif event.name == "transfer":
             self.moving[str(event.facts.get("stage"))] = transfer(event.facts)
         elif event.name in ("warning", "failed"):
-            self.warnings.append(sentences(*(str(event.facts.get(part) or "") for part in ("what", "why", "next"))))
+            self.warnings.append(warning(event.facts))
 
     def _enter(self, stage: str) -> None:
         self.stage = stage
@@ -116,6 +117,13 @@ class Scene:
         self._open_line = self._open_line[-LONGEST_LINE:]
         lines = (line.decode("utf-8", "replace").rstrip() for line in whole[-TAIL * 4 :])
         self.tail.extend(printable(line) for line in lines if line)
+
+
+def warning(facts: Mapping[str, Any]) -> str:
+    """What, why and next; with the first of the paths that it speaks of."""
+    paths = [str(path) for path in facts.get("paths") or ()]
+    named = "; ".join(paths[:PATHS]) + (f"; and {len(paths) - PATHS} more" if len(paths) > PATHS else "")
+    return printable(sentences(*(str(facts.get(part) or "") for part in ("what", "why", "next")), named))
 
 
 def transfer(facts: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ from tao_sdk.cli.failure import Detached
 from tao_sdk.cli.flags import OPTION, SPEC, flags, generic, given
 from tao_sdk.cli.output import Output
 from tao_sdk.client.job_file import JobFile, options_class, read_job_file
-from tao_sdk.model.errors import SpecError, TaoError, UsageError, sentences
+from tao_sdk.model.errors import JobNotFound, SpecError, TaoError, UsageError, sentences
 from tao_sdk.model.fields import settings_of
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.secrets import is_secret_name
@@ -210,6 +210,8 @@ def watched(client: Client, out: Output, job: Job) -> int:
         ended = (ended_with_events if out.json else ended_with_screen)(client, out, job)
     except KeyboardInterrupt:
         raise Detached(f"Detached; {job.id} goes on.", f"tao logs -f {job.id}") from None
+    except JobNotFound:  # it was removed meanwhile
+        raise
     except TaoError as error:
         error.next = sentences(error.next, f"{job.id} goes on: tao logs -f {job.id}")
         raise

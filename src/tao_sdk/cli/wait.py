@@ -60,10 +60,10 @@ def standing(job: Job, out: Output) -> str:
 )
 def cancel(client: Client, out: Output, jobs: tuple[str, ...], grace: timedelta) -> int:
     """End jobs. Their logs and results are kept. A job that is over already stays what it is."""
-    ids = [client.get_job(job, look=False).id for job in jobs]
     over, errors = dict[str, bool](), list[TaoError]()
-    for job in ids:  # an error of one keeps no other from being ended
+    for named in jobs:  # an error of one keeps no other from being ended
         try:
+            job = client.get_job(named, look=False).id
             over[job] = client.cancel_job(job, grace.total_seconds())
         except TaoError as error:
             errors.append(error)

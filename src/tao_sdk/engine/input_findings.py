@@ -48,7 +48,9 @@ def input_findings(
     engine: Engine, spec: JobSpec, secrets: Mapping[str, str], backend: Capabilities
 ) -> Iterator[Finding]:
     """Nothing is opened for a job without such inputs. A job that runs here has the keys that we have, and no others."""
-    inputs = [each for each in declared_inputs(spec) if not is_here(each["uri"])]
+    declared = declared_inputs(spec)
+    yield from map(whole, filter(leaves_nothing_out, declared))
+    inputs = [each for each in declared if not is_here(each["uri"])]
     if not inputs:
         return
     from tao_sdk.runner.web import Web
@@ -62,6 +64,16 @@ def input_findings(
         if spec.gpu_count and backend.fetch_bytes:
             yield from large(inputs, web, backend.fetch_bytes, pool)
     web.close()
+
+
+def leaves_nothing_out(wanted: Input) -> bool:
+    """It has patterns, which choose what is fetched, and is a path, which is used where it is."""
+    return bool(wanted["options"].get("patterns")) and is_here(wanted["uri"])
+
+
+def whole(wanted: Input) -> Finding:
+    what = f"The patterns of {wanted['key']} leave nothing out: {wanted['uri']} is a path, of which the job sees everything."
+    return Finding(Severity.WARNING, "input.whole", what, "", "Name a folder that holds only what the job is to see.")
 
 
 def looked_at(wanted: Input, web: Web, runs_here: bool) -> Finding | None:

@@ -370,6 +370,13 @@ def path_outputs(wanted: Declared) -> list[Copy]:
                 "Name that place: env_vars: {TAO_RESULTS_ROOT: s3://bucket/prefix}.",
             )
     distinct = {posixpath.normpath(path): path for path in paths}
+    for path, given in distinct.items():
+        if posixpath.basename(path) in ("", ".", ".."):
+            raise SpecError(
+                f"outputs has {given!r}.",
+                "That has no name under which it could lie among the results.",
+                "Name the files or folders that the command writes.",
+            )
     names = Counter(map(posixpath.basename, distinct))
     return [Copy(path=given, name=copy_name(path, names)) for path, given in distinct.items()]
 

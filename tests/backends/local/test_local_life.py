@@ -18,7 +18,9 @@ from machine import Machine, all_processes, until
 
 from tao_sdk.backends.local.backend import SOURCE
 from tao_sdk.backends.local.options import LocalOptions
+from tao_sdk.engine.rules import RULES
 from tao_sdk.model.observation import Phase
+from tao_sdk.model.rule import first_match
 from tao_sdk.model.spec import JobSpec
 
 ODD = "a b\t'q' \"d\" $HOME $(id) `id` \\ ; & | < > * ? [x] {y} ~ # ! % ü 日本 \n second line"
@@ -227,6 +229,22 @@ def test_the_supervisor_starts_without_heavy_imports() -> None:
         "typing",
     }
     assert loaded & heavy == set()
+
+
+def test_a_job_whose_log_had_no_room_is_explained(machine: Machine) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("a full disk needs root: a small tmpfs is mounted")
+    machine.state.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(machine.state)], check=True)
+    try:
+        ref = machine.submit("head -c 4000000 /dev/zero; exit 1")
+        assert machine.end(ref).exit_code == 1
+        found = first_match(RULES, machine.backend.evidence(ref))
+        assert found is not None
+        assert (found.rule, str(machine.state) in found.cause) == ("disk_full", True)
+    finally:
+        machine.clear()
+        subprocess.run(["umount", "-l", str(machine.state)], check=True)
 
 
 def test_released_jobs_leave_their_results_and_nothing_else(machine: Machine) -> None:

@@ -27,13 +27,14 @@ from tao_sdk.backends.local.request import Request
 from tao_sdk.backends.outcome import json_object
 from tao_sdk.backends.refusals import must_live_at, must_look_at, no_value
 from tao_sdk.backends.this_machine import LocalFiles, this_machine
-from tao_sdk.model.diagnosis import Diagnosis, Evidence
+from tao_sdk.model.diagnosis import Diagnosis, Evidence, NodeEvent
 from tao_sdk.model.errors import Refused, Unreachable, UsageError
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.observation import Observation, Outcome, Phase
 from tao_sdk.model.plan import Attempt, Plan, Ref
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.units import format_size
 from tao_sdk.transports import process
 from tao_sdk.transports.process import NotStarted
 
@@ -45,6 +46,7 @@ START_SECONDS = 30.0  # a supervisor is ready within 0.1
 STALE_SECONDS = 600.0  # what an interrupted submit or release left aside is removed after this
 MARGIN = timedelta(seconds=5)  # beyond the grace, for the end to be seen
 PAYLOAD = 96 * MiB  # 64 MiB of files, as text, and what goes with them: the command is a file here
+FULL = 1 << 16  # bytes; a disk with less than this left is full
 LOOK = 0.02  # seconds between looks while waiting for an end
 
 
@@ -204,7 +206,7 @@ class LocalBackend:
             raw=seen.raw,
             exit_code=seen.exit_code,
             reason=seen.reason,
-            events=parse.events(seen, parse.exit_record(folder.text("exit"))),
+            events=(*parse.events(seen, parse.exit_record(folder.text("exit"))), *room(folder.path)),
             waited_seconds=waited,
         )
 
@@ -365,3 +367,15 @@ def request(plan: Plan, secrets: Mapping[str, str]) -> Request:
 
 def results_dir(ref: Ref) -> str:
     return ref.details.get("results_dir", "")
+
+
+def room(folder: str) -> Iterator[NodeEvent]:
+    """Whether the disk of a job's log is full: then the words that would say so had no room either."""
+    try:
+        left = shutil.disk_usage(folder).free
+    except OSError:
+        return
+    if left < FULL:
+        yield NodeEvent(
+            "DiskFull", f"no space left on device: {folder}, where its log is kept, has {format_size(left)} free"
+        )
