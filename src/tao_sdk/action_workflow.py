@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
 from tao_sdk.model.clock import to_iso, utc_now
-from tao_sdk.model.errors import NoLog, PathNotFound, UsageError
+from tao_sdk.model.errors import NoLog, PathNotFound, Unreachable, UsageError
 from tao_sdk.model.secrets import Secret, SecretRef, is_secret_name
 from tao_sdk.model.status import TERMINAL, Status
 
@@ -183,10 +183,10 @@ class ActionWorkflow:
 
 
 def _log_of(sdk: SDK[Any], job_id: str, tail: int) -> str | None:
-    """The end of a job's log; None where its backend keeps none, which is no reason to follow it for ever."""
+    """The end of a job's log; None where its backend keeps none, which is no reason to follow it for ever, or is away."""
     try:
         return sdk.get_job_logs(job_id, tail=tail)
-    except NoLog:
+    except (NoLog, Unreachable):
         return None
 
 
