@@ -104,7 +104,7 @@ class ActionWorkflow:
         status = _plain_status(seen.status)
         with self._alone():
             self._keep_status(job_id, status, seen.message)
-        logs = _log_of(sdk, job_id, tail)
+        logs = _log_of(sdk, job_id, tail, is_over=status in TERMINAL_STATUSES)
         analysis = sdk.get_failure_analysis(job_id) if status == Status.ERROR.value else None
         with self._alone():
             self._keep_evidence(logs, analysis)
@@ -182,11 +182,18 @@ class ActionWorkflow:
             os.close(descriptor)
 
 
-def _log_of(sdk: SDK[Any], job_id: str, tail: int) -> str | None:
-    """The end of a job's log; None where its backend keeps none, which is no reason to follow it for ever, or is away."""
+def _log_of(sdk: SDK[Any], job_id: str, tail: int, is_over: bool) -> str | None:
+    """The end of a job's log; None where its backend keeps none, which is no reason to follow it for ever.
+
+    None too while the backend of a live job is away; that of one that is over is asked again by the next call.
+    """
     try:
         return sdk.get_job_logs(job_id, tail=tail)
-    except (NoLog, Unreachable):
+    except NoLog:
+        return None
+    except Unreachable:
+        if is_over:
+            raise
         return None
 
 
