@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -21,6 +22,12 @@ SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PYTHON = Path("/usr/bin/python3").resolve()
 GO = PACKAGE / ".cache" / "go"
 os.environ["PATH"] = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+
+# Who is started in the background by a script, or by nohup, ignores these, and so would every runtime of the tests. A handler
+# is the tests' alone: what they start has none.
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else lambda *_: None)
 
 # Written by the noop runtime of the tests: what reached it, byte for byte.
 RECORDER = """
