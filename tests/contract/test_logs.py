@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -31,6 +32,23 @@ def test_the_runners_own_lines_are_left_out_unless_asked_for(client: Client, pla
     job = run(client, place, "printf 'no newline at the end'", mode="passthrough", outputs=["out"])
     assert b"".join(client.follow_logs(job)) == b"no newline at the end"
     assert b"@tao {" in b"".join(client.follow_logs(job, events=True))
+    assert client.get_job_logs(job, tail=1) == "no newline at the end"
+
+
+def test_a_line_that_stands_open_while_it_is_followed_hides_no_event(
+    client: Client, place: Place, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    job = run(client, place, f"printf open; until [ -e {go} ]; do sleep 0.05; done", outputs=["out"])
+    got = list[bytes]()
+    follower = threading.Thread(target=lambda: got.extend(client.follow_logs(job)))
+    follower.start()
+    latest = time.monotonic() + 3  # not every platform shows an unfinished line at once
+    while not (got or time.monotonic() > latest) or client.get_job(job).status == "Pending":
+        time.sleep(0.05)
+    go.touch()
+    follower.join()
+    assert b"".join(got) == b"open"
 
 
 def test_a_tail_is_the_end_and_following_goes_on_from_it(client: Client, place: Place) -> None:

@@ -1,8 +1,9 @@
 """What the runner tells: one line of JSON an event, on stderr, among the command's own bytes.
 
-An event is `@tao {...}` and a newline, at the start of a line. Where the command's last byte was no newline, ours is put
-in between, marked by a record separator before it and `"joined": true` in the event, so that events.py can give the
-command's bytes back exactly. No event holds the command line, an environment value or anything else that may be secret.
+An event is `@tao {...}` and a newline, at the start of a line. Where the last byte of the command's stdout or stderr, which
+are read as one, was no newline, ours is put in between, marked by a record separator before it and `"joined": true` in the
+event, so that events.py can give the command's bytes back exactly. No event holds the command line, an environment value
+or anything else that may be secret.
 """
 
 from __future__ import annotations
@@ -81,22 +82,22 @@ class Report:
 
     def __init__(self) -> None:
         self.one_stream = os.path.sameopenfile(1, 2)
-        self.open_line = False  # the last byte before an event would be no newline
+        self.open_lines = {1: False, 2: False}  # the stream -> whether its last byte was no newline
         self.alone = True  # no command runs whose line an event could break
         self.later: List[Tuple[str, Dict[str, Value]]] = []
 
     def relay(self, fd: int, data: bytes) -> bool:
         """Pass the command's bytes on, unchanged; False when the stream is gone."""
-        if data and (fd == 2 or self.one_stream):
-            self.open_line = not data.endswith(b"\n")
+        if data:
+            self.open_lines[2 if self.one_stream else fd] = not data.endswith(b"\n")
         return write_all(fd, data)
 
     def event(self, event: str, **facts: Value) -> None:
         """Tell an event now, on a line of its own."""
         line = encode(event, facts)
-        if self.open_line:
+        if any(self.open_lines.values()):
             line = SEAM + encode(event, {**facts, "joined": True})
-            self.open_line = False
+            self.open_lines[2] = False
         write_all(2, line)
 
     def queue(self, event: str, **facts: Value) -> None:
@@ -107,8 +108,8 @@ class Report:
             self.later.append((event, facts))
 
     def flush(self) -> None:
-        """Tell what was queued, unless the command is in the middle of a line."""
-        while self.later and not self.open_line:
+        """Tell what was queued, unless the command is in the middle of a line of this stream."""
+        while self.later and not self.open_lines[2]:
             event, facts = self.later.pop(0)
             self.event(event, **facts)
 

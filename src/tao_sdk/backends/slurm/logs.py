@@ -55,15 +55,25 @@ class Read:
 
 
 def in_lines(at: Offsets, piece: Piece) -> Iterator[Read]:
-    """stdout's whole lines, then stderr, then stdout's unfinished line: so that no line is broken by one of the other."""
-    whole = piece.out.rfind(b"\n") + 1 if piece.err else len(piece.out)
-    out, err = at.out + whole, at.err + len(piece.err)
+    """stdout's whole lines, then stderr, then stdout's unfinished line: so that no line is broken by one of the other.
+
+    While there is more, an unfinished line waits for its rest.
+    """
+    ends = whole_lines(piece.err)
+    err = piece.err if piece.whole or not ends else piece.err[:ends]
+    lines = whole_lines(piece.out) if err else len(piece.out)
+    rest = b"" if err and not piece.whole else piece.out[lines:]
     parts = [
-        Read(piece.out[:whole], (out, at.err)),
-        Read(piece.err, (out, err)),
-        Read(piece.out[whole:], (at.out + len(piece.out), err)),
+        Read(piece.out[:lines], (at.out + lines, at.err)),
+        Read(err, (at.out + lines, at.err + len(err))),
+        Read(rest, (at.out + lines + len(rest), at.err + len(err))),
     ]
     return (part for part in parts if part.data)
+
+
+def whole_lines(data: bytes) -> int:
+    """Where the last whole line ends."""
+    return data.rfind(b"\n") + 1
 
 
 class Reader:
@@ -117,15 +127,16 @@ GONE = 44
 def script(folder: str, attempt: str, name: str, at: Offsets, lines: int | None) -> str:
     """Prints "over|lives whole|more out-offset out-size err-offset err-size", then the bytes.
 
-    With `lines` they are the last of stdout's and stderr's together, in that order.
+    With `lines` they are the last of stdout's and stderr's together, in that order; else both are seen at one moment, so
+    that what stands before an event in stderr is never read after it.
     """
     tail = "" if lines is None else str(lines)
     return f"""
-l={shlex.quote(folder)} a={shlex.quote(attempt)} tail={tail!r} more=whole life=lives
+l={shlex.quote(folder)} a={shlex.quote(attempt)} tail={tail!r} life=lives
 [ -d "$l" ] || exit {GONE}
 [ -e "$a/exit" ] && life=over
 look() {{
-  size=0 at=$2
+  size=0 at=$2 all=
   if [ "$at" -ge 0 ] && [ -e "$1" ]; then
     all=$(stat -c %s "$1")
     if [ -n "$tail" ]; then
@@ -137,8 +148,12 @@ look() {{
     [ $size -le {BLOCK} ] || {{ size={BLOCK}; more=more; }}
   fi
 }}
-look "$l/{name}.err" {at.err}; ea=$at es=$size
-look "$l/{name}.out" {at.out}; oa=$at os=$size
+for try in 1 2 3; do
+  more=whole
+  look "$l/{name}.err" {at.err}; ea=$at es=$size seen=$all
+  look "$l/{name}.out" {at.out}; oa=$at os=$size
+  [ -n "$seen" ] && [ -z "$tail" ] && [ "$seen" != "$(stat -c %s "$l/{name}.err")" ] || break
+done
 echo "$life $more $oa $os $ea $es"
 [ $os -eq 0 ] || tail -c +$((oa + 1)) "$l/{name}.out" | head -c $os
 [ $es -eq 0 ] || tail -c +$((ea + 1)) "$l/{name}.err" | head -c $es
