@@ -15,18 +15,23 @@ MANIFEST = ".tao/manifest.json"
 
 def read_outcome(files: Files, results_dir: str, attempt: int) -> Outcome | None:
     """None where there is no manifest, or it is another attempt's. Raises Unreachable when that could not be seen."""
-    if not results_dir:
-        return None
+    return outcome_of(read_manifest(files, results_dir), attempt) if results_dir else None
+
+
+def read_manifest(files: Files, results_dir: str) -> Mapping[str, Any] | None:
+    """None where there is none that could be read. Raises Unreachable when that could not be seen."""
     try:
-        text = files.read(f"{results_dir}/{MANIFEST}")
+        return json_object(files.read(f"{results_dir}/{MANIFEST}").decode("utf-8", "replace"))
     except PathNotFound:
         return None
-    return parse_manifest(text.decode("utf-8", "replace"), attempt)
 
 
 def parse_manifest(text: str, attempt: int) -> Outcome | None:
     """What a manifest says of this attempt; another attempt's says nothing."""
-    record = json_object(text)
+    return outcome_of(json_object(text), attempt)
+
+
+def outcome_of(record: Mapping[str, Any] | None, attempt: int) -> Outcome | None:
     if record is None or record.get("attempt") != attempt:
         return None
     code: Any = record.get("exit_code")

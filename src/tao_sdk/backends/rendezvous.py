@@ -24,5 +24,7 @@ def rendezvous(
     }
 
 
-def single_node(gpus: int) -> dict[str, str]:
-    return rendezvous(nodes=1, gpus_per_node=gpus, node_rank=0, master="127.0.0.1")
+def single_node(gpus: int | None) -> dict[str, str]:
+    """Without the names that count GPUs where nobody here can see how many there are: None."""
+    known = rendezvous(nodes=1, gpus_per_node=gpus or 0, node_rank=0, master="127.0.0.1")
+    return {name: value for name, value in known.items() if gpus is not None or name not in PER_NODE}

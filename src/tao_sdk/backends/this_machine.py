@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import math
 import os
+import shutil
 import socket
 import stat
 from collections.abc import Generator
@@ -24,6 +26,14 @@ def this_machine() -> str:
     except OSError:
         return socket.gethostname()
     return f"{socket.gethostname()}-{hashlib.sha256(machine).hexdigest()[:8]}"
+
+
+def room_left(folder: str) -> float:
+    """Bytes free on the disk of a folder; no limit is known where it cannot be seen."""
+    try:
+        return shutil.disk_usage(folder).free
+    except OSError:
+        return math.inf
 
 
 class LocalFiles:

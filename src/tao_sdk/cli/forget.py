@@ -51,11 +51,6 @@ def gc(client: Client, out: Output, older_than: timedelta, dry_run: bool) -> Non
     out.object({"schema": 1, "dry_run": dry_run, "jobs": cleaned})
     for job in cleaned:
         out.line(f"{job}  {'would be cleaned' if dry_run else 'cleaned'}")
-    age = format_duration(older_than)
-    out.note(
-        ""
-        if cleaned
-        else f"Nothing is left of jobs that ended more than {age} ago."
-        if older_than
-        else "Nothing is left of ended jobs."
-    )
+    if not cleaned:
+        which = f"jobs that ended more than {format_duration(older_than)} ago" if older_than else "ended jobs"
+        out.note(f"Nothing is left of {which}.")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tao_sdk.backends.contract import Files, FileStat, MiB
-from tao_sdk.backends.outcome import MANIFEST, json_object
+from tao_sdk.backends.outcome import read_manifest
 from tao_sdk.engine.bucket_files import files_of, in_bucket
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model import checkpoints
@@ -67,13 +67,6 @@ def named_elsewhere(job: Job) -> tuple[str, ...]:
     except SpecError:
         return ()
     return tuple(each for each in named if not each.startswith(job.results_dir.rstrip("/") + "/"))
-
-
-def read_manifest(files: Files, results_dir: str) -> Mapping[str, Any] | None:
-    try:
-        return json_object(files.read(f"{results_dir}/{MANIFEST}").decode("utf-8", "replace"))
-    except PathNotFound:
-        return None
 
 
 def left_behind(files: Files, results_dir: str) -> list[FileStat]:

@@ -53,12 +53,30 @@ def past_events(engine: Engine, job_id: str, request: LogRequest) -> LogRequest:
     """The request for as many lines more as are the runner's own among the last: a tail counts the command's lines."""
     wanted = asked = request.tail or 0
     while True:
-        events = EventFilter()
-        last = raw(engine, job_id, replace(request, tail=asked, follow=False))
-        found = sum(len(events.feed(chunk.data)[1]) for chunk in last)
+        events, whole, own = EventFilter(), LineCount(), LineCount()
+        for chunk in raw(engine, job_id, replace(request, tail=asked, follow=False)):
+            whole.feed(chunk.data)
+            own.feed(events.feed(chunk.data)[0])
+        own.feed(events.close())
+        found = whole.lines - own.lines
         if wanted + found <= asked:
             return replace(request, tail=asked)
         asked = wanted + found
+
+
+class LineCount:
+    """Counts the lines of what it is fed; a last one without its newline counts."""
+
+    def __init__(self) -> None:
+        self.newlines, self.open = 0, False
+
+    def feed(self, data: bytes) -> None:
+        self.newlines += data.count(b"\n")
+        self.open = not data.endswith(b"\n") if data else self.open
+
+    @property
+    def lines(self) -> int:
+        return self.newlines + self.open
 
 
 def without_events(chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -120,7 +138,7 @@ def of_attempt(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator
                 yield chunk
             return
         except PathNotFound as lost:
-            if isinstance(lost, NoLog) and not given and not _is_kept(engine, row, request.rank):
+            if isinstance(lost, NoLog) and not (given or _is_kept(engine, row, request.rank)):
                 raise
             if as_copied:
                 yield from _rest_of_copy(engine, row, request.rank, given)
@@ -129,7 +147,7 @@ def of_attempt(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator
             return
         except Unreachable:
             if not request.follow:
-                if not given and not _is_kept(engine, row, request.rank):
+                if not (given or _is_kept(engine, row, request.rank)):
                     raise
                 yield from _copy(engine, row, request)
                 return

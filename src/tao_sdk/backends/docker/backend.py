@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import random
-import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -30,7 +29,7 @@ from tao_sdk.backends.docker.starting import Starting
 from tao_sdk.backends.docker.turns import Turns
 from tao_sdk.backends.outcome import read_outcome
 from tao_sdk.backends.refusals import must_live_at, must_look_at, no_value
-from tao_sdk.backends.this_machine import this_machine
+from tao_sdk.backends.this_machine import room_left, this_machine
 from tao_sdk.model.diagnosis import Diagnosis, Evidence, NodeEvent
 from tao_sdk.model.errors import CredentialError, Refused, Unreachable
 from tao_sdk.model.finding import Finding
@@ -277,10 +276,7 @@ class DockerBackend:
         A daemon without room notes a container's end only where `inspect` looks: its list goes on saying that it runs.
         """
         folder = parse.folder(ref.details.get("daemon", ""))
-        try:
-            return shutil.disk_usage(folder).free if folder and is_local(self.address) else math.inf
-        except OSError:
-            return math.inf
+        return room_left(folder) if folder and is_local(self.address) else math.inf
 
     def diagnose(self, evidence: Evidence) -> Diagnosis | None:
         return rules.diagnose(evidence)

@@ -13,7 +13,7 @@ from tao_sdk.backends.docker import parse
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.options import DockerOptions
 from tao_sdk.backends.mounts import Mount, mount_of, read_mounts
-from tao_sdk.backends.rendezvous import PER_NODE, single_node
+from tao_sdk.backends.rendezvous import single_node
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.secrets import SecretRef, split_secrets
 from tao_sdk.model.spec import JobSpec, remote_root
@@ -175,7 +175,7 @@ def environment(
     asked, _ = split_secrets(spec.env_vars, spec.secrets)
     mapped = user == f"{facts.uid}:{facts.gid}" and facts.uid != 0
     return {
-        **meeting(gpu_number(spec, options, facts)),
+        **single_node(gpu_number(spec, options, facts)),
         "TAO_GRACE": str(GRACE),
         **({"HOME": "/tmp"} if mapped else {}),
         **asked,
@@ -191,11 +191,6 @@ def gpu_number(spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> int
     if options.gpu_ids:
         return len(options.gpu_ids)
     return spec.gpu_count if spec.gpu_count >= 0 else len(facts.gpus) or None
-
-
-def meeting(gpus: int | None) -> Variables:
-    known = single_node(gpus or 0)
-    return {name: value for name, value in known.items() if gpus is not None or name not in PER_NODE}
 
 
 def gpu_variables(spec: JobSpec, facts: DockerFacts) -> dict[str, str]:

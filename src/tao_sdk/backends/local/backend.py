@@ -26,7 +26,7 @@ from tao_sdk.backends.local.options import LocalOptions
 from tao_sdk.backends.local.request import Request
 from tao_sdk.backends.outcome import json_object
 from tao_sdk.backends.refusals import must_live_at, must_look_at, no_value
-from tao_sdk.backends.this_machine import LocalFiles, this_machine
+from tao_sdk.backends.this_machine import LocalFiles, room_left, this_machine
 from tao_sdk.model.diagnosis import Diagnosis, Evidence, NodeEvent
 from tao_sdk.model.errors import Refused, Unreachable, UsageError
 from tao_sdk.model.finding import Finding
@@ -371,11 +371,7 @@ def results_dir(ref: Ref) -> str:
 
 def room(folder: str) -> Iterator[NodeEvent]:
     """Whether the disk of a job's log is full: then the words that would say so had no room either."""
-    try:
-        left = shutil.disk_usage(folder).free
-    except OSError:
-        return
-    if left < FULL:
+    if (left := room_left(folder)) < FULL:
         yield NodeEvent(
             "DiskFull", f"no space left on device: {folder}, where its log is kept, has {format_size(left)} free"
         )

@@ -462,17 +462,17 @@ def is_strange(account: str, facts: SlurmFacts) -> bool:
 def shut_findings(decided: Decided, facts: SlurmFacts) -> Iterator[Finding]:
     """Partitions take the jobs of some accounts only: SLURM would take another's job and never start it."""
     named, asked = decided["directives"].get("account", ""), chosen(decided, facts)
-    of = accounts(named, facts)
-    if is_strange(named, facts) or not asked or not of:
+    own = accounts(named, facts)
+    if is_strange(named, facts) or not asked or not own:
         return
-    taken = [account for account in of if any(facts.takes(each, [account]) for each in asked)]
+    taken = [account for account in own if any(facts.takes(each, [account]) for each in asked)]
     where = ", ".join(each.name for each in asked)
     takes = f"{' '.join(who_may(each) for each in asked if who_may(each))} SLURM would take the job and never start it."
     if not taken:
-        who = f"the account {of[0]}" if len(of) == 1 else f"your accounts ({', '.join(of)})"
-        fix = way_in(decided, asked, of, facts)
+        who = f"the account {own[0]}" if len(own) == 1 else f"your accounts ({', '.join(own)})"
+        fix = way_in(decided, asked, own, facts)
         yield error("slurm.account", f"Jobs of {who} may not run in {where}.", takes, fix)
-    elif len(taken) < len(of):
+    elif len(taken) < len(own):
         what = f"No account is named, and in {where} only jobs of {' and '.join(taken)} may run."
         yield warning("slurm.account", what, takes, f"Use --account {taken[0]}, unless the cluster chooses it for you.")
 
@@ -492,13 +492,13 @@ def who_may(partition: Partition) -> str:
     return f"{partition.name} takes {', '.join(partition.accounts)}."
 
 
-def way_in(decided: Decided, asked: Sequence[Partition], of: Sequence[str], facts: SlurmFacts) -> str:
+def way_in(decided: Decided, asked: Sequence[Partition], own: Sequence[str], facts: SlurmFacts) -> str:
     """An account or a partition with which the job would start."""
     ways = [f"--account {each}" for each in facts.accounts if any(facts.takes(there, [each]) for there in asked)]
     ways += [
         f"--partition {each.name}"
         for each in facts.partitions.values()
-        if each.up and facts.takes(each, of) and fits(each, decided["nodes"], decided["gpus"])
+        if each.up and facts.takes(each, own) and fits(each, decided["nodes"], decided["gpus"])
     ]
     ask = "ask the site for an account that it takes"
     return f"Use {' or '.join(ways[:3])}, or {ask}." if ways else f"{ask.capitalize()}."
