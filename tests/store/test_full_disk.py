@@ -75,6 +75,22 @@ def test_a_full_disk_at_the_first_opening_is_told(small_disk: Path) -> None:
     Store.open(small_disk / "state" / "jobs.db").close()
 
 
+def test_the_jobs_of_a_full_disk_can_be_listed_by_several_and_written_once_there_is_room(small_disk: Path) -> None:
+    path = small_disk / "jobs.db"
+    with Store.open(path) as store:
+        job = add(store, "digits-a1")
+    filler = fill(small_disk)
+    with Store.open(path) as one, Store.open(path) as other:
+        for store in (one, other, one):
+            assert [each.id for each in store.list()] == [job.id]
+        with pytest.raises(StoreError, match="The disk is full"):
+            one.update(replace(job, message="x" * 100_000))
+        assert other.get(job.id) == job
+        filler.unlink()
+        assert one.update(replace(job, message="room again"))
+        assert other.get(job.id).message == "room again"
+
+
 LIMITED = """
 import resource, sys
 from pathlib import Path

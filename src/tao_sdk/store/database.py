@@ -59,20 +59,20 @@ class Database:
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._closed = False
+        self._kept_from_others = False
         _open_databases.add(self)
 
     @contextmanager
     def read(self) -> Generator[sqlite3.Connection]:
         """For one statement; several see one state of the database only inside `write`."""
-        with self._lock, self._explained():
-            yield self._connected()
+        with self._lock, self._explained(), self._used() as db:
+            yield db
 
     @contextmanager
     def write(self, *, synced: bool = False) -> Generator[sqlite3.Connection]:
         """One transaction, kept whole or not at all. `synced`: on disk when this returns, else it outlives our crash,
         and in WAL mode perhaps not the machine's."""
-        with self._lock, self._explained():
-            db = self._connected()
+        with self._lock, self._explained(), self._used() as db:
             if synced and self.wal:
                 db.execute("PRAGMA synchronous = FULL")
             try:
@@ -96,6 +96,15 @@ class Database:
             self._connection.close()
             self._connection = None
 
+    @contextmanager
+    def _used(self) -> Generator[sqlite3.Connection]:
+        db = self._connected()
+        try:
+            yield db
+        finally:
+            if self._kept_from_others and not db.in_transaction:
+                self.disconnect()
+
     def _connected(self) -> sqlite3.Connection:
         if self._connection is None:
             if self._closed:
@@ -104,9 +113,21 @@ class Database:
         return self._connection
 
     def _connect(self) -> sqlite3.Connection:
+        """A full disk has no room for the index that WAL's readers share; one who has the file to himself needs none."""
+        try:
+            self._kept_from_others = False
+            return self._prepared()
+        except sqlite3.OperationalError as error:
+            if "disk I/O error" not in str(error):
+                raise
+            self._kept_from_others = True
+            return self._prepared()
+
+    def _prepared(self) -> sqlite3.Connection:
         db = sqlite3.connect(self.path, timeout=PATIENCE_SECONDS, isolation_level=None, check_same_thread=False)
         with ExitStack() as undo:
             undo.callback(db.close)
+            db.execute(f"PRAGMA locking_mode = {'EXCLUSIVE' if self._kept_from_others else 'NORMAL'}")
             self._check(db)
             wanted = "wal" if self.wal else "delete"
             (mode,) = patiently(lambda: db.execute(f"PRAGMA journal_mode = {wanted}").fetchone())
