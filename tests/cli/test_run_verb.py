@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import time
+from pathlib import Path
 
 from tao_command import TRAINING, Tao
 
@@ -114,8 +115,10 @@ def test_detached_with_json_only_the_job_is_printed(tao: Tao) -> None:
     assert (ran.code, ran.json["schema"], ran.err) == (0, 1, "")
 
 
-def test_ctrl_c_leaves_the_job_running_and_says_how_to_come_back(tao: Tao) -> None:
-    running = tao.start("run", "--gpus", "0", "--name", "long", "--", "echo epoch 1/9 loss 1; sleep 3; echo over")
+def test_ctrl_c_leaves_the_job_running_and_says_how_to_come_back(tao: Tao, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    command = f"echo epoch 1/9 loss 1; until [ -e {go} ]; do sleep 0.1; done; echo over"
+    running = tao.start("run", "--gpus", "0", "--name", "long", "--", command)
     assert running.stdout is not None
     job = running.stdout.readline().split()[0]
     while not tao("logs", job).out:
@@ -125,6 +128,7 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_come_back(tao: Tao) -> No
     assert running.returncode == 130
     assert f"Detached; {job} goes on. Come back: tao logs -f {job}" in err
     assert "Traceback" not in err
+    go.touch()
     assert tao("logs", "-f", job).out.endswith("over\n")
     assert tao("wait", job).code == 0
 

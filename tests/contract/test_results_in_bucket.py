@@ -157,29 +157,32 @@ def test_a_bucket_that_is_not_there_is_no_missing_path(client: Client) -> None:
 
 
 def test_results_that_cannot_be_sent_at_the_end_make_the_job_an_error(
-    client: Client, place: Place, server: s3_here.Server
+    client: Client, place: Place, server: s3_here.Server, tmp_path: Path
 ) -> None:
-    bucket = server.bucket()
+    bucket, go = server.bucket(), tmp_path / "go"
     with link_here.Link(server.address) as line:
         env = {"AWS_ENDPOINT_URL": line.url, "TAO_RETRY_SECONDS": "1", "TAO_SYNC_SECONDS": "60"}
-        job = submit(client, place, bucket, "echo 1 > x; echo made; sleep 2", env)
+        job = submit(client, place, bucket, f"echo 1 > x; echo made; until [ -e {go} ]; do sleep 0.1; done", env)
         until_it_runs(client, job, b"made")
         line.process.kill()
+        go.touch()
         assert client.wait(job.id, timeout=120).status == "Error"
     diagnosis = client.diagnose(job.id)
     assert diagnosis is not None
     assert "could not be sent" in diagnosis.cause
 
 
-def test_a_further_attempt_goes_on_from_the_checkpoint_in_the_bucket(place: Place, server: s3_here.Server) -> None:
-    bucket = server.bucket()
+def test_a_further_attempt_goes_on_from_the_checkpoint_in_the_bucket(
+    place: Place, server: s3_here.Server, tmp_path: Path
+) -> None:
+    bucket, go = server.bucket(), tmp_path / "go"
     exported = {"ACCESS_KEY": s3_here.ACCESS, "SECRET_KEY": s3_here.SECRET, "S3_ENDPOINT_URL": server.url}
     above = "kill -9 $(cut -d' ' -f4 /proc/$PPID/stat) $PPID"  # the supervisor and the runner
     named = "'tao-job-' + os.environ['TAO_JOB_ID']"  # on the host's network the node's name is the host's
     fails = above if place.platform == "local" else place.fails_by_infrastructure.replace("os.uname().nodename", named)
     command = (
         "cat $TAO_RESULTS_DIR/spec.json; [ $TAO_ATTEMPT = 1 ] || exit 0; echo one > epoch_1.pth; "
-        f"touch -d '1 hour ago' epoch_1.pth; sleep 3; {fails}"
+        f"touch -d '1 hour ago' epoch_1.pth; until [ -e {go} ]; do sleep 0.1; done; {fails}"
     )
     specs = {"train": {"resume_training_checkpoint_path": ""}, "results_dir": ""}
     with place.client(watch=True, **exported) as client:
@@ -193,6 +196,9 @@ def test_a_further_attempt_goes_on_from_the_checkpoint_in_the_bucket(place: Plac
             env_vars={"TAO_SYNC_SECONDS": "0.3", "TAO_RESULTS_ROOT": f"s3://{bucket}/results"},
         )
         job = client.submit(spec, place.platform, {"network": "host"} if place.platform == "docker" else {}).job
+        while f"results/{job.id}/results_dir/epoch_1.pth" not in keys(server, bucket):
+            time.sleep(0.05)
+        go.touch()
         assert client.wait(job.id, timeout=120).status == "Complete", client.get_job_logs(job.id)
         assert client.get_job(job.id).attempt == 2
         assert "results_dir/epoch_1.pth" in client.get_job_logs(job.id)

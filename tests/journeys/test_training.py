@@ -99,7 +99,8 @@ def test_an_attempt_that_was_killed_is_followed_by_one_that_resumes(
     surroundings: dict[str, str], tmp_path: Path
 ) -> None:
     running, job_id = started({**surroundings, "TAO_SYNC_SECONDS": "0.5"}, tmp_path, "--retries", "1")
-    time.sleep(2)
+    while not json.loads(tao(surroundings, tmp_path, "results", job_id, "--json").stdout)["newest"]:
+        time.sleep(0.1)
     for pid in processes(job_id):
         os.kill(pid, signal.SIGKILL)
     rest, _ = running.communicate(timeout=90)

@@ -91,6 +91,15 @@ def start(jobs, store, command, env=None, **more):
     return jobs.start(f"cd $TAO_RESULTS_DIR/results_dir; {command}", env=env, **wanted(more))
 
 
+def waits(jobs) -> str:
+    """Shell text that waits until the test has `let_go`."""
+    return f"echo ready; until [ -e {jobs.folder}/go ]; do sleep 0.02; done"
+
+
+def let_go(jobs) -> None:
+    (jobs.folder / "go").touch()
+
+
 def wanted(more):
     return {"specs": {"results_dir": ""}, "outputs": ["results_dir"], "config_format": "json", "bucket": True, **more}
 
@@ -264,9 +273,10 @@ def test_a_job_without_the_right_to_write_ends_before_the_command_and_leaves_not
 
 def test_a_right_that_is_lost_on_the_way_makes_the_job_an_error_that_says_where_the_files_still_are(jobs, minio):
     anybody = minio.lets_anybody(*READ, *WRITE)
-    job = start(jobs, minio, "echo 1 > x; echo ready; sleep 0.5", {"TAO_SYNC_SECONDS": "100", **anybody})
+    job = start(jobs, minio, f"echo 1 > x; {waits(jobs)}", {"TAO_SYNC_SECONDS": "100", **anybody})
     job.until(b"ready")
     minio.lets_anybody(*READ)
+    let_go(jobs)
     ran = job.ended()
     assert (ran.code, ran.failure["code"]) == (125, "output.lost")
     assert "AccessDenied" in ran.failure["why"]
@@ -417,9 +427,10 @@ def test_files_are_sent_side_by_side(jobs, line, eventually):
         arrived.append(eventually(lambda: "results/job-1/results_dir/2.pth" in line.keys))
 
     with called(wait_for_the_other) as hook:
-        job = start(jobs, line, "echo 1 > 1.pth; echo 22 > 2.pth; echo ready; sleep 0.5", {"TAO_SYNC_SECONDS": "100"})
+        job = start(jobs, line, f"echo 1 > 1.pth; echo 22 > 2.pth; {waits(jobs)}", {"TAO_SYNC_SECONDS": "100"})
         job.until(b"ready")
         line.link.faults(hook=hook.url, hook_at=1, methods="PUT", match="/1.pth")
+        let_go(jobs)
         ran = job.ended()
     assert (ran.code, arrived) == (0, [True]), ran.raw
 
@@ -780,9 +791,10 @@ def test_connections_that_break_and_bodies_that_are_cut_cost_nothing(jobs, line)
 
 
 def test_a_server_that_stays_away_makes_the_job_an_error_that_says_where_the_files_still_are(jobs, line):
-    job = start(jobs, line, "echo 1 > x; echo ready; sleep 0.5", {"TAO_SYNC_SECONDS": "100", "TAO_RETRY_SECONDS": "1"})
+    job = start(jobs, line, f"echo 1 > x; {waits(jobs)}", {"TAO_SYNC_SECONDS": "100", "TAO_RETRY_SECONDS": "1"})
     job.until(b"ready")
     line.link.process.kill()
+    let_go(jobs)
     ran = job.ended()
     assert ran.code == 125
     assert ran.failure["code"] == "output.lost"
@@ -793,9 +805,10 @@ def test_a_server_that_stays_away_makes_the_job_an_error_that_says_where_the_fil
 
 
 def test_a_failing_commands_exit_code_is_kept_when_its_results_cannot_be(jobs, line):
-    job = start(jobs, line, "echo ready; sleep 0.5; exit 3", {"TAO_SYNC_SECONDS": "100", "TAO_RETRY_SECONDS": "1"})
+    job = start(jobs, line, f"{waits(jobs)}; exit 3", {"TAO_SYNC_SECONDS": "100", "TAO_RETRY_SECONDS": "1"})
     job.until(b"ready")
     line.link.process.kill()
+    let_go(jobs)
     assert job.ended().code == 3
 
 

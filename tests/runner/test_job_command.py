@@ -301,8 +301,9 @@ NAMESPACES = (
 @pytest.mark.skipif(not NAMESPACES, reason="needs the right to make a PID namespace")
 def test_as_process_1_it_reaps_orphans_and_ends_on_a_signal(jobs):
     text = build_entrypoint(
-        command="for i in 1 2 3; do (sleep 0.05 & ) ; done; sleep 0.4; "
-        "cat /proc/[0-9]*/stat | grep -c ') Z'; echo ready; sleep 1000"
+        command="for i in 1 2 3; do (sleep 0.05 & ) ; done; sleep 0.4; for i in $(seq 100); do "
+        "left=$(cat /proc/[0-9]*/stat | grep -c ') Z'); [ $left = 0 ] && break; sleep 0.05; done; "
+        "echo $left; echo ready; sleep 1000"
     )["command"]
     process = subprocess.Popen(
         ["unshare", "-pf", "--mount-proc", "--kill-child", "bash", "-c", text],

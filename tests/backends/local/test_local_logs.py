@@ -59,10 +59,12 @@ def test_following_begins_before_the_job_does(machine: Machine) -> None:
     machine.end(first)
 
 
-def test_a_log_outlives_the_supervisor(machine: Machine) -> None:
-    ref = machine.submit("echo a; sleep 0.5; echo b")
+def test_a_log_outlives_the_supervisor(machine: Machine, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    ref = machine.submit(f"echo a; until [ -e {go} ]; do sleep 0.05; done; echo b")
     machine.says(ref, b"a")
     machine.kill_supervisor(ref)
+    go.touch()
     assert machine.log(ref) == b"a\nb\n"
 
 

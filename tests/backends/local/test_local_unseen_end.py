@@ -18,25 +18,31 @@ from tao_sdk.model.observation import Outcome, Phase
 from tao_sdk.model.plan import Ref
 
 
-def test_a_job_goes_on_without_its_supervisor(machine: Machine) -> None:
-    ref = machine.submit("echo one; sleep 0.6; echo two")
+def test_a_job_goes_on_without_its_supervisor(machine: Machine, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    ref = machine.submit(f"echo one; until [ -e {go} ]; do sleep 0.05; done; echo two")
     machine.says(ref, b"one")
     machine.kill_supervisor(ref)
     seen = machine.see(ref)
     assert seen.phase is Phase.RUNNING
     assert "supervisor was killed" in seen.raw
+    go.touch()
     assert machine.log(ref) == b"one\ntwo\n"
     ended = machine.see(ref)
     assert (ended.phase, ended.exit_code) == (Phase.FAILED, None)
     assert ended.reason == "its supervisor was killed; the exit code is not known"
 
 
-def test_what_the_command_left_behind_still_runs_without_a_supervisor(machine: Machine) -> None:
-    ref = machine.submit("(sleep 0.8; echo late) & sleep 0.2")
+def test_what_the_command_left_behind_still_runs_without_a_supervisor(machine: Machine, tmp_path: Path) -> None:
+    over, go = tmp_path / "over", tmp_path / "go"
+    command = f"(until [ -e {go} ]; do sleep 0.05; done; echo late) & until [ -e {over} ]; do sleep 0.05; done"
+    ref = machine.submit(command)
     leader = machine.identity(ref, "process")
     machine.kill_supervisor(ref)
+    over.touch()
     until(lambda: not leader.alive)
     assert machine.see(ref).phase is Phase.RUNNING
+    go.touch()
     assert machine.log(ref) == b"late\n"
 
 
