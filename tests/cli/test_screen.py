@@ -244,6 +244,11 @@ def test_a_bar_is_as_long_as_it_was_asked_to_be(fraction: float, cells: int) -> 
     assert screen.length(screen.bar(fraction, cells)) == cells + 2
 
 
+def test_who_watches_is_not_told_to_start_a_watcher_for_the_next_attempt() -> None:
+    job = replace(DIGITS, status=Status.PENDING, message="attempt 2 waits for a watcher: tao watch")
+    assert lines(scene(job=job))[0] == "digits-7f3k2q9d1x  local  ▸ pending  attempt 2 follows"
+
+
 def test_who_waits_for_a_server_sees_for_which_until_something_else_is_told() -> None:
     asked = event("stage", stage="files") + event("waiting", host="127.0.0.1:1")
     made = scene(asked, job=replace(DIGITS, spec={}))
