@@ -185,6 +185,7 @@ def test_an_exit_record_that_makes_no_sense_decides_nothing(machine: Machine, ch
     until(lambda: machine.see(ref).phase.ended)
     path = Path(machine.folder(ref).file("exit"))
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    until(lambda: machine.see(ref).phase is not Phase.RUNNING)  # its supervisor may be there for a moment more
     assert machine.see(ref).reason == "its supervisor was killed; the exit code is not known"
 
 
