@@ -288,6 +288,29 @@ def test_a_growing_file_that_was_rewritten_is_copied_whole(jobs, tmp_path, event
     assert kept.read_text() == "a rewritten file\n"
 
 
+@pytest.mark.parametrize("looks", [1, 2])
+def test_a_table_in_which_one_row_was_changed_is_kept_as_it_is(jobs, tmp_path, eventually, looks):
+    """It begins and ends as before; a look may have taken it for a file that was only appended to."""
+    out, kept = tmp_path / "out", jobs.results / "out" / "x.csv"
+    rows = [f"row {number:05}" for number in range(2000)]
+    job = jobs.start(
+        f"echo ready; while [ ! -e {tmp_path}/go ]; do sleep 0.01; done",
+        outputs={str(out): "folder"},
+        env={"TAO_SYNC_SECONDS": "0.1" if looks == 2 else "0.5"},
+    )
+    job.until(b"ready")
+    out.mkdir()
+    (out / "x.csv").write_text("\n".join(rows))
+    eventually(kept.exists)
+    rows[1000] = "row other"
+    (out / "x.csv").write_text("\n".join(rows))
+    if looks == 2:
+        eventually(lambda: kept.stat().st_mtime == (out / "x.csv").stat().st_mtime)
+    (tmp_path / "go").touch()
+    assert job.ended().code == 0
+    assert kept.read_text().split("\n") == rows
+
+
 def test_output_that_could_not_be_copied_makes_the_job_fail_and_says_where_it_still_is(jobs, tmp_path):
     out = tmp_path / "o"
     ran = jobs.run(

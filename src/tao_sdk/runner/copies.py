@@ -15,13 +15,14 @@ from .tree import Tree, growing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import IO, Dict, List
+    from typing import IO, Dict, List, Set
 
     from .document import Copy
     from .place import Place
     from .tree import Shape
 
-OVERLAP = 4096  # bytes before the seam that have to be equal for a file to count as continued
+OVERLAP = 4096  # bytes at the start and before the seam that have to be equal for a file to count as continued
+BLOCK = 1 << 20
 
 
 class Copies:
@@ -31,6 +32,7 @@ class Copies:
         folder = place.folder if place.rank == 0 else os.path.join(place.folder, ".rank-%d" % place.rank)
         self.pairs = [(path, os.path.join(folder, name)) for path, name in brought(copies, place)]
         self.seen: Dict[str, Shape] = {}
+        self.unproven: Set[str] = set()  # continued, and not compared but at the seam
         self.missing: List[str] = []
         self.failed: List[str] = []
 
@@ -57,11 +59,14 @@ class Copies:
         """One file, if it is its turn. A failure costs only this file."""
         still = self.seen.get(source) == shape
         self.seen[source] = shape
-        if same(target, shape) or not (final or still or growing(source)):
+        unproven = final and source in self.unproven
+        if (same(target, shape) and not unproven) or not (final or still or growing(source)):
             return
         try:
             os.makedirs(os.path.dirname(target), exist_ok=True)
-            if not (growing(source) and continued(source, target)):
+            if growing(source) and continued(source, target, final):
+                self.unproven.add(source)
+            else:
                 whole(source, target)
         except FileNotFoundError:
             return  # removed since the look; a temporary file of the program's own
@@ -77,17 +82,20 @@ def same(target: str, shape: Shape) -> bool:
     return (found.st_size, found.st_mtime) == shape
 
 
-def continued(source: str, target: str) -> bool:
-    """Append what is new. False when the source is not a continuation of the target, which is then as it was."""
+def continued(source: str, target: str, thorough: bool) -> bool:
+    """Append what is new. False when the source is not a continuation of the target, which is then as it was.
+
+    A file that is written anew may begin and end as it did: who looks is `thorough` once, at the end.
+    """
     if not os.path.isfile(target):
         return False
     with open(source, "rb") as new, open(target, "r+b") as old:
         found = os.fstat(new.fileno())
         size = old.seek(0, os.SEEK_END)
-        for at in (0, max(0, size - OVERLAP)):
+        for at in range(0, size, BLOCK) if thorough else (0, max(0, size - OVERLAP)):
             new.seek(at)
             old.seek(at)
-            length = min(OVERLAP, size - at)
+            length = min(BLOCK if thorough else OVERLAP, size - at)
             if new.read(length) != old.read(length):
                 return False
         new.seek(size)
