@@ -170,6 +170,13 @@ def test_a_pattern_may_exclude_too(jobs):
     assert set(jobs.run(command, upload_excludes=["*.tmp"]).files) == {"a/y"}
 
 
+def test_what_is_excluded_is_not_copied_either(jobs, tmp_path):
+    out = tmp_path / "out"
+    command = f"mkdir -p {out}/cache {out}/keep; touch {out}/cache/x {out}/keep/y {out}/keep/z.tmp {out}/w"
+    jobs.run(command, outputs={str(out): "folder"}, upload_excludes=["out/cache/", "*.tmp"])
+    assert {each.name for each in (jobs.results / "out").rglob("*") if each.is_file()} == {"y", "w"}
+
+
 def test_a_folder_that_is_an_output_is_there_for_the_command(jobs, tmp_path):
     assert jobs.run(f"echo 1 > {tmp_path}/made/x", outputs=[f"{tmp_path}/made/"]).code == 0
     assert (jobs.results / "made" / "x").exists()
@@ -374,7 +381,7 @@ def test_a_file_replaced_by_one_of_its_size_while_it_is_copied_is_copied_again(t
     kept = Path(place.folder) / "o"
     for folder in (out, kept):
         folder.mkdir(parents=True)
-    copies = Copies([{"path": str(out), "name": "o"}], place)
+    copies = Copies([{"path": str(out), "name": "o"}], place, [])
 
     def replace():
         while not any(each.stat().st_size for each in kept.iterdir()):

@@ -11,7 +11,7 @@ import stat
 
 from .atomic import temporary_name
 from .brought import brought
-from .tree import Tree, growing
+from .tree import Tree, covers, growing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,9 +28,10 @@ BLOCK = 1 << 20
 class Copies:
     """The paths of one job and where each is kept."""
 
-    def __init__(self, copies: List[Copy], place: Place) -> None:
+    def __init__(self, copies: List[Copy], place: Place, excludes: List[str]) -> None:
+        self.excludes = excludes  # by the names below the results
         folder = place.folder if place.rank == 0 else os.path.join(place.folder, ".rank-%d" % place.rank)
-        self.pairs = [(path, os.path.join(folder, name)) for path, name in brought(copies, place)]
+        self.kept = [(path, os.path.join(folder, name), name) for path, name in brought(copies, place)]
         self.seen: Dict[str, Shape] = {}
         self.unproven: Set[str] = set()  # continued, and not compared but at the seam
         self.missing: List[str] = []
@@ -40,11 +41,13 @@ class Copies:
         """Copy what is new and complete; at the end everything. What could not be looked at."""
         self.missing, self.failed = [], []
         problems: List[str] = []
-        for source, target in self.pairs:
+        for source, target, name in self.kept:
             if os.path.isdir(source):
                 tree = Tree(source, [])
                 problems += ["%s: %s" % (source, each) for each in tree.problems]
                 for path, shape in tree.files.items():
+                    if any(covers(each, os.path.join(name, path)) for each in self.excludes):
+                        continue
                     self.copy(os.path.join(source, path), os.path.join(target, path), shape, final)
             elif os.path.isfile(source):
                 found = os.stat(source)
