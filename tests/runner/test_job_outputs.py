@@ -373,6 +373,39 @@ def test_a_log_is_for_its_owner_only(jobs):
     assert (jobs.results / "spec.toml").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.fixture
+def coarse_disk(tmp_path):
+    """A file system that has times to the second only."""
+    if not shutil.which("mke2fs"):
+        pytest.skip("there is no mke2fs")
+    image, folder = tmp_path / "image", tmp_path / "coarse"
+    folder.mkdir()
+    with image.open("wb") as file:
+        file.truncate(8 << 20)
+    subprocess.run(["mke2fs", "-q", "-t", "ext2", "-I", "128", image], capture_output=True)
+    if subprocess.run(["mount", "-o", "loop", image, folder], capture_output=True).returncode:
+        pytest.skip("only root may mount a disk")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_what_stands_still_is_copied_once_also_to_a_disk_with_coarse_times(coarse_disk, tmp_path):
+    out = tmp_path / "o"
+    out.mkdir()
+    (out / "x.pth").write_bytes(b"x")
+    os.utime(out / "x.pth", (1_600_000_000.5, 1_600_000_000.5))
+    copies = Copies([{"path": str(out), "name": "o"}], Place({"TAO_RESULTS_ROOT": str(coarse_disk)}, "job-1"), [])
+    copies.renew(final=False)
+    copies.renew(final=False)
+    first = (coarse_disk / "job-1" / "o" / "x.pth").open()  # keeps its number from being used again
+    copies.renew(final=True)
+    assert os.path.samestat(os.fstat(first.fileno()), (coarse_disk / "job-1" / "o" / "x.pth").stat())
+    (out / "x.pth").write_bytes(b"y")
+    copies.renew(final=True)
+    assert (coarse_disk / "job-1" / "o" / "x.pth").read_bytes() == b"y"
+    first.close()
+
+
 @pytest.mark.parametrize("name", ["model.pth", "train.log"])
 def test_a_file_replaced_by_one_of_its_size_while_it_is_copied_is_copied_again(tmp_path, name):
     """Else the kept one would have the old bytes and the new time, and nobody would ever look again."""

@@ -15,7 +15,7 @@ from .tree import Tree, covers, growing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import IO, Dict, List, Set
+    from typing import IO, Dict, List, Set, Tuple
 
     from .document import Copy
     from .place import Place
@@ -34,6 +34,7 @@ class Copies:
         self.kept = [(path, os.path.join(folder, name), name) for path, name in brought(copies, place)]
         self.seen: Dict[str, Shape] = {}
         self.unproven: Set[str] = set()  # continued, and not compared but at the seam
+        self.made: Dict[str, Tuple[Shape, Shape]] = {}  # copy -> the shape of what it is of, and its own
         self.missing: List[str] = []
         self.failed: List[str] = []
 
@@ -50,8 +51,7 @@ class Copies:
                         continue
                     self.copy(os.path.join(source, path), os.path.join(target, path), shape, final)
             elif os.path.isfile(source):
-                found = os.stat(source)
-                self.copy(source, target, (found.st_size, found.st_mtime), final)
+                self.copy(source, target, shape_of(source), final)
             elif os.path.exists(source):
                 problems.append("%s: not a file" % source)  # a pipe has no end that could be waited for
             else:
@@ -63,7 +63,7 @@ class Copies:
         still = self.seen.get(source) == shape
         self.seen[source] = shape
         unproven = final and source in self.unproven
-        if (same(target, shape) and not unproven) or not (final or still or growing(source)):
+        if (self.same(target, shape) and not unproven) or not (final or still or growing(source)):
             return
         try:
             os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -71,18 +71,25 @@ class Copies:
                 self.unproven.add(source)
             else:
                 whole(source, target)
+            if shape_of(source) == shape:
+                self.made[target] = shape, shape_of(target)
         except FileNotFoundError:
             return  # removed since the look; a temporary file of the program's own
         except OSError as error:
             self.failed.append("%s: %s" % (source, error.strerror))
 
+    def same(self, target: str, shape: Shape) -> bool:
+        """Whether it is the copy of a file of that shape. A disk may have times only to the second."""
+        of, made = self.made.get(target, (shape, shape))
+        try:
+            return shape_of(target) == (made if of == shape else shape)
+        except OSError:
+            return False
 
-def same(target: str, shape: Shape) -> bool:
-    try:
-        found = os.stat(target)
-    except OSError:
-        return False
-    return (found.st_size, found.st_mtime) == shape
+
+def shape_of(path: str) -> Shape:
+    found = os.stat(path)
+    return found.st_size, found.st_mtime
 
 
 def continued(source: str, target: str, thorough: bool) -> bool:
