@@ -17,6 +17,9 @@ import yaml
 
 from tao_sdk.runner.copies import Copies
 from tao_sdk.runner.place import Place
+from tao_sdk.script_runner import build_entrypoint
+
+BASH = ("bash", "-c")
 
 
 def place_of(jobs, value, env=None, about=None):
@@ -327,6 +330,26 @@ def test_output_that_could_not_be_copied_makes_the_job_fail_and_says_where_it_st
     assert ran.failure["code"] == "output.lost"
     assert str(out / "x") in ran.failure["why"]
     assert ran.manifest["exit_code"] == 0
+
+
+AS_NOBODY = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "bash", "-c") if os.geteuid() == 0 else BASH
+
+
+def test_a_file_that_nobody_can_read_costs_only_itself(jobs, tmp_path):
+    out = tmp_path / "o"
+    command = f"mkdir {out}; echo 1 > {out}/x; chmod 0 {out}/x; echo 2 > {out}/y"
+    ran = jobs.run_text(build_entrypoint(command=command, outputs=[str(out)])["command"], shell=AS_NOBODY)
+    assert (ran.code, ran.stages[-1], ran.warnings) == (0, "done", ["output.left_out"]), ran.raw
+    assert [path.name for path in (jobs.results / "o").iterdir()] == ["y"]
+
+
+def test_a_growing_file_that_may_only_be_read_is_copied_again_when_it_was_replaced(jobs, tmp_path):
+    out = tmp_path / "o"
+    for content in ("old", "old and new"):
+        command = f"mkdir -p {out}; rm -f {out}/x.txt; echo -n {content!r} > {out}/x.txt; chmod 444 {out}/x.txt"
+        ran = jobs.run_text(build_entrypoint(command=command, outputs=[str(out)])["command"], shell=AS_NOBODY)
+        assert ran.code == 0, ran.raw
+        assert (jobs.results / "o" / "x.txt").read_text() == content
 
 
 def test_a_full_disk_is_told_and_leaves_no_half_files(jobs, tmp_path, request):

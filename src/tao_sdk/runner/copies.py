@@ -37,11 +37,12 @@ class Copies:
         self.made: Dict[str, Tuple[Shape, Shape]] = {}  # copy -> the shape of what it is of, and its own
         self.missing: List[str] = []
         self.failed: List[str] = []
+        self.problems: List[str] = []
 
     def renew(self, final: bool) -> List[str]:
         """Copy what is new and complete; at the end everything. What could not be looked at."""
         self.missing, self.failed = [], []
-        problems: List[str] = []
+        self.problems = problems = []
         for source, target, name in self.kept:
             if os.path.isdir(source):
                 tree = Tree(source, [])
@@ -59,7 +60,7 @@ class Copies:
         return problems
 
     def copy(self, source: str, target: str, shape: Shape, final: bool) -> None:
-        """One file, if it is its turn. A failure costs only this file."""
+        """One file, if it is its turn. A failure costs only this file; one that nobody can read is no failure of ours."""
         still = self.seen.get(source) == shape
         self.seen[source] = shape
         unproven = final and source in self.unproven
@@ -76,7 +77,8 @@ class Copies:
         except FileNotFoundError:
             return  # removed since the look; a temporary file of the program's own
         except OSError as error:
-            self.failed.append("%s: %s" % (source, error.strerror))
+            told = self.failed if os.access(source, os.R_OK) else self.problems
+            told.append("%s: %s" % (source, error.strerror))
 
     def same(self, target: str, shape: Shape) -> bool:
         """Whether it is the copy of a file of that shape. A disk may have times only to the second."""
@@ -97,7 +99,7 @@ def continued(source: str, target: str, thorough: bool) -> bool:
 
     A file that is written anew may begin and end as it did: who looks is `thorough` once, at the end.
     """
-    if not os.path.isfile(target):
+    if not (os.path.isfile(target) and os.access(target, os.W_OK)):
         return False
     with open(source, "rb") as new, open(target, "r+b") as old:
         found = os.fstat(new.fileno())
