@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -124,6 +126,42 @@ def test_a_job_of_the_daemon_that_was_there_before_is_not_called_removed(
         there.docker("exec", f"tao-job-{job.id}", "touch", "/end")
         client.wait(job.id, timeout=60)
         assert client.get_job(job.id).status is Status.COMPLETE
+
+
+def test_the_log_and_the_rest_of_an_ended_job_wait_for_its_own_daemon(
+    surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    with dockerd_here.apart(tmp_path / "data") as there, opened(surroundings, there) as client:
+        job, lost = submit(client, "echo kept"), submit(client, "echo begun; sleep 300")
+        client.wait(job.id, timeout=60)
+        begun(client, lost)
+        unconfirmed(client, lost)
+        there.stop()
+        other = Daemon(tmp_path / "other", there.folder, "--bridge=none")
+        other.start()
+        try:
+            for act in (
+                lambda: client.get_job_logs(job.id),
+                lambda: client.gc(older_than=timedelta(0)),
+                lambda: client.remove(job.id),
+                lambda: client.cancel_job(lost.id),
+            ):
+                with pytest.raises(Unreachable, match="Another Docker daemon"):
+                    act()
+        finally:
+            other.stop()
+            other.leave_no_mounts()
+        there.start()
+        assert client.get_job_logs(job.id) == "kept\n"
+        assert client.gc(older_than=timedelta(0)) == [job.id]
+        assert client.cancel_job(lost.id, grace=0) is True
+        assert there.docker("ps", "-q").stdout == ""
+
+
+def unconfirmed(client: Client, job: Job) -> None:
+    """As a client leaves it that is killed after the start of the container and before it has written that down."""
+    with closing(sqlite3.connect(client.store.path)) as db, db:
+        db.execute("UPDATE attempts SET ref = NULL WHERE job_id = ?", (job.id,))
 
 
 def test_a_job_whose_daemon_was_replaced_for_good_is_settled_by_who_knows_that(
