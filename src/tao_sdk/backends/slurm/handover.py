@@ -39,15 +39,27 @@ AS_THE_USER = 'LC_ALL=$locale TZ=$zone; [ -n "$LC_ALL" ] || unset LC_ALL; [ -n "
 READING = """read_line() { line=; [ ! -s "$1" ] || read -r line <"$1" || :; }
 is_strangers() { read_line "$a/store"; [ -n "$line" ] && [ "$line" != "$store" ]; }"""
 
+# What a site's programs say beside their answers (greetings, warnings) is no part of these. `slurm` runs a program and prints
+# its output, or its words where it fails; `find_id` sets $found to the last line of $1 that is a SLURM id, alone or before a `;`.
+ANSWERS = """slurm() { { words=$("$@" 2>&1 >&3); } 3>&1 || { set -- $?; echo "$words"; return $1; }; }
+find_id() {
+  found=
+  while read -r each; do case ${each%%;*} in ''|*[!0-9]*) ;; *) found=$each ;; esac; done <<END
+$1
+END
+}"""
+
 # Prints the attempt's SLURM id, or nothing when neither squeue nor sacct has such a name; fails with SLURM's words.
 LOOKUP = """lookup() {
-  seen=$(timeout 25 squeue --noheader --states=all --user="$(id -un)" --name="$name" --format=%i 2>&1) || {
+  seen=$(slurm timeout 25 squeue --noheader --states=all --user="$(id -un)" --name="$name" --format=%i) || {
     echo "$seen" | tail -n 1; return 1; }
-  if [ -z "$seen" ] && [ $accounting = yes ]; then
-    seen=$(timeout 25 sacct -X -n -P --user="$(id -un)" --name="$name" --starttime=$since --format=JobIDRaw 2>&1) || {
+  find_id "$seen"
+  if [ -z "$found" ] && [ $accounting = yes ]; then
+    seen=$(slurm timeout 25 sacct -X -n -P --user="$(id -un)" --name="$name" --starttime=$since --format=JobIDRaw) || {
       echo "$seen" | tail -n 1; return 1; }
+    find_id "$seen"
   fi
-  echo "$seen" | tail -n 1
+  echo "$found"
 }"""
 
 
@@ -83,7 +95,7 @@ def names(decided: Decided, attempt: Attempt, preamble: str = PREAMBLE) -> str:
         "since": LOOK_BACK,
     }  # fmt: skip
     return "\n".join(
-        [preamble, " ".join(f"{name}={shlex.quote(value)}" for name, value in values.items()), READING, LOOKUP]
+        [preamble, " ".join(f"{name}={shlex.quote(value)}" for name, value in values.items()), READING, ANSWERS, LOOKUP]
     )
 
 
@@ -169,9 +181,10 @@ LOOK_BY_NAME = """id=
 # Two attempts of a job never run at once.
 SEE_THE_ATTEMPT_BEFORE_ENDED = """read_line "$job/attempts/$((n - 1))/slurm_id"; before=$line
 if [ -z "$id" ] && [ -n "$before" ]; then
-  alive=$(timeout 25 squeue --noheader --jobs="$before" --format=%T 2>&1) || case $alive in
+  alive=$(slurm timeout 25 squeue --noheader --jobs="$before" --format='%A;%T') || case $alive in
     *"Invalid job id"*) alive= ;; *) echo "DOUBT $alive"; exit 0 ;; esac
-  [ -z "$alive" ] || { echo "ALIVE $before $alive"; exit 0; }
+  find_id "$alive"
+  [ -z "$found" ] || { echo "ALIVE $before ${found#*;}"; exit 0; }
 fi"""
 
 
@@ -191,12 +204,14 @@ def stage_and_sbatch(decided: Decided, attempt: Attempt, stage: str) -> str:
   cd "$a" || exit 1
   after=
   {image}
-  id=$({AS_THE_USER}; timeout 90 {" ".join(sbatch)} $after {script} 2>"$a/sbatch.err"); code=$?
+  said=$({AS_THE_USER}; timeout 90 {" ".join(sbatch)} $after {script} 2>"$a/sbatch.err"); code=$?
   if [ $code -ne 0 ]; then
     said=$(cat "$a/sbatch.err")
     if [ $code = 124 ] || echo "$said" | grep -qE '{NO_ANSWER}'; then echo "DOUBT $said"; exit 0; fi
     discard; echo "REFUSED $said"; exit 0
   fi
+  find_id "$said"; id=$found
+  [ -n "$id" ] || {{ echo "DOUBT $said"; exit 0; }}
 fi"""
 
 
@@ -258,8 +273,12 @@ if [ -z "$id" ]; then
   id=${{id:-0}}
 fi
 state() {{
-  row=$({parse.squeue_command(["$id"])} 2>&1) || case $row in
-    *"Invalid job id"*) row= ;; *) echo "DOUBT $row"; exit 0 ;; esac
+  seen=$(slurm {parse.squeue_command(["$id"])}) || case $seen in
+    *"Invalid job id"*) seen= ;; *) echo "DOUBT $seen"; exit 0 ;; esac
+  row=
+  while read -r each; do case $each in "$id|"*) row=$each ;; esac; done <<END
+$seen
+END
   s=${{row#*|}}; s=${{s%%|*}}
 }}
 over() {{ case $s in ''|{ENDED}) return 0 ;; esac; return 1; }}
