@@ -86,7 +86,10 @@ def test_an_attempt_that_was_begun_and_never_reached_slurm_is_not_taken_for_what
 ) -> None:
     talkative(home, "squeue", "sacct")
     planned = client.plan(JobSpec(command="true", gpu_count=0), "slurm").plan
-    begun = f"{planned.request['job_dir']}/attempts/1"
-    cluster.login(f"umask 077; mkdir -p {begun}; printf %s {planned.attempt.store_id} >{begun}/store")
+    begun = planned.request["job_dir"]
+    cluster.login(
+        f"umask 077; mkdir -p {begun}/attempts/1 {begun}/slurm-logs/attempt-1; cd {begun}; mkdir sbatch specs env meta; "
+        f"printf %s {planned.attempt.store_id} >attempts/1/store"
+    )
     assert backend.find(planned.attempt, planned) is None
     assert backend.submit(planned, {}).native_id.isdigit()

@@ -36,8 +36,9 @@ PREAMBLE = f"{KEEPING_UMASK}; umask 077"
 # sbatch hands its environment and umask to the job: the locale and time zone that we read SLURM's words in are put back before.
 AS_THE_USER = 'LC_ALL=$locale TZ=$zone; [ -n "$LC_ALL" ] || unset LC_ALL; [ -n "$TZ" ] || unset TZ'
 
-READING = """read_line() { line=; [ ! -s "$1" ] || read -r line <"$1" || :; }
-is_strangers() { read_line "$a/store"; [ -n "$line" ] && [ "$line" != "$store" ]; }"""
+READING = f"""read_line() {{ line=; [ ! -s "$1" ] || read -r line <"$1" || :; }}
+is_strangers() {{ read_line "$a/store"; [ -n "$line" ] && [ "$line" != "$store" ]; }}
+is_stale() {{ [ $(( $(date +%s) - $(stat -c %Y "$k" 2>/dev/null || date +%s) )) -gt {STALE_LOCK} ]; }}"""
 
 # What a site's programs say beside their answers (greetings, warnings) is no part of these. `slurm` runs a program and prints
 # its output, or its words where it fails; `find_id` sets $found to the last line of $1 that is a SLURM id, alone or before a `;`.
@@ -164,13 +165,12 @@ fi"""
 
 # A lock older than a step lasts was left by a submit that died, and is removed; so is one that stays empty: there was no room for
 # its owner's name.
-WAIT_FOR_THE_LOCK = f"""tries=0
+WAIT_FOR_THE_LOCK = """tries=0
 until lock; do
   known
-  age=$(( $(date +%s) - $(stat -c %Y "$k" 2>/dev/null || date +%s) ))
-  [ $age -gt {STALE_LOCK} ] && rm -f "$k"
-  [ $tries -gt 10 ] && [ -e "$k" ] && [ ! -s "$k" ] && {{ rm -f "$k"; said="$k cannot be written."; noroom; }}
-  tries=$((tries + 1)); [ $tries -gt 300 ] && {{ echo "DOUBT Another submit of it is under way."; exit 0; }}
+  is_stale && rm -f "$k"
+  [ $tries -gt 10 ] && [ -e "$k" ] && [ ! -s "$k" ] && { rm -f "$k"; said="$k cannot be written."; noroom; }
+  tries=$((tries + 1)); [ $tries -gt 300 ] && { echo "DOUBT Another submit of it is under way."; exit 0; }
   sleep 0.1
 done"""
 
@@ -266,9 +266,11 @@ def cancel(decided: Decided, attempt: Attempt, job_id: str, seconds: float) -> s
 id={shlex.quote(job_id)}
 if [ -z "$id" ]; then
   tries=0
-  while [ -e "$k" ] && [ $tries -lt {HANDING_OVER * 10} ]; do tries=$((tries + 1)); sleep 0.1; done
-  [ -e "$k" ] && {{ echo "DOUBT The job is being handed over."; exit 0; }}
-  read_line "$a/slurm_id"; id=$line
+  until read_line "$a/slurm_id"; id=$line; [ -n "$id" ] || [ ! -e "$k" ]; do
+    if is_stale; then rm -f "$k"; continue; fi
+    tries=$((tries + 1)); [ $tries -gt {HANDING_OVER * 10} ] && {{ echo "DOUBT The job is being handed over."; exit 0; }}
+    sleep 0.1
+  done
   [ -n "$id" ] || id=$(lookup) || {{ echo "DOUBT $id"; exit 0; }}
   id=${{id:-0}}
 fi
