@@ -259,8 +259,8 @@ if [ -e "$k" ]; then echo BEGUN; else echo NONE; fi
 def cancel(decided: Decided, attempt: Attempt, job_id: str, seconds: float) -> str:
     """End an attempt's SLURM job and wait for that; then `$id`, squeue's row `$row` and its state `$s` are what was seen.
 
-    $s is empty when squeue does not know the job. Where SLURM refuses, the script says DENIED and SLURM's words. Without an
-    id the job is looked up, as `find` does.
+    $s is empty when squeue does not know the job, or knows another under its id: ids are used again, names are not. Where
+    SLURM refuses, the script says DENIED and SLURM's words. Without an id the job is looked up, as `find` does.
     """
     return f"""{names(decided, attempt)}
 id={shlex.quote(job_id)}
@@ -278,13 +278,14 @@ state() {{
   seen=$(slurm {parse.squeue_command(["$id"])}) || case $seen in
     *"Invalid job id"*) seen= ;; *) echo "DOUBT $seen"; exit 0 ;; esac
   row=
-  while read -r each; do case $each in "$id|"*) row=$each ;; esac; done <<END
+  while read -r each; do case $each in "$id|"*"|$name") row=$each ;; esac; done <<END
 $seen
 END
   s=${{row#*|}}; s=${{s%%|*}}
 }}
 over() {{ case $s in ''|{ENDED}) return 0 ;; esac; return 1; }}
-[ $id = 0 ] || said=$(timeout 60 scancel $id 2>&1) || {{
+state
+[ -z "$row" ] || said=$(timeout 60 scancel $id 2>&1) || {{
   case $said in
     *"Invalid job id"*|*"already completing or completed"*) ;;
     *denied*) echo "DENIED $said"; exit 0 ;;
