@@ -93,3 +93,24 @@ def test_an_attempt_that_was_begun_and_never_reached_slurm_is_not_taken_for_what
     )
     assert backend.find(planned.attempt, planned) is None
     assert backend.submit(planned, {}).native_id.isdigit()
+
+
+def settings(home: Path, **values: str) -> None:
+    (home / ".bashrc").write_text("".join(f"export {name}={value}\n" for name, value in values.items()))
+
+
+def test_what_the_users_shell_sets_for_other_programs_of_slurm_hides_nothing_and_keeps_nothing_alive(
+    client: Client, home: Path
+) -> None:
+    settings(
+        home, SLURM_TIME_FORMAT="relative", SQUEUE_PARTITION="long", SQUEUE_ACCOUNT="otheracct", SQUEUE_QOS="short",
+        SQUEUE_USERS="otheruser", SQUEUE_FORMAT="%i", SQUEUE_FORMAT2="jobid", SCANCEL_INTERACTIVE="1",
+        SCANCEL_PARTITION="long", SCANCEL_NAME="other", SCANCEL_STATE="PENDING",
+    )  # fmt: skip
+    made = submit(client, "sleep 60")
+    until(lambda: status_of(client, made)() is Status.RUNNING, words=lambda: str(client.get_job(made.id)))
+    started = client.get_job(made.id).started
+    assert started is not None
+    assert started.microsecond == 0, "told by SLURM"
+    assert client.cancel_job(made.id, grace=1) is True
+    assert client.get_job(made.id).status is Status.CANCELED

@@ -30,9 +30,15 @@ NO_ANSWER = (
     "Communication connection"
 )
 
-KEEPING_UMASK = """locale=${LC_ALL-} zone=${TZ-}
-export LC_ALL=C TZ=UTC; trap '' HUP PIPE INT"""
-PREAMBLE = f"{KEEPING_UMASK}; umask 077"
+# What a user's shell may set to see less of his jobs, or to be asked before he ends one. A job that squeue does not show for
+# that would be taken for gone.
+HIDING = (
+    "SQUEUE_ACCOUNT SQUEUE_LICENSES SQUEUE_NAMES SQUEUE_PARTITION SQUEUE_QOS SQUEUE_STATES SQUEUE_USERS SCANCEL_ACCOUNT "
+    "SCANCEL_BATCH SCANCEL_INTERACTIVE SCANCEL_NAME SCANCEL_PARTITION SCANCEL_QOS SCANCEL_STATE SCANCEL_USER SCANCEL_WCKEY"
+)
+KEEPING_UMASK = f"""locale=${{LC_ALL-}} zone=${{TZ-}}
+export LC_ALL=C TZ=UTC; unset {HIDING}; trap '' HUP PIPE INT"""
+PREAMBLE = f"{KEEPING_UMASK}; export SLURM_TIME_FORMAT=standard; umask 077"
 # sbatch hands its environment and umask to the job: the locale and time zone that we read SLURM's words in are put back before.
 AS_THE_USER = 'LC_ALL=$locale TZ=$zone; [ -n "$LC_ALL" ] || unset LC_ALL; [ -n "$TZ" ] || unset TZ'
 
