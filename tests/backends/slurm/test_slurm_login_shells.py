@@ -114,3 +114,19 @@ def test_what_the_users_shell_sets_for_other_programs_of_slurm_hides_nothing_and
     assert started.microsecond == 0, "told by SLURM"
     assert client.cancel_job(made.id, grace=1) is True
     assert client.get_job(made.id).status is Status.CANCELED
+
+
+def test_what_the_users_shell_sets_for_sbatch_does_not_change_what_the_plan_says(
+    cluster: Cluster, client: Client, home: Path
+) -> None:
+    settings(
+        home, SBATCH_PARTITION="long", SBATCH_TIMELIMIT="7", SBATCH_QOS="short", SBATCH_GRES="gpu:1", SBATCH_WAIT="1",
+        SBATCH_MEM_PER_NODE="77", SBATCH_EXCLUSIVE="user", SBATCH_NO_REQUEUE="1", SBATCH_ARRAY_INX="0-2",
+        SBATCH_ACCOUNT="otheracct",
+    )  # fmt: skip
+    made = submit(client, "sleep 60", partition="grizzly", qos="normal")
+    asked = "%P %l %q %b %m %h %a %i"
+    id = made.backend_details["slurm_job_id"]
+    shown = cluster.ask("squeue", "-h", "-o", asked).stdout.split()
+    assert shown == ["grizzly", "4:00:00", "normal", "N/A", "64M", "OK", "taoacct", id]
+    assert "Requeue=1" in cluster.ask("scontrol", "show", "job", id).stdout

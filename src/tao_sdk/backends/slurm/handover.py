@@ -42,6 +42,15 @@ PREAMBLE = f"{KEEPING_UMASK}; export SLURM_TIME_FORMAT=standard; umask 077"
 # sbatch hands its environment and umask to the job: the locale and time zone that we read SLURM's words in are put back before.
 AS_THE_USER = 'LC_ALL=$locale TZ=$zone; [ -n "$LC_ALL" ] || unset LC_ALL; [ -n "$TZ" ] || unset TZ'
 
+# What a user's shell may set for sbatch counts more than a script's directives. What a plan decides is not left to it; what a
+# plan leaves open is.
+DECIDED = (
+    "SBATCH_ARRAY_INX SBATCH_EXCLUSIVE SBATCH_GPUS SBATCH_GPUS_PER_NODE SBATCH_GPUS_PER_TASK SBATCH_GRES SBATCH_MEM_PER_CPU "
+    "SBATCH_MEM_PER_GPU SBATCH_MEM_PER_NODE SBATCH_NO_REQUEUE SBATCH_PARTITION SBATCH_REQUEUE SBATCH_TIMELIMIT SBATCH_WAIT "
+    "SBATCH_WAIT_ALL_NODES"
+)
+LEFT_OPEN = ("account", "constraint", "qos", "reservation")  # unless it names them
+
 READING = f"""read_line() {{ line=; [ ! -s "$1" ] || read -r line <"$1" || :; }}
 is_strangers() {{ read_line "$a/store"; [ -n "$line" ] && [ "$line" != "$store" ]; }}
 is_stale() {{ [ $(( $(date +%s) - $(stat -c %Y "$k" 2>/dev/null || date +%s) )) -gt {STALE_LOCK} ]; }}"""
@@ -199,6 +208,7 @@ def stage_and_sbatch(decided: Decided, attempt: Attempt, stage: str) -> str:
     *sbatch, script = map(shlex.quote, sbatch_words(Paths.of(decided, attempt), attempt))
     image: str = decided["image"]["prepare"] if decided["image"] else ":"
     results = shlex.quote(f"{decided['results_root']}/{attempt.job_id}")
+    named = (f" SBATCH_{name.upper()}" for name in LEFT_OPEN if name in decided["directives"])
     return f"""if [ -z "$id" ]; then
   [ -d {results} ] || said=$(umask 022; mkdir -p {results} 2>&1) || noroom
   renew
@@ -208,6 +218,7 @@ def stage_and_sbatch(decided: Decided, attempt: Attempt, stage: str) -> str:
   }}
   renew
   cd "$a" || exit 1
+  unset {DECIDED}{"".join(named)}
   after=
   {image}
   said=$({AS_THE_USER}; timeout 90 {" ".join(sbatch)} $after {script} 2>"$a/sbatch.err"); code=$?
