@@ -17,6 +17,9 @@ import yaml
 
 from tao_sdk.runner.copies import Copies
 from tao_sdk.runner.place import Place
+from tao_sdk.script_runner import build_entrypoint
+
+BASH = ("bash", "-c")
 
 
 def place_of(jobs, value, env=None, about=None):
@@ -170,6 +173,13 @@ def test_a_pattern_may_exclude_too(jobs):
     assert set(jobs.run(command, upload_excludes=["*.tmp"]).files) == {"a/y"}
 
 
+def test_what_is_excluded_is_not_copied_either(jobs, tmp_path):
+    out = tmp_path / "out"
+    command = f"mkdir -p {out}/cache {out}/keep; touch {out}/cache/x {out}/keep/y {out}/keep/z.tmp {out}/w"
+    jobs.run(command, outputs={str(out): "folder"}, upload_excludes=["out/cache/", "*.tmp"])
+    assert {each.name for each in (jobs.results / "out").rglob("*") if each.is_file()} == {"y", "w"}
+
+
 def test_a_folder_that_is_an_output_is_there_for_the_command(jobs, tmp_path):
     assert jobs.run(f"echo 1 > {tmp_path}/made/x", outputs=[f"{tmp_path}/made/"]).code == 0
     assert (jobs.results / "made" / "x").exists()
@@ -288,6 +298,29 @@ def test_a_growing_file_that_was_rewritten_is_copied_whole(jobs, tmp_path, event
     assert kept.read_text() == "a rewritten file\n"
 
 
+@pytest.mark.parametrize("looks", [1, 2])
+def test_a_table_in_which_one_row_was_changed_is_kept_as_it_is(jobs, tmp_path, eventually, looks):
+    """It begins and ends as before; a look may have taken it for a file that was only appended to."""
+    out, kept = tmp_path / "out", jobs.results / "out" / "x.csv"
+    rows = [f"row {number:05}" for number in range(2000)]
+    job = jobs.start(
+        f"echo ready; while [ ! -e {tmp_path}/go ]; do sleep 0.01; done",
+        outputs={str(out): "folder"},
+        env={"TAO_SYNC_SECONDS": "0.1" if looks == 2 else "0.5"},
+    )
+    job.until(b"ready")
+    out.mkdir()
+    (out / "x.csv").write_text("\n".join(rows))
+    eventually(kept.exists)
+    rows[1000] = "row other"
+    (out / "x.csv").write_text("\n".join(rows))
+    if looks == 2:
+        eventually(lambda: kept.stat().st_mtime == (out / "x.csv").stat().st_mtime)
+    (tmp_path / "go").touch()
+    assert job.ended().code == 0
+    assert kept.read_text().split("\n") == rows
+
+
 def test_output_that_could_not_be_copied_makes_the_job_fail_and_says_where_it_still_is(jobs, tmp_path):
     out = tmp_path / "o"
     ran = jobs.run(
@@ -297,6 +330,26 @@ def test_output_that_could_not_be_copied_makes_the_job_fail_and_says_where_it_st
     assert ran.failure["code"] == "output.lost"
     assert str(out / "x") in ran.failure["why"]
     assert ran.manifest["exit_code"] == 0
+
+
+AS_NOBODY = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "bash", "-c") if os.geteuid() == 0 else BASH
+
+
+def test_a_file_that_nobody_can_read_costs_only_itself(jobs, tmp_path):
+    out = tmp_path / "o"
+    command = f"mkdir {out}; echo 1 > {out}/x; chmod 0 {out}/x; echo 2 > {out}/y"
+    ran = jobs.run_text(build_entrypoint(command=command, outputs=[str(out)])["command"], shell=AS_NOBODY)
+    assert (ran.code, ran.stages[-1], ran.warnings) == (0, "done", ["output.left_out"]), ran.raw
+    assert [path.name for path in (jobs.results / "o").iterdir()] == ["y"]
+
+
+def test_a_growing_file_that_may_only_be_read_is_copied_again_when_it_was_replaced(jobs, tmp_path):
+    out = tmp_path / "o"
+    for content in ("old", "old and new"):
+        command = f"mkdir -p {out}; rm -f {out}/x.txt; echo -n {content!r} > {out}/x.txt; chmod 444 {out}/x.txt"
+        ran = jobs.run_text(build_entrypoint(command=command, outputs=[str(out)])["command"], shell=AS_NOBODY)
+        assert ran.code == 0, ran.raw
+        assert (jobs.results / "o" / "x.txt").read_text() == content
 
 
 def test_a_full_disk_is_told_and_leaves_no_half_files(jobs, tmp_path, request):
@@ -343,6 +396,39 @@ def test_a_log_is_for_its_owner_only(jobs):
     assert (jobs.results / "spec.toml").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.fixture
+def coarse_disk(tmp_path):
+    """A file system that has times to the second only."""
+    if not shutil.which("mke2fs"):
+        pytest.skip("there is no mke2fs")
+    image, folder = tmp_path / "image", tmp_path / "coarse"
+    folder.mkdir()
+    with image.open("wb") as file:
+        file.truncate(8 << 20)
+    subprocess.run(["mke2fs", "-q", "-t", "ext2", "-I", "128", image], capture_output=True)
+    if subprocess.run(["mount", "-o", "loop", image, folder], capture_output=True).returncode:
+        pytest.skip("only root may mount a disk")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+def test_what_stands_still_is_copied_once_also_to_a_disk_with_coarse_times(coarse_disk, tmp_path):
+    out = tmp_path / "o"
+    out.mkdir()
+    (out / "x.pth").write_bytes(b"x")
+    os.utime(out / "x.pth", (1_600_000_000.5, 1_600_000_000.5))
+    copies = Copies([{"path": str(out), "name": "o"}], Place({"TAO_RESULTS_ROOT": str(coarse_disk)}, "job-1"), [])
+    copies.renew(final=False)
+    copies.renew(final=False)
+    first = (coarse_disk / "job-1" / "o" / "x.pth").open()  # keeps its number from being used again
+    copies.renew(final=True)
+    assert os.path.samestat(os.fstat(first.fileno()), (coarse_disk / "job-1" / "o" / "x.pth").stat())
+    (out / "x.pth").write_bytes(b"y")
+    copies.renew(final=True)
+    assert (coarse_disk / "job-1" / "o" / "x.pth").read_bytes() == b"y"
+    first.close()
+
+
 @pytest.mark.parametrize("name", ["model.pth", "train.log"])
 def test_a_file_replaced_by_one_of_its_size_while_it_is_copied_is_copied_again(tmp_path, name):
     """Else the kept one would have the old bytes and the new time, and nobody would ever look again."""
@@ -351,7 +437,7 @@ def test_a_file_replaced_by_one_of_its_size_while_it_is_copied_is_copied_again(t
     kept = Path(place.folder) / "o"
     for folder in (out, kept):
         folder.mkdir(parents=True)
-    copies = Copies([{"path": str(out), "name": "o"}], place)
+    copies = Copies([{"path": str(out), "name": "o"}], place, [])
 
     def replace():
         while not any(each.stat().st_size for each in kept.iterdir()):

@@ -114,6 +114,37 @@ def test_keys_are_renewed_before_they_end():
         assert len(endpoint.asked) == 2
 
 
+def of_a_container(endpoint):
+    return {"AWS_CONTAINER_CREDENTIALS_FULL_URI": endpoint.url}
+
+
+def of_an_instance(endpoint):
+    return {"AWS_EC2_METADATA_SERVICE_ENDPOINT": endpoint.url}
+
+
+@pytest.mark.parametrize("found", [of_a_container, of_an_instance])
+@pytest.mark.parametrize("status", [404, 503])
+def test_keys_that_still_hold_good_are_used_while_no_others_can_be_had(found, status):
+    away = False
+
+    def answer(_method, path, _headers, _body):
+        return (
+            (status, "") if away else (200, "r" if path.endswith(("token", "credentials/")) else json.dumps(session()))
+        )
+
+    with Endpoint(answer) as endpoint:
+        s3 = reads(**found(endpoint))
+        bucket, first = s3_here.minio().bucket(), s3.credentials.keys
+        away, first.due = True, 0.0
+        s3.put(bucket, "k", b"x")
+        asked = len(endpoint.asked)
+        s3.put(bucket, "l", b"x")
+        assert len(endpoint.asked) == asked  # not anew for each request
+        away, first.due = False, 0.0
+        s3.put(bucket, "m", b"x")
+        assert s3.credentials.keys is not first
+
+
 def test_without_keys_a_public_bucket_is_read():
     minio = s3_here.minio()
     s3, bucket = minio.s3(), minio.bucket()

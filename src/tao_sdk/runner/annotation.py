@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .document import Selective
     from .transfer import Source
 
+FIELD = 1 << 30  # characters of one field: a mask may be beside the path
 FORMATS = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 
 
@@ -47,7 +48,11 @@ def named(path: str, form: str, keys: List[str]) -> List[str]:
             "It is parquet, and the image's python3 has no %s." % error.name,
             "Use an image with pyarrow, or name an annotation in json, jsonl or csv.",
         ) from error
-    except (ValueError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise unreadable(
+            path, "%s." % error.strerror, "Name a file, or leave selective out to have all files."
+        ) from error
+    except ValueError as error:
         raise unreadable(path, "It is no %s: %s." % (form, str(error)[:200].rstrip("."))) from error
     if not found:
         raise unreadable(path, "Nothing in it stands under %s." % " or ".join(keys), "Correct selective.keys.")
@@ -111,6 +116,7 @@ def of_lines(path: str, keys: List[str]) -> Iterator[str]:
 def of_csv(path: str, keys: List[str]) -> Iterator[str]:
     import csv
 
+    csv.field_size_limit(FIELD)
     with open(path, encoding="utf-8-sig", newline="") as file:
         for row in csv.DictReader(file):
             for key in keys:

@@ -11,42 +11,48 @@ import stat
 
 from .atomic import temporary_name
 from .brought import brought
-from .tree import Tree, growing
+from .tree import Tree, covers, growing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import IO, Dict, List
+    from typing import IO, Dict, List, Set, Tuple
 
     from .document import Copy
     from .place import Place
     from .tree import Shape
 
-OVERLAP = 4096  # bytes before the seam that have to be equal for a file to count as continued
+OVERLAP = 4096  # bytes at the start and before the seam that have to be equal for a file to count as continued
+BLOCK = 1 << 20
 
 
 class Copies:
     """The paths of one job and where each is kept."""
 
-    def __init__(self, copies: List[Copy], place: Place) -> None:
+    def __init__(self, copies: List[Copy], place: Place, excludes: List[str]) -> None:
+        self.excludes = excludes  # by the names below the results
         folder = place.folder if place.rank == 0 else os.path.join(place.folder, ".rank-%d" % place.rank)
-        self.pairs = [(path, os.path.join(folder, name)) for path, name in brought(copies, place)]
+        self.kept = [(path, os.path.join(folder, name), name) for path, name in brought(copies, place)]
         self.seen: Dict[str, Shape] = {}
+        self.unproven: Set[str] = set()  # continued, and not compared but at the seam
+        self.made: Dict[str, Tuple[Shape, Shape]] = {}  # copy -> the shape of what it is of, and its own
         self.missing: List[str] = []
         self.failed: List[str] = []
+        self.problems: List[str] = []
 
     def renew(self, final: bool) -> List[str]:
         """Copy what is new and complete; at the end everything. What could not be looked at."""
         self.missing, self.failed = [], []
-        problems: List[str] = []
-        for source, target in self.pairs:
+        self.problems = problems = []
+        for source, target, name in self.kept:
             if os.path.isdir(source):
                 tree = Tree(source, [])
                 problems += ["%s: %s" % (source, each) for each in tree.problems]
                 for path, shape in tree.files.items():
+                    if any(covers(each, os.path.join(name, path)) for each in self.excludes):
+                        continue
                     self.copy(os.path.join(source, path), os.path.join(target, path), shape, final)
             elif os.path.isfile(source):
-                found = os.stat(source)
-                self.copy(source, target, (found.st_size, found.st_mtime), final)
+                self.copy(source, target, shape_of(source), final)
             elif os.path.exists(source):
                 problems.append("%s: not a file" % source)  # a pipe has no end that could be waited for
             else:
@@ -54,40 +60,54 @@ class Copies:
         return problems
 
     def copy(self, source: str, target: str, shape: Shape, final: bool) -> None:
-        """One file, if it is its turn. A failure costs only this file."""
+        """One file, if it is its turn. A failure costs only this file; one that nobody can read is no failure of ours."""
         still = self.seen.get(source) == shape
         self.seen[source] = shape
-        if same(target, shape) or not (final or still or growing(source)):
+        unproven = final and source in self.unproven
+        if (self.same(target, shape) and not unproven) or not (final or still or growing(source)):
             return
         try:
             os.makedirs(os.path.dirname(target), exist_ok=True)
-            if not (growing(source) and continued(source, target)):
+            if growing(source) and continued(source, target, final):
+                self.unproven.add(source)
+            else:
                 whole(source, target)
+            if shape_of(source) == shape:
+                self.made[target] = shape, shape_of(target)
         except FileNotFoundError:
             return  # removed since the look; a temporary file of the program's own
         except OSError as error:
-            self.failed.append("%s: %s" % (source, error.strerror))
+            told = self.failed if os.access(source, os.R_OK) else self.problems
+            told.append("%s: %s" % (source, error.strerror))
+
+    def same(self, target: str, shape: Shape) -> bool:
+        """Whether it is the copy of a file of that shape. A disk may have times only to the second."""
+        of, made = self.made.get(target, (shape, shape))
+        try:
+            return shape_of(target) == (made if of == shape else shape)
+        except OSError:
+            return False
 
 
-def same(target: str, shape: Shape) -> bool:
-    try:
-        found = os.stat(target)
-    except OSError:
-        return False
-    return (found.st_size, found.st_mtime) == shape
+def shape_of(path: str) -> Shape:
+    found = os.stat(path)
+    return found.st_size, found.st_mtime
 
 
-def continued(source: str, target: str) -> bool:
-    """Append what is new. False when the source is not a continuation of the target, which is then as it was."""
-    if not os.path.isfile(target):
+def continued(source: str, target: str, thorough: bool) -> bool:
+    """Append what is new. False when the source is not a continuation of the target, which is then as it was.
+
+    A file that is written anew may begin and end as it did: who looks is `thorough` once, at the end.
+    """
+    if not (os.path.isfile(target) and os.access(target, os.W_OK)):
         return False
     with open(source, "rb") as new, open(target, "r+b") as old:
         found = os.fstat(new.fileno())
         size = old.seek(0, os.SEEK_END)
-        for at in (0, max(0, size - OVERLAP)):
+        for at in range(0, size, BLOCK) if thorough else (0, max(0, size - OVERLAP)):
             new.seek(at)
             old.seek(at)
-            length = min(OVERLAP, size - at)
+            length = min(BLOCK if thorough else OVERLAP, size - at)
             if new.read(length) != old.read(length):
                 return False
         new.seek(size)

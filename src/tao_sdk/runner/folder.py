@@ -24,7 +24,7 @@ class Folder:
         if document["copies"]:
             from .copies import Copies
 
-            self.copies = Copies(document["copies"], place)
+            self.copies = Copies(document["copies"], place, document["excludes"])
         self.manifest = Manifest(place, document["excludes"]) if place.rank == 0 else None
 
     def sync(self, hurry: Callable[[], bool]) -> List[str]:  # noqa: ARG002  a copy is short

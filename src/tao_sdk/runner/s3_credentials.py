@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from .web import Answer, Headers, Web
 
 EARLY = 300.0  # seconds before their end that keys are renewed; half their life when that is shorter
+SHORT = 2.0
+LATER = 10.0  # seconds until they are asked for again where none could be had
 CONTAINER = "http://169.254.170.2"
 INSTANCE = "http://169.254.169.254"
 
@@ -50,7 +52,7 @@ class Credentials:
             return keys
         with self.lock:
             if not self.asked or (self.keys and self.keys.old):
-                self.keys, self.asked = self.find(), True
+                self.keys, self.asked = self.others(), True
             return self.keys
 
     def renew(self, refused: Keys) -> bool:
@@ -59,8 +61,30 @@ class Credentials:
             return False
         with self.lock:
             if self.keys is refused:
-                self.keys = self.find()
+                self.keys = self.others()
             return self.keys is not None and self.keys.access != refused.access
+
+    def others(self) -> Optional[Keys]:
+        """New keys; where they cannot be had just now, those that we have, which hold good for a while."""
+        before = self.keys
+        try:
+            found = self.find()
+        except Failure:
+            if not self.hold_good:
+                raise
+            found = None
+        if found is None and before:
+            before.due = time.time() + LATER
+        return found or before
+
+    @property
+    def hold_good(self) -> bool:
+        return self.keys is not None and self.keys.ends > time.time()
+
+    @property
+    def patience(self) -> float:
+        """Seconds for who gives keys: while there are some, nobody has to wait for others. 0 is as long as usual."""
+        return SHORT if self.hold_good else 0.0
 
     def find(self) -> Optional[Keys]:
         if self.env.get("AWS_ACCESS_KEY_ID") and self.env.get("AWS_SECRET_ACCESS_KEY"):
@@ -93,7 +117,7 @@ class Credentials:
             "WebIdentityToken": read(self.env["AWS_WEB_IDENTITY_TOKEN_FILE"]),
         }
         headers = {"content-type": "application/x-www-form-urlencoded"}
-        answer = self.web.ask("POST", service.rstrip("/") + "/", headers, query(form).encode())
+        answer = self.web.ask("POST", service.rstrip("/") + "/", headers, query(form).encode(), patience=self.patience)
         if answer.status != 200:
             raise refused("The token service does not give keys", answer, inner(answer.text, "Message"))
         access, secret, token, ends = (
@@ -109,7 +133,7 @@ class Credentials:
             headers["authorization"] = read(self.env["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"])
         elif self.env.get("AWS_CONTAINER_AUTHORIZATION_TOKEN"):
             headers["authorization"] = self.env["AWS_CONTAINER_AUTHORIZATION_TOKEN"]
-        answer = self.web.ask("GET", url, headers)
+        answer = self.web.ask("GET", url, headers, patience=self.patience)
         if answer.status != 200:
             raise refused("The container's credentials endpoint gives no keys", answer, "")
         return from_json(answer.text)
@@ -118,16 +142,16 @@ class Credentials:
         """The keys of the role that this machine has; None where there is no such service."""
         try:
             token = self.web.ask(
-                "PUT", endpoint + "/latest/api/token", {"x-aws-ec2-metadata-token-ttl-seconds": "21600"}, patience=2.0
+                "PUT", endpoint + "/latest/api/token", {"x-aws-ec2-metadata-token-ttl-seconds": "21600"}, patience=SHORT
             )
         except Failure:
             return None
         headers = {"x-aws-ec2-metadata-token": token.text} if token.status == 200 else {}
         url = endpoint + "/latest/meta-data/iam/security-credentials/"
-        role = self.web.ask("GET", url, headers)
+        role = self.web.ask("GET", url, headers, patience=self.patience)
         if role.status != 200 or not role.text.strip():
             return None
-        answer = self.web.ask("GET", url + role.text.split()[0], headers)
+        answer = self.web.ask("GET", url + role.text.split()[0], headers, patience=self.patience)
         if answer.status != 200:
             raise refused("The instance's metadata service gives no keys", answer, "")
         return from_json(answer.text)

@@ -62,10 +62,22 @@ def shape(path: str, name: str) -> Tuple[str, int, str]:
 
 
 def files(folder: str) -> Iterator[Tuple[str, str]]:
-    """(path, path below the folder) of every file."""
-    for top, _, names in os.walk(folder):
-        for name in names:
+    """(path, path below the folder) of every file, also behind links; a link that would lead on for ever counts as one."""
+    for top, folders, names in os.walk(folder, followlinks=True):
+        loops = [each for each in folders if os.path.islink(os.path.join(top, each)) and loop(folder, top, each)]
+        folders[:] = [each for each in folders if each not in loops]
+        for name in names + loops:
             yield os.path.join(top, name), os.path.relpath(os.path.join(top, name), folder)
+
+
+def loop(folder: str, top: str, name: str) -> bool:
+    """Whether a link leads to where it would be met again."""
+    there = os.path.realpath(os.path.join(top, name)) + "/"
+    while not (os.path.realpath(top) + "/").startswith(there):
+        if top == folder:
+            return False
+        top = os.path.dirname(top)
+    return True
 
 
 def mirror(folder: str, into: str) -> None:

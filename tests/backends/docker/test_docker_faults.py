@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +128,42 @@ def test_a_job_of_the_daemon_that_was_there_before_is_not_called_removed(
         assert client.get_job(job.id).status is Status.COMPLETE
 
 
+def test_the_log_and_the_rest_of_an_ended_job_wait_for_its_own_daemon(
+    surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    with dockerd_here.apart(tmp_path / "data") as there, opened(surroundings, there) as client:
+        job, lost = submit(client, "echo kept"), submit(client, "echo begun; sleep 300")
+        client.wait(job.id, timeout=60)
+        begun(client, lost)
+        unconfirmed(client, lost)
+        there.stop()
+        other = Daemon(tmp_path / "other", there.folder, "--bridge=none")
+        other.start()
+        try:
+            for act in (
+                lambda: client.get_job_logs(job.id),
+                lambda: client.gc(older_than=timedelta(0)),
+                lambda: client.remove(job.id),
+                lambda: client.cancel_job(lost.id),
+            ):
+                with pytest.raises(Unreachable, match="Another Docker daemon"):
+                    act()
+        finally:
+            other.stop()
+            other.leave_no_mounts()
+        there.start()
+        assert client.get_job_logs(job.id) == "kept\n"
+        assert client.gc(older_than=timedelta(0)) == [job.id]
+        assert client.cancel_job(lost.id, grace=0) is True
+        assert there.docker("ps", "-q").stdout == ""
+
+
+def unconfirmed(client: Client, job: Job) -> None:
+    """As a client leaves it that is killed after the start of the container and before it has written that down."""
+    with closing(sqlite3.connect(client.store.path)) as db, db:
+        db.execute("UPDATE attempts SET ref = NULL WHERE job_id = ?", (job.id,))
+
+
 def test_a_job_whose_daemon_was_replaced_for_good_is_settled_by_who_knows_that(
     surroundings: dict[str, str], tmp_path: Path
 ) -> None:
@@ -227,3 +266,27 @@ def test_an_end_that_the_daemon_had_no_room_to_note_is_found_when_it_has_some_ag
             assert [client.get_job(job.id).status for job in jobs[1:]] == [Status.RUNNING] * 2
             for job in jobs[1:]:
                 client.cancel_job(job.id, grace=0)
+
+
+def test_a_log_that_the_daemon_cannot_read_to_its_end_says_so_and_its_job_can_be_removed(
+    surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    """As a full disk or a power cut leaves it: half an entry. The daemon says so at most times, not always."""
+    with dockerd_here.apart(tmp_path / "data") as there, opened(surroundings, there) as client:
+        job = submit(client, "echo begun; exit 3")
+        client.wait(job.id, timeout=60)
+        container = there.inspect(f"tao-job-{job.id}")["Id"]
+        with (there.data / "containers" / container / "local-logs" / "container.log").open("ab") as log:
+            log.write(b"\0\0\0\x05torn to pieces")
+        read: list[str] = []
+
+        def is_told(**part: Any) -> bool:
+            read.append("".join(each.decode() for each in client.follow_logs(job.id, **part)))
+            return "Error grabbing logs: " in read[-1]
+
+        dockerd_here.until(is_told, 30)
+        assert (read[-1].startswith("begun\nError"), read[-1].count("Error grabbing logs")) == (True, 1)
+        dockerd_here.until(lambda: is_told(tail=5, follow=False), 30)
+        assert client.diagnose(job.id) is not None
+        assert client.gc(older_than=timedelta(0)) == [job.id]
+        assert client.get_job_logs(job.id).startswith("begun\n")

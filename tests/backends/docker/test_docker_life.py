@@ -445,3 +445,16 @@ def test_looking_at_many_jobs_is_one_question_and_one_more_for_each_that_newly_e
     asked.clear()
     assert [client.get_job_status(job.id).status for job in [*jobs, *jobs]] == [Status.RUNNING] * 10
     assert len(asked) <= 3, "single questions in a row are one"
+
+
+def test_a_variable_that_the_shell_keeps_for_itself_keeps_no_job_from_running(client: Client, here: Daemon) -> None:
+    here.docker("run", "--name", "sh-is-bash", "--net=none", PYTHON, "ln", "-sf", "bash", "/bin/sh")
+    here.docker("commit", "sh-is-bash", "tao-test-sh-is-bash")
+    here.docker("rm", "sh-is-bash")
+    job = submit(client, 'echo "has $GIVEN"', "tao-test-sh-is-bash", env_vars={"UID": "1000", "GIVEN": "all"})
+    try:
+        assert ended(client, job).status is Status.COMPLETE
+        assert client.get_job_logs(job.id).endswith("has all\n")
+    finally:
+        client.remove(job.id)
+        here.docker("rmi", "tao-test-sh-is-bash")

@@ -165,3 +165,13 @@ def test_a_plain_users_results_are_his(here: Daemon, surroundings: dict[str, str
     finally:
         here.socket.chmod(0o660)
         subprocess.run(["rm", "-rf", str(home)], check=True)
+
+
+def test_a_job_whose_results_have_no_place_here_is_refused_and_leaves_nothing(
+    client: Client, tmp_path: Path, here: Daemon
+) -> None:
+    (tmp_path / "runs").write_text("a file")
+    with pytest.raises(Refused, match="the folder .*/runs cannot be made"):
+        client.submit(JobSpec(image=BUSYBOX, command="true", gpu_count=0, keep_results=True), "docker")
+    assert client.list_jobs() == []
+    assert here.docker("ps", "-aq").stdout == ""

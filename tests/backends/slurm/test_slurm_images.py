@@ -14,7 +14,7 @@ from cluster_here import SHARED, Cluster, until
 from cluster_images import BUSYBOX, HUB_NAME, NGC_KEY, NGC_NAME, PYTHON, Registry
 
 from tao_sdk.backends.mounts import Mount
-from tao_sdk.backends.slurm import containers, enroot_login, image_name, images
+from tao_sdk.backends.slurm import containers, enroot_login, handover, image_name, images
 from tao_sdk.backends.slurm.containers import Task
 from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
 from tao_sdk.backends.slurm.options import SlurmOptions
@@ -171,7 +171,7 @@ class Job:
             (there / name).write_text(text)
         words = f"-o {self.folder}/out --mem=1G"
         self.submitted = cluster.login(
-            f"cd {self.folder}\nafter=\n{planned.prepare}\nsbatch --parsable $after {words} job.sbatch"
+            f"cd {self.folder}\nafter=\n{handover.ANSWERS}\n{planned.prepare}\nsbatch --parsable $after {words} job.sbatch"
         )
         self.slurm_id = self.submitted.stdout.strip()
 

@@ -116,6 +116,17 @@ def test_any_value_of_the_environment_arrives_literally(client: Client, mark: Ca
     assert not mark()
 
 
+def test_a_variable_of_the_job_may_have_the_name_of_one_that_our_scripts_use(client: Client) -> None:
+    names = ("a", "d", "l", "job", "name", "node", "rank", "shell", "base", "words")
+    shown = " ".join(f"${name}" for name in names)
+    command = f'env | grep -c -E "^({"|".join(names)})=mine$"; echo "{shown}: $TAO_RANK $NODE_RANK"'
+    job = client.submit(
+        JobSpec(command=command, gpu_count=0, cpus=1, env_vars=dict.fromkeys(names, "mine")), "slurm"
+    ).job
+    assert client.wait(job.id, timeout=60).status is Status.COMPLETE
+    assert client.get_job_logs(job.id).splitlines() == [str(len(names)), " ".join(["mine"] * len(names)) + ": 0 0"]
+
+
 @pytest.mark.parametrize("option", OPTIONS)
 def test_no_option_is_run_by_a_shell_or_becomes_another(
     option: str, client: Client, mark: Callable[[], bool], cluster: Cluster

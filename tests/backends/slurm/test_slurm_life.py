@@ -477,15 +477,51 @@ def test_a_job_whose_submit_lost_its_reply_is_found_by_name_and_canceled_in_the_
     assert cluster.round_trips() - before == 1
 
 
+def test_a_job_that_was_just_handed_over_to_slurm_is_canceled_by_who_does_not_know_that_yet(client: Client) -> None:
+    """His look was a moment before its id was written down."""
+    ref = client.engine.ref_of(submit(client, "sleep 60"))
+    assert ref is not None
+    said = backend_of(client).cancel(replace(ref, native_id="", unique_id="", ready=False), timedelta(0))
+    assert said.phase is Phase.CANCELED
+
+
+def test_a_job_whose_submit_died_before_slurm_heard_of_it_can_be_canceled(cluster: Cluster, client: Client) -> None:
+    planned = client.plan(job("true"), "slurm").plan
+    attempts = f"{planned.request['job_dir']}/attempts"
+    cluster.login(f"mkdir -p {attempts}/1; echo 1-a >{attempts}/1.lock; touch -d '10 minutes ago' {attempts}/1.lock")
+    backend = backend_of(client)
+    found = backend.find(planned.attempt, planned)
+    assert found is not None
+    assert not found.ready
+    assert backend.cancel(found, timedelta(0)).phase is Phase.ABSENT
+    assert backend.find(planned.attempt, planned) is None
+
+
 def test_canceling_somebody_elses_job_raises_slurms_words(cluster: Cluster, client: Client) -> None:
-    wraps = "sbatch --parsable --chdir=/tmp --output=/dev/null --wrap 'sleep 60'"
+    made = submit(client, "true")
+    wraps = f"sbatch --parsable --chdir=/tmp --output=/dev/null --job-name={made.id}.1 --wrap 'sleep 60'"
     theirs = cluster.login(wraps, user="otheruser").stdout.strip()
     assert theirs.isdigit()
-    made = submit(client, "true")
     ref = client.engine.ref_of(made)
     assert ref is not None
     with pytest.raises(Refused, match="denied"):
         backend_of(client).cancel(replace(ref, native_id=theirs), timedelta(0))
+
+
+def test_another_job_that_has_got_a_jobs_slurm_id_is_neither_canceled_nor_cleared_away(
+    cluster: Cluster, client: Client
+) -> None:
+    """A controller that has lost its state counts from 1 again."""
+    made = submit(client, "true")
+    until_ended(client, made)
+    ref = client.engine.ref_of(made)
+    assert ref is not None
+    another = cluster.login("sbatch --parsable --chdir=/tmp --output=/dev/null --wrap 'sleep 60'").stdout.strip()
+    backend = backend_of(client)
+    assert backend.cancel(replace(ref, native_id=another), timedelta(0)).phase.over
+    backend.release(replace(ref, native_id=another))
+    assert cluster.jobs() == [another]
+    assert not folder(cluster, made).exists()
 
 
 def test_a_job_that_was_canceled_outside_is_canceled_and_the_look_that_sees_it_removes_its_secrets(

@@ -84,6 +84,24 @@ def test_a_local_folder_whose_archives_are_wanted_unpacked_is_left_as_it_is(path
     assert tree(folder) == before
 
 
+def test_a_local_folder_whose_archives_are_wanted_unpacked_may_have_links_to_folders(paths, tmp_path):
+    folder, far = tmp_path / "data", tmp_path / "far"
+    (folder / "sub").mkdir(parents=True)
+    (far / "deep").mkdir(parents=True)
+    tarred(far / "deep" / "1.tar", {"1": b"1"})
+    (far / "x.jpg").write_bytes(b"x")
+    for each in (folder / "images", folder / "sub" / "again"):
+        each.symlink_to(far)
+    (folder / "sub" / "above").symlink_to("..")  # it ends
+    (far / "round").symlink_to(folder)
+    found = Path(paths({"x": str(folder)}, {"x": {"extract": True}})["x"])
+    for name in ("images", "sub/again"):
+        assert (found / name / "x.jpg").read_bytes() == b"x"
+        assert (found / name / "deep" / "1" / "1").read_bytes() == b"1"
+    assert (found / "sub" / "above").is_dir()
+    assert (far / "deep" / "1.tar").is_file()
+
+
 def test_a_passthrough_archive_stays_packed_unless_told_otherwise(jobs, web, tmp_path):
     archive = tarred(tmp_path / "x.tar.gz", {"a": b"inside"})
     web.files["/x.tar.gz"] = archive.read_bytes()

@@ -64,12 +64,18 @@ def test_several_keys(paths, media, tmp_path):
         ('[{"video": "/etc/passwd"}]', "'/etc/passwd'"),
         ('[{"film": "clips/003.mp4"}]', "video"),
         ("[", "json"),
+        (None, "Is a directory"),
     ],
 )
 def test_an_annotation_that_tells_nothing_or_leads_out_ends_the_job(refused, media, tmp_path, content, told):
-    (tmp_path / "x.json").write_text(content)
+    (tmp_path / "x.json" / "sub").mkdir(parents=True) if content is None else (tmp_path / "x.json").write_text(content)
     found = refused({"media": media, "list": str(tmp_path / "x.json")}, about())
     assert found["code"] == "input.annotation" and told in found["why"] + found["next"]
+
+
+def test_a_field_of_a_csv_may_be_long(paths, media, tmp_path):
+    (tmp_path / "x.csv").write_text(f"video,mask\nclips/003.mp4,{'1 ' * 100_000}\nclips/007.mp4,\n")
+    assert tree(paths({"media": media, "list": str(tmp_path / "x.csv")}, about())["media"]) == WANTED
 
 
 def test_a_file_that_is_named_and_not_there_is_an_error_with_its_name(refused, media, tmp_path):

@@ -31,7 +31,7 @@ from tao_sdk.backends.outcome import read_outcome
 from tao_sdk.backends.refusals import must_live_at, must_look_at, no_value
 from tao_sdk.backends.this_machine import room_left, this_machine
 from tao_sdk.model.diagnosis import Diagnosis, Evidence, NodeEvent
-from tao_sdk.model.errors import CredentialError, Refused, Unreachable
+from tao_sdk.model.errors import CredentialError, PathNotFound, Refused, Unreachable
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.observation import Observation, Outcome, Phase
 from tao_sdk.model.plan import Attempt, Plan, Ref
@@ -109,9 +109,10 @@ class DockerBackend:
         found = self.find(attempt)
         return found is not None and found.ready
 
-    def find(self, attempt: Attempt, plan: Plan | None = None) -> Ref | None:  # noqa: ARG002
+    def find(self, attempt: Attempt, plan: Plan | None = None) -> Ref | None:
         found = self.containers.inspect(render.container_name(attempt))
         if found is None or not found.is_of(attempt):
+            self.must_know(attempt, plan.request.get("daemon", "") if plan else "")
             return None
         return self.ref(found, attempt, found.begun and self.starting.took_in(found))
 
@@ -203,7 +204,20 @@ class DockerBackend:
         def has_ended() -> bool:
             return self.inspected(ref).phase.over
 
-        return logs.read(self.daemon, ref.unique_id, request, has_ended)
+        return self.lost_for_good(ref, logs.read(self.daemon, ref.unique_id, request, has_ended))
+
+    def lost_for_good(self, ref: Ref, chunks: Iterator[LogChunk]) -> Iterator[LogChunk]:
+        """A log of which another daemon than the job's knows nothing is not gone."""
+        try:
+            yield from chunks
+        except PathNotFound:
+            self.must_know(ref.attempt, ref.details.get("daemon", ""))
+            raise
+
+    def must_know(self, attempt: Attempt, daemon: str) -> None:
+        """That a container is not there is said by the job's own daemon, or by nobody."""
+        identity(self.daemon, at_most=0)
+        must_be_the_daemon(self.daemon, daemon, f"Start that one, or {settled(attempt)}.")
 
     def files(self, endpoint: str = "") -> Files:
         must_look_at(self.endpoint, endpoint)
@@ -217,9 +231,7 @@ class DockerBackend:
         self.images.forgo(ref.attempt.job_id)
         container = self.containers.inspect(ref.unique_id or ref.native_id)
         if container is None:
-            must_be_the_daemon(
-                self.daemon, ref.details.get("daemon", ""), f"Start that one, or {settled(ref.attempt)}."
-            )
+            self.must_know(ref.attempt, ref.details.get("daemon", ""))
         if container is None or not container.is_of(ref.attempt):
             return self.judged(ref, None)
         if not container.begun or not (ref.ready or self.starting.took_in(container)):
@@ -241,6 +253,8 @@ class DockerBackend:
         must_live_at(self.endpoint, ref)
         self.images.forgo(ref.attempt.job_id)
         container = self.containers.inspect(ref.unique_id or ref.native_id)
+        if container is None:
+            self.must_know(ref.attempt, ref.details.get("daemon", ""))
         if container is not None and container.is_of(ref.attempt):
             if container.begun and not self.cancel(ref, timedelta(seconds=render.GRACE)).phase.over:
                 raise Unreachable(f"{ref.native_id} still runs.", "It could not be ended in time.", "Try again.")
@@ -254,6 +268,7 @@ class DockerBackend:
         must_live_at(self.endpoint, ref)
         container = self.containers.inspect(ref.unique_id or ref.native_id)
         if container is None:
+            self.must_know(ref.attempt, ref.details.get("daemon", ""))
             return Evidence(phase=Phase.ABSENT.value, raw="no such container")
         seen = parse.observation(container.seen, self.mark(ref).exists())
         return Evidence(

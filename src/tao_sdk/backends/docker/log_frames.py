@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
 STREAMS = {"stdout": 1, "stderr": 2}
+TROUBLE = 3  # the stream in which a daemon says why it cannot read the log any further
 STAMP = 31
 SLACK = timedelta(seconds=5)  # between the moment a frame is stamped and the moment it can be read
 EARLIEST = b"0001-01-01T00:00:00.000000000Z "
@@ -75,6 +76,7 @@ class Frames:
         self.places = places
         self.wanted = {STREAMS[stream]} if stream else set(STREAMS.values())
         self.count = 0  # frames taken, those that were skipped included
+        self.broken = False  # the daemon cannot read the log any further; its words are the last of the text
         self._rest = b""
 
     def feed(self, block: bytes) -> list[bytes]:
@@ -87,6 +89,11 @@ class Frames:
             if end > size:
                 break
             number, stamp = data[at], data[at + 8 : at + 8 + STAMP]
+            if number == TROUBLE:
+                self.broken = True
+                found.append(data[at + 8 : end])
+                at = end
+                continue
             place = streams[number]
             text = data[at + 8 + STAMP : end]
             at = end

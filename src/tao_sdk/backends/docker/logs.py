@@ -54,7 +54,7 @@ def chunks(daemon: Daemon, container: str, request: LogRequest, has_ended: Calla
         frames = Frames(places.resumed(), request.stream)
         yield from blocks(daemon, container, frames, follow=not over)
         places = frames.places
-        if over:
+        if over or frames.broken:
             return
         time.sleep(PAUSE)
 

@@ -158,9 +158,12 @@ def start_script(spec: JobSpec, environment: bool) -> str:
 
 
 def statements(values: Mapping[str, str]) -> str:
-    """What TAKE_IN reads: one statement a line, and a last line that says that it is whole."""
+    """What TAKE_IN reads: one statement a line, and a last line that says that it is whole.
+
+    `command`: a shell that keeps a name for itself (bash its UID) says so and goes on, where it would end without it.
+    """
     quoted = {name: shlex.quote(value).replace("\n", "'\"$_tao_newline\"'") for name, value in values.items()}
-    return "".join(f"export {name}={value}\n" for name, value in quoted.items()) + "whole\n"
+    return "".join(f"command export {name}={value}\n" for name, value in quoted.items()) + "whole\n"
 
 
 def is_shown(name: str) -> bool:

@@ -112,7 +112,7 @@ class Starting:
 
     def create(self, plan: Plan) -> Container:
         for folder in plan.request["folders"]:
-            Path(folder).mkdir(parents=True, exist_ok=True)
+            make_folder(Path(folder))
         body = dict(plan.request["container"])
         if plan.request["make_network"]:
             body["HostConfig"] = {**body["HostConfig"], "NetworkMode": self.networks.made(network_name(plan))}
@@ -145,6 +145,16 @@ class Starting:
             return int(uid), int(gid)
         passwd, group = (self.daemon.file(container.id, path) or b"" for path in ("/etc/passwd", "/etc/group"))
         return parse.owner(user, passwd.decode("utf-8", "replace"), group.decode("utf-8", "replace"))
+
+
+def make_folder(folder: Path) -> None:
+    """For results that are kept without being told where."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        what = f"The results have no place: the folder {folder} cannot be made."
+        fix = "Submit from another folder, or name one: mounts: [<folder>:/results]"
+        raise Refused(what, f"{error.strerror}.", fix) from error
 
 
 def network_name(plan: Plan) -> str:

@@ -30,24 +30,52 @@ NO_ANSWER = (
     "Communication connection"
 )
 
-KEEPING_UMASK = """locale=${LC_ALL-} zone=${TZ-}
-export LC_ALL=C TZ=UTC; trap '' HUP PIPE INT"""
-PREAMBLE = f"{KEEPING_UMASK}; umask 077"
+# What a user's shell may set to see less of his jobs, or to be asked before he ends one. A job that squeue does not show for
+# that would be taken for gone.
+HIDING = (
+    "SQUEUE_ACCOUNT SQUEUE_LICENSES SQUEUE_NAMES SQUEUE_PARTITION SQUEUE_QOS SQUEUE_STATES SQUEUE_USERS SCANCEL_ACCOUNT "
+    "SCANCEL_BATCH SCANCEL_INTERACTIVE SCANCEL_NAME SCANCEL_PARTITION SCANCEL_QOS SCANCEL_STATE SCANCEL_USER SCANCEL_WCKEY"
+)
+KEEPING_UMASK = f"""locale=${{LC_ALL-}} zone=${{TZ-}}
+export LC_ALL=C TZ=UTC; unset {HIDING}; trap '' HUP PIPE INT"""
+PREAMBLE = f"{KEEPING_UMASK}; export SLURM_TIME_FORMAT=standard; umask 077"
 # sbatch hands its environment and umask to the job: the locale and time zone that we read SLURM's words in are put back before.
 AS_THE_USER = 'LC_ALL=$locale TZ=$zone; [ -n "$LC_ALL" ] || unset LC_ALL; [ -n "$TZ" ] || unset TZ'
 
-READING = """read_line() { line=; [ ! -s "$1" ] || read -r line <"$1" || :; }
-is_strangers() { read_line "$a/store"; [ -n "$line" ] && [ "$line" != "$store" ]; }"""
+# What a user's shell may set for sbatch counts more than a script's directives. What a plan decides is not left to it; what a
+# plan leaves open is.
+DECIDED = (
+    "SBATCH_ARRAY_INX SBATCH_EXCLUSIVE SBATCH_GPUS SBATCH_GPUS_PER_NODE SBATCH_GPUS_PER_TASK SBATCH_GRES SBATCH_MEM_PER_CPU "
+    "SBATCH_MEM_PER_GPU SBATCH_MEM_PER_NODE SBATCH_NO_REQUEUE SBATCH_PARTITION SBATCH_REQUEUE SBATCH_TIMELIMIT SBATCH_WAIT "
+    "SBATCH_WAIT_ALL_NODES"
+)
+LEFT_OPEN = ("account", "constraint", "qos", "reservation")  # unless it names them
+
+READING = f"""read_line() {{ line=; [ ! -s "$1" ] || read -r line <"$1" || :; }}
+is_strangers() {{ read_line "$a/store"; [ -n "$line" ] && [ "$line" != "$store" ]; }}
+is_stale() {{ [ $(( $(date +%s) - $(stat -c %Y "$k" 2>/dev/null || date +%s) )) -gt {STALE_LOCK} ]; }}"""
+
+# What a site's programs say beside their answers (greetings, warnings) is no part of these. `slurm` runs a program and prints
+# its output, or its words where it fails; `find_id` sets $found to the last line of $1 that is a SLURM id, alone or before a `;`.
+ANSWERS = """slurm() { { words=$("$@" 2>&1 >&3); } 3>&1 || { set -- $?; echo "$words"; return $1; }; }
+find_id() {
+  found=
+  while read -r each; do case ${each%%;*} in ''|*[!0-9]*) ;; *) found=$each ;; esac; done <<END
+$1
+END
+}"""
 
 # Prints the attempt's SLURM id, or nothing when neither squeue nor sacct has such a name; fails with SLURM's words.
 LOOKUP = """lookup() {
-  seen=$(timeout 25 squeue --noheader --states=all --user="$(id -un)" --name="$name" --format=%i 2>&1) || {
+  seen=$(slurm timeout 25 squeue --noheader --states=all --user="$(id -un)" --name="$name" --format=%i) || {
     echo "$seen" | tail -n 1; return 1; }
-  if [ -z "$seen" ] && [ $accounting = yes ]; then
-    seen=$(timeout 25 sacct -X -n -P --user="$(id -un)" --name="$name" --starttime=$since --format=JobIDRaw 2>&1) || {
+  find_id "$seen"
+  if [ -z "$found" ] && [ $accounting = yes ]; then
+    seen=$(slurm timeout 25 sacct -X -n -P --user="$(id -un)" --name="$name" --starttime=$since --format=JobIDRaw) || {
       echo "$seen" | tail -n 1; return 1; }
+    find_id "$seen"
   fi
-  echo "$seen" | tail -n 1
+  echo "$found"
 }"""
 
 
@@ -83,7 +111,7 @@ def names(decided: Decided, attempt: Attempt, preamble: str = PREAMBLE) -> str:
         "since": LOOK_BACK,
     }  # fmt: skip
     return "\n".join(
-        [preamble, " ".join(f"{name}={shlex.quote(value)}" for name, value in values.items()), READING, LOOKUP]
+        [preamble, " ".join(f"{name}={shlex.quote(value)}" for name, value in values.items()), READING, ANSWERS, LOOKUP]
     )
 
 
@@ -152,13 +180,12 @@ fi"""
 
 # A lock older than a step lasts was left by a submit that died, and is removed; so is one that stays empty: there was no room for
 # its owner's name.
-WAIT_FOR_THE_LOCK = f"""tries=0
+WAIT_FOR_THE_LOCK = """tries=0
 until lock; do
   known
-  age=$(( $(date +%s) - $(stat -c %Y "$k" 2>/dev/null || date +%s) ))
-  [ $age -gt {STALE_LOCK} ] && rm -f "$k"
-  [ $tries -gt 10 ] && [ -e "$k" ] && [ ! -s "$k" ] && {{ rm -f "$k"; said="$k cannot be written."; noroom; }}
-  tries=$((tries + 1)); [ $tries -gt 300 ] && {{ echo "DOUBT Another submit of it is under way."; exit 0; }}
+  is_stale && rm -f "$k"
+  [ $tries -gt 10 ] && [ -e "$k" ] && [ ! -s "$k" ] && { rm -f "$k"; said="$k cannot be written."; noroom; }
+  tries=$((tries + 1)); [ $tries -gt 300 ] && { echo "DOUBT Another submit of it is under way."; exit 0; }
   sleep 0.1
 done"""
 
@@ -169,9 +196,10 @@ LOOK_BY_NAME = """id=
 # Two attempts of a job never run at once.
 SEE_THE_ATTEMPT_BEFORE_ENDED = """read_line "$job/attempts/$((n - 1))/slurm_id"; before=$line
 if [ -z "$id" ] && [ -n "$before" ]; then
-  alive=$(timeout 25 squeue --noheader --jobs="$before" --format=%T 2>&1) || case $alive in
+  alive=$(slurm timeout 25 squeue --noheader --jobs="$before" --format='%A;%T') || case $alive in
     *"Invalid job id"*) alive= ;; *) echo "DOUBT $alive"; exit 0 ;; esac
-  [ -z "$alive" ] || { echo "ALIVE $before $alive"; exit 0; }
+  find_id "$alive"
+  [ -z "$found" ] || { echo "ALIVE $before ${found#*;}"; exit 0; }
 fi"""
 
 
@@ -180,6 +208,7 @@ def stage_and_sbatch(decided: Decided, attempt: Attempt, stage: str) -> str:
     *sbatch, script = map(shlex.quote, sbatch_words(Paths.of(decided, attempt), attempt))
     image: str = decided["image"]["prepare"] if decided["image"] else ":"
     results = shlex.quote(f"{decided['results_root']}/{attempt.job_id}")
+    named = (f" SBATCH_{name.upper()}" for name in LEFT_OPEN if name in decided["directives"])
     return f"""if [ -z "$id" ]; then
   [ -d {results} ] || said=$(umask 022; mkdir -p {results} 2>&1) || noroom
   renew
@@ -189,14 +218,17 @@ def stage_and_sbatch(decided: Decided, attempt: Attempt, stage: str) -> str:
   }}
   renew
   cd "$a" || exit 1
+  unset {DECIDED}{"".join(named)}
   after=
   {image}
-  id=$({AS_THE_USER}; timeout 90 {" ".join(sbatch)} $after {script} 2>"$a/sbatch.err"); code=$?
+  said=$({AS_THE_USER}; timeout 90 {" ".join(sbatch)} $after {script} 2>"$a/sbatch.err"); code=$?
   if [ $code -ne 0 ]; then
     said=$(cat "$a/sbatch.err")
     if [ $code = 124 ] || echo "$said" | grep -qE '{NO_ANSWER}'; then echo "DOUBT $said"; exit 0; fi
     discard; echo "REFUSED $said"; exit 0
   fi
+  find_id "$said"; id=$found
+  [ -n "$id" ] || {{ echo "DOUBT $said"; exit 0; }}
 fi"""
 
 
@@ -244,26 +276,33 @@ if [ -e "$k" ]; then echo BEGUN; else echo NONE; fi
 def cancel(decided: Decided, attempt: Attempt, job_id: str, seconds: float) -> str:
     """End an attempt's SLURM job and wait for that; then `$id`, squeue's row `$row` and its state `$s` are what was seen.
 
-    $s is empty when squeue does not know the job. Where SLURM refuses, the script says DENIED and SLURM's words. Without an
-    id the job is looked up, as `find` does.
+    $s is empty when squeue does not know the job, or knows another under its id: ids are used again, names are not. Where
+    SLURM refuses, the script says DENIED and SLURM's words. Without an id the job is looked up, as `find` does.
     """
     return f"""{names(decided, attempt)}
 id={shlex.quote(job_id)}
 if [ -z "$id" ]; then
   tries=0
-  while [ -e "$k" ] && [ $tries -lt {HANDING_OVER * 10} ]; do tries=$((tries + 1)); sleep 0.1; done
-  [ -e "$k" ] && {{ echo "DOUBT The job is being handed over."; exit 0; }}
-  read_line "$a/slurm_id"; id=$line
+  until read_line "$a/slurm_id"; id=$line; [ -n "$id" ] || [ ! -e "$k" ]; do
+    if is_stale; then rm -f "$k"; continue; fi
+    tries=$((tries + 1)); [ $tries -gt {HANDING_OVER * 10} ] && {{ echo "DOUBT The job is being handed over."; exit 0; }}
+    sleep 0.1
+  done
   [ -n "$id" ] || id=$(lookup) || {{ echo "DOUBT $id"; exit 0; }}
   id=${{id:-0}}
 fi
 state() {{
-  row=$({parse.squeue_command(["$id"])} 2>&1) || case $row in
-    *"Invalid job id"*) row= ;; *) echo "DOUBT $row"; exit 0 ;; esac
+  seen=$(slurm {parse.squeue_command(["$id"])}) || case $seen in
+    *"Invalid job id"*) seen= ;; *) echo "DOUBT $seen"; exit 0 ;; esac
+  row=
+  while read -r each; do case $each in "$id|"*"|$name") row=$each ;; esac; done <<END
+$seen
+END
   s=${{row#*|}}; s=${{s%%|*}}
 }}
 over() {{ case $s in ''|{ENDED}) return 0 ;; esac; return 1; }}
-[ $id = 0 ] || said=$(timeout 60 scancel $id 2>&1) || {{
+state
+[ -z "$row" ] || said=$(timeout 60 scancel $id 2>&1) || {{
   case $said in
     *"Invalid job id"*|*"already completing or completed"*) ;;
     *denied*) echo "DENIED $said"; exit 0 ;;

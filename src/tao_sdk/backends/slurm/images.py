@@ -114,7 +114,7 @@ def told(name: ImageName, chosen: str, wanted: Conversion | None, facts: SlurmFa
 def prepare(wanted: Conversion, reference: str) -> str:
     """Shell text for the login node: unless the file is there, the job depends on a conversion, one under way or a new one.
 
-    Where that is refused the nodes fetch the image by themselves, and stderr says so.
+    Where that is refused the nodes fetch the image by themselves, and stderr says so. It uses `find_id` of handover.py.
     """
     file, job = shlex.quote(wanted.file), shlex.quote(wanted.job_name)
     mine = f'squeue --noheader --user="$(id -un)" --name={job} --states=PENDING,CONFIGURING,RUNNING --format=%A'
@@ -122,8 +122,8 @@ def prepare(wanted: Conversion, reference: str) -> str:
 printf %s {file} > image
 if {"true" if wanted.force else f"[ ! -s {file} ]"}; then
   (umask 022; mkdir -p -- "$(dirname -- {file})")
-  converts=$({mine} 2>/dev/null | head -n 1)
-  [ -n "$converts" ] || converts=$(sbatch --parsable {SCRIPT} 2>image.err) || converts=
+  find_id "$({mine} 2>/dev/null)"; converts=$found
+  [ -n "$converts" ] || {{ seen=$(sbatch --parsable {SCRIPT} 2>image.err) || seen=; find_id "$seen"; converts=$found; }}
   if [ -n "$converts" ]; then
     after="--dependency=afterok:${{converts%%;*}} --kill-on-invalid-dep=yes"
     ln -sfn -- {shlex.quote(wanted.log)} image.log

@@ -400,20 +400,21 @@ def task_body(decided: Decided, at: Paths, attempt: Attempt) -> Iterator[str]:
         yield f"cd {shlex.quote(decided['results_root'] + '/' + attempt.job_id)} || exit 125"
     yield f"unset {HIDDEN}"
     yield "export SLURM_JOB_NAME=bash"
+    yield "# Kept where env.sh cannot reach: the job's variables may have any name."
+    yield 'set -- "$d" "$rank" "$node" "$(command -v bash || echo /bin/sh)"'
     yield "export " + " ".join(
         f"{name}={value}" for name, value in meets.items() if name not in ("MASTER_ADDR", "NODE_RANK")
     )
     yield '. "$d/meeting.sh" && . "$d/env.sh" || exit 125'
-    yield "export NODE_RANK=$node TAO_RANK=$rank"
+    yield 'export NODE_RANK="$3" TAO_RANK="$2"'
     if decided["gpus"] == 0:
         yield "export CUDA_VISIBLE_DEVICES= NVIDIA_VISIBLE_DEVICES=void"
     if decided["timeout"]:
         yield f"( sleep {decided['timeout']:g}; trap '' TERM"
-        yield '  : > "$d/timed_out"; kill -TERM -$$ 2>/dev/null || kill -TERM $$'
+        yield '  : > "$1/timed_out"; kill -TERM -$$ 2>/dev/null || kill -TERM $$'
         yield f"  sleep {decided['grace']}; kill -KILL -$$ 2>/dev/null || kill -KILL $$"
         yield ") >/dev/null 2>&1 &"
-    yield "shell=$(command -v bash) || shell=/bin/sh"
-    yield 'exec "$shell" "$d/command"'
+    yield 'exec "$4" "$1/command"'
 
 
 # What would stop it
