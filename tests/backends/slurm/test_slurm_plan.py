@@ -523,6 +523,14 @@ def test_what_a_partition_allows_and_the_tree_of_accounts_are_read_as_slurm_show
     assert survey.above("\n") == {}
 
 
+def test_an_account_and_a_qos_in_capitals_are_slurms_in_lower_case() -> None:
+    plan = planned(job(), account="Mine", qos="SHORT")
+    assert findings(plan) == {}
+    assert directives(plan)["time"] == "00:10:00"
+    shown = doctor.account_findings(facts(Site(BASE, account="Mine")))
+    assert [each.severity for each in shown] == [Severity.OK]
+
+
 def test_a_partition_that_is_down_is_a_warning() -> None:
     down = facts(partitions={"polar": partition("polar", up=False)})
     assert findings(planned(job(), down), down)["slurm.partition_down"] is Severity.WARNING

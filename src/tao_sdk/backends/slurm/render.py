@@ -452,7 +452,7 @@ def account_findings(decided: Decided, facts: SlurmFacts) -> Iterator[Finding]:
         fix = f"Use --account {facts.accounts[0]}."
         known = ", ".join(facts.accounts)
         yield error("slurm.account", f"You cannot charge the account {account}.", f"Yours are: {known}.", fix)
-    if qos and facts.qos and qos not in facts.qos:
+    if qos and facts.qos and qos.lower() not in facts.qos:
         yield error("slurm.qos", f"The cluster has no qos {qos}.", f"It has: {', '.join(facts.qos)}.", "Correct --qos.")
 
 

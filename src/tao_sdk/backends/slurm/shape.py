@@ -189,7 +189,7 @@ def fits(partition: Partition, nodes: int, gpus: int) -> bool:
 def wall_time(spec: JobSpec, facts: SlurmFacts, chosen: Sequence[Partition], qos: str) -> tuple[timedelta, list[str]]:
     """The time limit, and notes. One that was asked for has to be allowed; the default is shortened to what is allowed."""
     longest = longest_time(chosen)
-    cap = facts.qos.get(qos)
+    cap = facts.qos.get(qos.lower())  # SLURM's are in lower case
     if cap is not None:
         longest = cap if longest is None else min(longest, cap)
     where = ", ".join(each.name for each in chosen) + (f" with qos {qos}" if cap is not None and longest == cap else "")
