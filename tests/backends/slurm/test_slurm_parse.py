@@ -225,6 +225,14 @@ def test_every_reason_for_waiting_is_put_in_words_with_what_would_start_it_soone
     assert sooner.endswith(".")
 
 
+def test_nodes_that_are_down_are_told_although_slurm_tells_it_in_a_sentence() -> None:
+    """As squeue has it where every node of the partition is drained."""
+    said = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"
+    meaning, sooner = rules.explained(said)
+    assert "nodes that it needs are down" in meaning
+    assert "--partition" in sooner
+
+
 def test_waiting_says_why_how_long_and_what_would_start_it_sooner() -> None:
     events = (NodeEvent("Idle", "Idle nodes: 4 in grizzly"),)
     evidence = Evidence(
