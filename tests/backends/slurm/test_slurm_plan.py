@@ -483,6 +483,19 @@ def test_a_partition_that_takes_no_jobs_of_the_account_is_left_out_of_a_list_and
     assert findings(plan, seen) == {}
 
 
+def test_a_partition_that_takes_no_jobs_of_the_qos_is_refused_and_left_out_of_a_list() -> None:
+    for who in ({"qos": ("normal",)}, {"denied_qos": ("short",)}):
+        seen = closed(**who)
+        (found,) = render.check(planned(job(), seen, partition="polar", qos="Short"), seen)
+        assert (found.severity, found.code) == (Severity.ERROR, "slurm.qos")
+        assert found.what == "Jobs of the qos Short may not run in polar."
+        assert "--partition open" in found.fix
+        both = planned(job(), seen, partition="polar,open", qos="short")
+        assert directives(both)["partition"] == "open"
+        assert "the qos short, of which they take no jobs: polar" in " ".join(both.notes)
+        assert render.check(planned(job(), seen, partition="polar", qos="normal"), seen) == []
+
+
 def test_a_partition_named_in_native_is_looked_at_too() -> None:
     seen = closed(accounts=("theirs",))
     plan = planned(replace(job(), native={"partition": "polar"}), seen, partition="open")
