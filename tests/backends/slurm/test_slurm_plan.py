@@ -515,6 +515,15 @@ def test_an_image_is_converted_where_the_account_may_run_jobs() -> None:
     assert "partition" not in where(accounts=("theirs",))
 
 
+def test_an_image_is_not_converted_in_a_named_partition_where_that_would_wait_for_ever() -> None:
+    named = Site(BASE, conversion_partition="convert")
+    for who in ({"denied": ("mine",)}, {"accounts": ("theirs",)}):
+        seen = facts(named, partitions={each.name: each for each in (partition("cpu"), partition("convert", **who))})
+        plan = planned(job(image=IMAGE), seen, partition="cpu", account="mine")
+        assert "#SBATCH --partition=cpu\n" in staged(plan, "image.sbatch")
+        assert "not converted in convert" in " ".join(plan.notes)
+
+
 def test_the_doctor_tells_of_a_partition_where_jobs_of_the_account_would_never_start() -> None:
     seen = replace(closed(accounts=("theirs",)), site=Site(BASE, partition="polar,open", account="mine"))
     polar, other = doctor.partition_findings(seen)
