@@ -85,6 +85,17 @@ def test_a_job_that_slurm_would_let_wait_for_ever_for_its_account_is_refused(
         assert made.backend_details["partition"] == "grizzly"
 
 
+def test_a_job_that_slurm_would_let_wait_for_ever_for_its_qos_is_refused(cluster: Cluster, client: Client) -> None:
+    for whom, after in (("AllowQos=normal", "AllowQos=ALL"), ("DenyQos=short", "DenyQos=")):
+        with partition(cluster, whom, after):
+            forget(client)
+            with pytest.raises(Refused, match="Jobs of the qos short may not run in polar4"):
+                submit(client, "polar4", qos="short")
+    forget(client)
+    made = submit(client, "polar4", qos="short")
+    assert client.wait(made.id, timeout=60).status is Status.COMPLETE
+
+
 def test_a_job_that_waits_for_ever_for_its_account_says_so(cluster: Cluster, client: Client) -> None:
     with partition(cluster, "AllowAccounts=nobodys"):  # which is not known of the cluster yet
         made = submit(client, "polar4")

@@ -76,7 +76,8 @@ def answer(told: Told, situation: str) -> tuple[str, str]:
         if situation == "is unknown to SLURM":
             return str(backend.cancel(replace(ref, native_id="99999999"), timedelta(0)).phase.over), ""
         if situation == "is somebody else's":
-            theirs = cluster.login("sbatch --parsable -A otheracct -o /dev/null --wrap 'sleep 300'", user=OTHER_USER)
+            named = f"sbatch --parsable -A otheracct -J {job.id}.1 -o /dev/null --wrap 'sleep 300'"
+            theirs = cluster.login(named, user=OTHER_USER)
             return str(backend.cancel(replace(ref, native_id=theirs.stdout.strip()), timedelta(0)).phase.over), ""
         if situation == "cannot be asked about":
             with cluster.hung():

@@ -185,11 +185,17 @@ def test_a_record_that_was_cut_short_says_nothing(text: str) -> None:
     assert with_record(ended(Phase.ABSENT), Record()).phase is Phase.ABSENT
 
 
+def test_bytes_that_are_no_text_take_nothing_away_from_what_follows_them() -> None:
+    said = b"=== words 0 14\n\xe9\xe9\xe9\xe9 last line\nerr\n=== ranks 0 3\nend\n\n"
+    assert look.sections(said)["words"] == (0, "\ufffd" * 4 + " last line", "err")
+    assert look.sections(said)["ranks"] == (0, "end", "")
+
+
 def test_what_the_commands_said_is_taken_apart_whatever_they_said() -> None:
-    text = "=== squeue 0 9\n=== a 0 1" + "\n=== sacct 1 0\nSlurm accounting storage is disabled\n"
+    text = b"=== squeue 0 9\n=== a 0 1" + b"\n=== sacct 1 0\nSlurm accounting storage is disabled\n"
     assert look.sections(text)["squeue"] == (0, "=== a 0 1", "")
     assert look.sections(text)["sacct"] == (1, "", "Slurm accounting storage is disabled")
-    assert look.sections("")["squeue"][0] == 1
+    assert look.sections(b"")["squeue"][0] == 1
 
 
 # What the handover answers
@@ -217,6 +223,14 @@ def test_every_reason_for_waiting_is_put_in_words_with_what_would_start_it_soone
     meaning, sooner = rules.explained(reason)
     assert meaning != reason
     assert sooner.endswith(".")
+
+
+def test_nodes_that_are_down_are_told_although_slurm_tells_it_in_a_sentence() -> None:
+    """As squeue has it where every node of the partition is drained."""
+    said = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"
+    meaning, sooner = rules.explained(said)
+    assert "nodes that it needs are down" in meaning
+    assert "--partition" in sooner
 
 
 def test_waiting_says_why_how_long_and_what_would_start_it_sooner() -> None:

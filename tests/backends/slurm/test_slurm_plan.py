@@ -483,6 +483,19 @@ def test_a_partition_that_takes_no_jobs_of_the_account_is_left_out_of_a_list_and
     assert findings(plan, seen) == {}
 
 
+def test_a_partition_that_takes_no_jobs_of_the_qos_is_refused_and_left_out_of_a_list() -> None:
+    for who in ({"qos": ("normal",)}, {"denied_qos": ("short",)}):
+        seen = closed(**who)
+        (found,) = render.check(planned(job(), seen, partition="polar", qos="Short"), seen)
+        assert (found.severity, found.code) == (Severity.ERROR, "slurm.qos")
+        assert found.what == "Jobs of the qos Short may not run in polar."
+        assert "--partition open" in found.fix
+        both = planned(job(), seen, partition="polar,open", qos="short")
+        assert directives(both)["partition"] == "open"
+        assert "the qos short, of which they take no jobs: polar" in " ".join(both.notes)
+        assert render.check(planned(job(), seen, partition="polar", qos="normal"), seen) == []
+
+
 def test_a_partition_named_in_native_is_looked_at_too() -> None:
     seen = closed(accounts=("theirs",))
     plan = planned(replace(job(), native={"partition": "polar"}), seen, partition="open")
@@ -500,6 +513,15 @@ def test_an_image_is_converted_where_the_account_may_run_jobs() -> None:
 
     assert where() == "#SBATCH --partition=cpu"
     assert "partition" not in where(accounts=("theirs",))
+
+
+def test_an_image_is_not_converted_in_a_named_partition_where_that_would_wait_for_ever() -> None:
+    named = Site(BASE, conversion_partition="convert")
+    for who in ({"denied": ("mine",)}, {"accounts": ("theirs",)}):
+        seen = facts(named, partitions={each.name: each for each in (partition("cpu"), partition("convert", **who))})
+        plan = planned(job(image=IMAGE), seen, partition="cpu", account="mine")
+        assert "#SBATCH --partition=cpu\n" in staged(plan, "image.sbatch")
+        assert "not converted in convert" in " ".join(plan.notes)
 
 
 def test_the_doctor_tells_of_a_partition_where_jobs_of_the_account_would_never_start() -> None:
@@ -521,6 +543,14 @@ def test_what_a_partition_allows_and_the_tree_of_accounts_are_read_as_slurm_show
         "team": frozenset({"dept", "root"}), "dept": frozenset({"root"}), "mine": frozenset({"root"}),
     }  # fmt: skip
     assert survey.above("\n") == {}
+
+
+def test_an_account_and_a_qos_in_capitals_are_slurms_in_lower_case() -> None:
+    plan = planned(job(), account="Mine", qos="SHORT")
+    assert findings(plan) == {}
+    assert directives(plan)["time"] == "00:10:00"
+    shown = doctor.account_findings(facts(Site(BASE, account="Mine")))
+    assert [each.severity for each in shown] == [Severity.OK]
 
 
 def test_a_partition_that_is_down_is_a_warning() -> None:

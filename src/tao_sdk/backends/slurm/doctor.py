@@ -169,7 +169,7 @@ def gpu_findings(facts: SlurmFacts) -> Iterator[Finding]:
 
 def account_findings(facts: SlurmFacts) -> Iterator[Finding]:
     account, yours = facts.site.account, ", ".join(facts.accounts)
-    if account and facts.accounts and account not in facts.accounts:
+    if account and facts.accounts and account.lower() not in facts.accounts:
         what = f"You cannot charge the account {account}."
         yield Finding(ERROR, "slurm.account", what, f"SLURM_ACCOUNT names it; yours are {yours}.",
                       f"export SLURM_ACCOUNT={facts.accounts[0]}")  # fmt: skip

@@ -25,6 +25,12 @@ class Partition:
     up: bool = True
     accounts: tuple[str, ...] = ()  # that may use it; empty: all
     denied: tuple[str, ...] = ()  # accounts that may not
+    qos: tuple[str, ...] = ()  # that may use it; empty: all
+    denied_qos: tuple[str, ...] = ()  # qos that may not
+
+    def takes_qos(self, qos: str) -> bool:
+        """Whether jobs of the qos may start in it; of a job that names none nothing is known of that."""
+        return not qos or (qos.lower() in self.qos if self.qos else qos.lower() not in self.denied_qos)
 
 
 @dataclass(frozen=True)

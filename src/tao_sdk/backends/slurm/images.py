@@ -100,6 +100,9 @@ def folder(site: Site, base: str) -> str:
 def told(name: ImageName, chosen: str, wanted: Conversion | None, facts: SlurmFacts) -> Iterator[str]:
     if not facts.pyxis:
         yield f"The cluster has no Pyxis: {chosen} runs the image."
+    named = facts.site.conversion_partition
+    if wanted and named and is_closed(named, facts, wanted.account):
+        yield f"Images are not converted in {named}, which SLURM_CONVERSION_PARTITION names: it takes no jobs of the account."
     if wanted and name.floats:
         use = (
             "is converted anew"
@@ -175,13 +178,21 @@ def directives(wanted: Conversion, facts: SlurmFacts) -> str:
 
 
 def conversion_partition(facts: SlurmFacts, account: str) -> str:
-    """The site's, else the documented one where it may be used, else the cluster's default, else the jobs'."""
-    there = facts.partitions.get(CONVERSION_PARTITION)
-    documented = CONVERSION_PARTITION if there and facts.takes(there, [account] if account else facts.accounts) else ""
-    named = facts.site.conversion_partition or documented
+    """The site's, else the documented one, where they may be used, else the cluster's default, else the jobs'."""
+    named = facts.site.conversion_partition
     if named and not re.fullmatch(r"[A-Za-z0-9_.@+,-]+", named):
         raise SpecError(f"SLURM_CONVERSION_PARTITION is {named!r}.", "", "It is the name of a partition.")
-    return named or ("" if facts.default_partition else facts.site.partition)
+    if named and not is_closed(named, facts, account):
+        return named
+    documented = CONVERSION_PARTITION in facts.partitions and not is_closed(CONVERSION_PARTITION, facts, account)
+    return CONVERSION_PARTITION if documented else "" if facts.default_partition else facts.site.partition
+
+
+def is_closed(named: str, facts: SlurmFacts, account: str) -> bool:
+    """Whether SLURM would take a conversion there and never start it: no partition of the list takes the account's jobs."""
+    asked = [facts.partitions.get(name) for name in named.split(",")]
+    own = [account] if account else facts.accounts
+    return all(each is not None and not facts.takes(each, own) for each in asked)
 
 
 def import_with_enroot(name: ImageName, _: SlurmFacts) -> str:

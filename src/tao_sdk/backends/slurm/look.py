@@ -20,7 +20,7 @@ from tao_sdk.model.plan import Ref
 from tao_sdk.runner.report import PREFIX
 from tao_sdk.transports.ssh import Ssh
 
-SECTION = re.compile(r"^=== (\S+) (\d+) (\d+)\n", re.MULTILINE)
+SECTION = re.compile(rb"^=== (\S+) (\d+) (\d+)\n", re.MULTILINE)
 STATUS_LINES = 20  # of status.json; its last one counts
 WORDS_BYTES = 16 * 1024  # of what SLURM and the container runtime said
 RANK_BYTES = 4 * 1024  # of each file of another rank's log
@@ -53,7 +53,7 @@ def ask(ssh: Ssh, ids: Sequence[str]) -> parse.Seen:
     wanted = sorted(set(filter(None, ids)), key=lambda id: (len(id), id)) or ["0"]
     squeue, sacct = captured("squeue", parse.squeue_command(wanted)), captured("sacct", parse.sacct_command(wanted))
     answer = ssh.run(f"{PREAMBLE}\n{CAPTURE}\n{squeue}\n{sacct}", seconds=90)
-    return parse.seen(sections(answer.text))
+    return parse.seen(sections(answer.out))
 
 
 # Prints a command's exit code, the length of its words, its output, and then its words.
@@ -68,14 +68,13 @@ def captured(name: str, command: str) -> str:
     return f"capture {name} {shlex.quote(command)}"
 
 
-def sections(text: str) -> dict[str, tuple[int, str, str]]:
+def sections(data: bytes) -> dict[str, tuple[int, str, str]]:
     """Name -> (exit code, output, words) of what CAPTURE has printed."""
     found: dict[str, tuple[int, str, str]] = {}
-    data, at = text.encode("utf-8", "surrogateescape"), 0
-    pattern = re.compile(SECTION.pattern.encode(), re.MULTILINE)
-    while (head := pattern.search(data, at)) is not None:
+    at = 0
+    while (head := SECTION.search(data, at)) is not None:
         size = int(head[3])
-        begin, after = head.end(), pattern.search(data, head.end() + size)
+        begin, after = head.end(), SECTION.search(data, head.end() + size)
         at = after.start() if after else len(data)
         out = data[begin : begin + size].decode("utf-8", "replace")
         words = data[begin + size : at].decode("utf-8", "replace").strip()
@@ -137,15 +136,16 @@ def cancel(ssh: Ssh, ref: Ref, seconds: float) -> Observation:
     decided = {"base": ref.namespace, "accounting": False}
     end = handover.cancel(decided, ref.attempt, ref.native_id, seconds)
     answer = ssh.run("\n".join([end, CAPTURE, READ, SEEN_LAST, f"{read_command(ref)} $over"]), seconds=seconds + 120)
-    head, _, shown = answer.text.partition("\n")
+    first, _, shown = answer.out.partition(b"\n")
+    head = first.decode("ascii", "replace")
     if not head.startswith("SEEN "):
         raise not_canceled(handover.read_reply(answer.text))
-    shown, _, record = shown.partition(RECORD)
+    shown, _, record = shown.partition(RECORD.encode())
     asked = parse.seen(sections(shown))
     seen = parse.observation(head.removeprefix("SEEN "), job_name(ref.attempt), asked)
     if seen.phase.ended and not asked.queue:
         records(ssh, [ref], over=[ref])  # by its accounts it is over: then its secrets go, too
-    return parse.with_record(seen, left(record, ref.attempt.number).record)
+    return parse.with_record(seen, left(record.decode("utf-8", "replace"), ref.attempt.number).record)
 
 
 def not_canceled(reply: handover.Reply) -> TaoError:
@@ -173,8 +173,8 @@ def evidence(ssh: Ssh, ref: Ref) -> Evidence:
     }
     lines = [captured(name, command) for name, command in asked.items()]
     answer = ssh.run("\n".join([PREAMBLE, CAPTURE, READ, *lines, read_command(ref)]), seconds=120)
-    text, _, record = answer.text.partition(RECORD)
-    return gathered(ref, sections(text), left(record, ref.attempt.number))
+    said, _, record = answer.out.partition(RECORD.encode())
+    return gathered(ref, sections(said), left(record.decode("utf-8", "replace"), ref.attempt.number))
 
 
 def gathered(ref: Ref, answers: Mapping[str, tuple[int, str, str]], remains: Left) -> Evidence:

@@ -443,7 +443,8 @@ def check(plan: Plan, facts: SlurmFacts) -> list[Finding]:
     decided = decided_in(plan)
     told = [Finding(Severity(each["severity"]), each["code"], each["what"], each["evidence"], each["fix"])
             for each in decided["findings"]]  # fmt: skip
-    return [*told, *account_findings(decided, facts), *shut_findings(decided, facts), *down_findings(decided, facts)]
+    looks = (account_findings, shut_findings, qos_findings, down_findings)
+    return [*told, *(found for look in looks for found in look(decided, facts))]
 
 
 def account_findings(decided: Decided, facts: SlurmFacts) -> Iterator[Finding]:
@@ -452,8 +453,23 @@ def account_findings(decided: Decided, facts: SlurmFacts) -> Iterator[Finding]:
         fix = f"Use --account {facts.accounts[0]}."
         known = ", ".join(facts.accounts)
         yield error("slurm.account", f"You cannot charge the account {account}.", f"Yours are: {known}.", fix)
-    if qos and facts.qos and qos not in facts.qos:
+    if qos and facts.qos and qos.lower() not in facts.qos:
         yield error("slurm.qos", f"The cluster has no qos {qos}.", f"It has: {', '.join(facts.qos)}.", "Correct --qos.")
+
+
+def qos_findings(decided: Decided, facts: SlurmFacts) -> Iterator[Finding]:
+    """Partitions take the jobs of some qos only, too."""
+    qos, asked = decided["directives"].get("qos", ""), chosen(decided, facts)
+    if not asked or any(each.takes_qos(qos) for each in asked):
+        return
+    takes = (f"{each.name} takes {', '.join(each.qos) or 'all but ' + ', '.join(each.denied_qos)}." for each in asked)
+    others = [each.name for each in facts.partitions.values()
+              if each.up and each.takes_qos(qos) and fits(each, decided["nodes"], decided["gpus"])]  # fmt: skip
+    fix = f"Use another --qos{f', or --partition {others[0]}' if others else ''}."
+    why = f"{' '.join(takes)} SLURM would take the job and never start it."
+    yield error(
+        "slurm.qos", f"Jobs of the qos {qos} may not run in {', '.join(each.name for each in asked)}.", why, fix
+    )
 
 
 def is_strange(account: str, facts: SlurmFacts) -> bool:

@@ -135,6 +135,8 @@ REASONS: Mapping[str, tuple[str, str]] = {
     "PartitionInactive": ("the partition is not active", "Wait, or use another --partition."),
     "ReqNodeNotAvail": ("nodes that it needs are down or reserved, perhaps for maintenance",
                         "A time limit that ends before the maintenance starts sooner: --time-limit."),
+    "Nodes required for job are DOWN": ("nodes that it needs are down, drained, or kept for partitions of higher priority",
+                                        "Wait until the site has them back, or use another --partition."),
     "Reservation": ("it waits for its reservation", "Wait, or leave --reservation out."),
     "NodeDown": ("a node that it needs is down", "Wait, or leave --nodelist out."),
     "Licenses": ("it waits for a licence", "Wait."),

@@ -48,6 +48,7 @@ def shape(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> Shape:
     """Raises SpecError for what cannot be had, with what can."""
     chosen, notes = partitions(options, facts)
     chosen, shut = open_ones(chosen, facts, accounts(options.account or facts.site.account, facts))
+    chosen, barred = of_the_qos(chosen, options.qos)
     largest = max((each.gpus for each in chosen), default=0) or (0 if facts.partitions else facts.site.gpus_per_node)
     nodes, gpus = spread(spec, largest)
     chosen, dropped = with_enough(chosen, nodes, gpus)
@@ -62,7 +63,7 @@ def shape(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> Shape:
         partition=directive(options, facts, chosen),
         time=time,
         timeout=timeout(spec, options, facts, time),
-        notes=(*notes, *shut, *dropped, *told, *late),
+        notes=(*notes, *shut, *barred, *dropped, *told, *late),
     )
 
 
@@ -118,6 +119,16 @@ def open_ones(
     taking = [each for each in chosen if facts.takes(each, accounts)]
     which = f"the account {', '.join(accounts)}, of which they take no jobs"
     return (taking, left_out(chosen, taking, which)) if taking else (list(chosen), [])
+
+
+def of_the_qos(chosen: Sequence[Partition], qos: str) -> tuple[list[Partition], list[str]]:
+    """The partitions that take jobs of the qos; all where none does, which a finding then tells."""
+    taking = [each for each in chosen if each.takes_qos(qos)]
+    return (
+        (taking, left_out(chosen, taking, f"the qos {qos}, of which they take no jobs"))
+        if taking
+        else (list(chosen), [])
+    )
 
 
 def spread(spec: JobSpec, largest: int) -> tuple[int, int]:
@@ -189,7 +200,7 @@ def fits(partition: Partition, nodes: int, gpus: int) -> bool:
 def wall_time(spec: JobSpec, facts: SlurmFacts, chosen: Sequence[Partition], qos: str) -> tuple[timedelta, list[str]]:
     """The time limit, and notes. One that was asked for has to be allowed; the default is shortened to what is allowed."""
     longest = longest_time(chosen)
-    cap = facts.qos.get(qos)
+    cap = facts.qos.get(qos.lower())  # SLURM's are in lower case
     if cap is not None:
         longest = cap if longest is None else min(longest, cap)
     where = ", ".join(each.name for each in chosen) + (f" with qos {qos}" if cap is not None and longest == cap else "")

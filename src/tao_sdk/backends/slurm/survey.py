@@ -133,6 +133,8 @@ def partition(words: Mapping[str, str]) -> Partition:
         up=words.get("State", "UP") == "UP",
         accounts=names(words.get("AllowAccounts", "ALL")),
         denied=names(words.get("DenyAccounts", "ALL")),
+        qos=names(words.get("AllowQos", "ALL")),
+        denied_qos=names(words.get("DenyQos", "ALL")),
     )
 
 
