@@ -27,6 +27,7 @@ if TYPE_CHECKING:
             """All of them, each time; `plain`: no TLS is between."""
 
 
+LINK_LOCAL = "169.254."  # who gives keys there gives them to this machine: no proxy is to see them
 CONNECT = 10.0  # seconds
 SILENCE = 60.0  # seconds without a byte, either way
 BUFFER = 1 << 18
@@ -76,7 +77,7 @@ def proxy_for(origin: Origin, env: Mapping[str, str]) -> Optional[Proxy]:
     """The proxy that the environment names for an origin, unless NO_PROXY excepts it."""
     scheme, host, port = origin
     named = either(env, scheme + "_proxy") or either(env, "all_proxy")
-    if not named or excepted(host, port, either(env, "no_proxy")):
+    if not named or host.startswith(LINK_LOCAL) or excepted(host, port, either(env, "no_proxy")):
         return None
     (_, proxy, number), _ = split(named if "://" in named else "http://" + named)
     login, at, _ = named.rpartition("://")[2].rpartition("@")
