@@ -34,7 +34,7 @@ START = (
 )
 STAGING = ("staging", "entry", "lock", "shown")
 FETCHING = ("transfer", "journal", "crew", "crc", "web", "wire", "percent")
-S3 = ("s3", "s3_credentials", "s3_sign", "s3_words", "s3_xml")
+S3 = ("s3", "s3_credentials", "s3_sign", "s3_words", "s3_xml", "shown")
 NEEDS = {  # the module of a scheme -> those that it needs
     "s3_input": (*FETCHING, *S3),
     "hub_input": ("http_source", *FETCHING),
