@@ -49,7 +49,7 @@ ORDER = (
     "boot", "bucket", "signals", "process", "main", "manifest", "outputs", "inputs", "spec", "folder", "resume",
     "brought", "staging", "crew", "keep", "report", "lock", "place", "private", "atomic", "tree", "unpacking",
     "local", "entry", "scheme", "archive", "sending", "jsontext", "quote", "journal", "remote", "transfer", "shown",
-    "s3_credentials", "s3", "percent", "s3_put", "copies", "http_source", "s3_sign", "web", "s3_words", "s3_input",
+    "s3", "percent", "s3_credentials", "s3_put", "copies", "http_source", "s3_sign", "web", "s3_words", "s3_input",
     "crc", "wire", "hub_input", "annotation", "s3_xml", "http_input", "ngc_input", "files", "template",
 )  # fmt: skip
 WIDTH = 1000

@@ -36,12 +36,12 @@ class Copies:
         self.made: Dict[Tuple[str, Shape], Shape] = {}  # (copy, shape of what it is of) -> its own
         self.missing: List[str] = []
         self.failed: List[str] = []
-        self.problems: List[str] = []
 
     def renew(self, final: bool) -> List[str]:
         """Copy what is new and complete; at the end everything. What could not be looked at."""
         self.missing, self.failed = [], []
-        self.problems = problems = []
+        self.problems: List[str] = []
+        problems = self.problems
         for source, target, name in self.kept:
             if os.path.isdir(source):
                 tree = Tree(source, [])

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
             """All of them, each time; `plain`: no TLS is between."""
 
 
-LINK_LOCAL = "169.254."  # who gives keys there gives them to this machine: no proxy is to see them
 CONNECT = 10.0  # seconds
 SILENCE = 60.0  # seconds without a byte, either way
 BUFFER = 1 << 18
@@ -74,10 +73,10 @@ def host_header(origin: Origin) -> str:
 
 
 def proxy_for(origin: Origin, env: Mapping[str, str]) -> Optional[Proxy]:
-    """The proxy that the environment names for an origin, unless NO_PROXY excepts it."""
+    """The proxy that the environment names for an origin, unless NO_PROXY excepts it; never where a machine's keys come from."""
     scheme, host, port = origin
     named = either(env, scheme + "_proxy") or either(env, "all_proxy")
-    if not named or host.startswith(LINK_LOCAL) or excepted(host, port, either(env, "no_proxy")):
+    if not named or host.startswith("169.254.") or excepted(host, port, either(env, "no_proxy")):
         return None
     (_, proxy, number), _ = split(named if "://" in named else "http://" + named)
     login, at, _ = named.rpartition("://")[2].rpartition("@")
