@@ -774,6 +774,12 @@ def test_a_file_that_is_written_anew_just_before_the_command_fails_is_not_vouche
     assert minio.listed()["latest.pth"]["sha256"] is None
 
 
+def test_a_name_that_no_bucket_takes_costs_only_its_file(jobs, store):
+    ran = run(jobs, store, "echo 1 > $'caf\\xe9.txt'; echo 2 > $'caf\\xc3\\xa9 +%41\\n.txt'")
+    assert (ran.code, ran.stages[-1], ran.warnings) == (0, "done", ["output.left_out"]), ran.raw
+    assert store.read("results/job-1/results_dir/café +%41\n.txt") == b"2\n"
+
+
 def test_a_server_that_was_away_for_a_while_costs_nothing(jobs, line):
     line.link.faults(busy_seconds=3)
     ran = run(jobs, line, "echo 1 > x")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 import yaml
@@ -135,6 +137,30 @@ def test_data_in_the_way_of_a_passthrough_input_is_never_replaced(jobs, data, tm
     ran = jobs.run("echo never", inputs={f"{tmp_path}/imgs": f"{data}/images"})
     assert ran.failure["code"] == "input.in_the_way"
     assert (tmp_path / "imgs" / "mine").read_text() == "mine"
+
+
+LINKS = """
+import os, sys
+from tao_sdk.runner import inputs
+while not os.path.exists(sys.argv[1] + "/go"): pass
+for number in range(500):
+    for kind in "new", "old":
+        wanted = {"key": "k", "uri": "u", "kind": "", "target": "%s/%s-%d" % (sys.argv[1], kind, number), "options": {}}
+        inputs.put(wanted, sys.argv[1] + "/data")
+        assert os.listdir(wanted["target"]) == ["x"]
+"""
+
+
+def test_ranks_that_put_an_input_at_one_place_do_not_disturb_each_other(tmp_path):
+    for name in ("data", "before"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "data" / "x").touch()
+    for number in range(500):
+        (tmp_path / f"old-{number}").symlink_to("before")
+    ranks = [subprocess.Popen([sys.executable, "-c", LINKS, tmp_path], stdout=subprocess.PIPE) for _ in range(3)]
+    (tmp_path / "go").touch()
+    assert [rank.wait() for rank in ranks] == [0, 0, 0]
+    assert len(list(tmp_path.iterdir())) == 1003
 
 
 def test_a_passthrough_input_that_is_not_there_never_becomes_an_empty_folder(jobs, tmp_path):

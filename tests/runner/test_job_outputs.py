@@ -302,7 +302,7 @@ def test_a_growing_file_that_was_rewritten_is_copied_whole(jobs, tmp_path, event
 def test_a_table_in_which_one_row_was_changed_is_kept_as_it_is(jobs, tmp_path, eventually, looks):
     """It begins and ends as before; a look may have taken it for a file that was only appended to."""
     out, kept = tmp_path / "out", jobs.results / "out" / "x.csv"
-    rows = [f"row {number:05}" for number in range(2000)]
+    rows = [f"row {number:05}" for number in range(30_000)]
     job = jobs.start(
         f"echo ready; while [ ! -e {tmp_path}/go ]; do sleep 0.01; done",
         outputs={str(out): "folder"},
@@ -312,7 +312,7 @@ def test_a_table_in_which_one_row_was_changed_is_kept_as_it_is(jobs, tmp_path, e
     out.mkdir()
     (out / "x.csv").write_text("\n".join(rows))
     eventually(kept.exists)
-    rows[1000] = "row other"
+    rows[15_000] = "row other"
     (out / "x.csv").write_text("\n".join(rows))
     if looks == 2:
         eventually(lambda: kept.stat().st_mtime == (out / "x.csv").stat().st_mtime)

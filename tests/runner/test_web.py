@@ -165,6 +165,11 @@ def test_no_proxy(host, exceptions, excepts):
     assert (proxy_for(("http", host, 80), {"HTTP_PROXY": "http://p:1", "NO_PROXY": exceptions}) is None) is excepts
 
 
+def test_what_gives_keys_to_this_machine_alone_is_not_asked_through_a_proxy():
+    for host in ("169.254.170.2", "169.254.169.254"):
+        assert proxy_for(("http", host, 80), {"http_proxy": "http://p:1"}) is None
+
+
 def test_addresses_are_taken_apart():
     assert split("https://u:p@Host.example/a%20b?c#d") == (("https", "host.example", 443), "/a%20b?c")
     assert split("http://[::1]:8080") == (("http", "::1", 8080), "/")

@@ -34,7 +34,7 @@ START = (
 )
 STAGING = ("staging", "entry", "lock", "shown")
 FETCHING = ("transfer", "journal", "crew", "crc", "web", "wire", "percent")
-S3 = ("s3", "s3_credentials", "s3_sign", "s3_words", "s3_xml")
+S3 = ("s3", "s3_credentials", "s3_sign", "s3_words", "s3_xml", "shown")
 NEEDS = {  # the module of a scheme -> those that it needs
     "s3_input": (*FETCHING, *S3),
     "hub_input": ("http_source", *FETCHING),
@@ -49,7 +49,7 @@ ORDER = (
     "boot", "bucket", "signals", "process", "main", "manifest", "outputs", "inputs", "spec", "folder", "resume",
     "brought", "staging", "crew", "keep", "report", "lock", "place", "private", "atomic", "tree", "unpacking",
     "local", "entry", "scheme", "archive", "sending", "jsontext", "quote", "journal", "remote", "transfer", "shown",
-    "s3_credentials", "s3", "percent", "s3_put", "copies", "http_source", "s3_sign", "web", "s3_words", "s3_input",
+    "s3", "percent", "s3_credentials", "s3_put", "copies", "http_source", "s3_sign", "web", "s3_words", "s3_input",
     "crc", "wire", "hub_input", "annotation", "s3_xml", "http_input", "ngc_input", "files", "template",
 )  # fmt: skip
 WIDTH = 1000

@@ -195,6 +195,9 @@ class Bucket:
     def take(self, name: str, path: str, shape: Shape, items: Dict[str, Item], problems: List[str]) -> None:
         if not name.startswith(OWN + "/") and any(covers(each, name) for each in self.excludes):
             return
+        if name != name.encode("utf-8", "replace").decode():
+            problems.append("%s: its name is not UTF-8" % path)
+            return
         if name in items:
             problems.append("%s: %s has the same name" % (path, items[name].path))
             return

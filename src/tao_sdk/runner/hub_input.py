@@ -11,6 +11,7 @@ import json
 from . import percent
 from .http_source import HttpSource, one_file
 from .report import Failure
+from .shown import shown
 from .transfer import Found
 
 TYPE_CHECKING = False
@@ -37,7 +38,7 @@ class Repository:
         self.name = "/".join([*owner, name])
         self.revision = percent.unquote(revision) or "main"
         self.below = "/".join(parts[len(owner) + 1 :])
-        self.endpoint = (web.env.get("HF_ENDPOINT") or ENDPOINT).rstrip("/")
+        self.endpoint = shown(web.env.get("HF_ENDPOINT") or ENDPOINT).rstrip("/")
         self.token = web.env.get("HF_TOKEN") or web.env.get("HUGGING_FACE_HUB_TOKEN") or ""
         self.headers: Dict[str, str] = {"authorization": "Bearer " + self.token} if self.token else {}
 

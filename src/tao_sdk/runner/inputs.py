@@ -77,25 +77,31 @@ def put(wanted: Input, path: str) -> str:
     if target.endswith("/") and not os.path.isdir(path):
         target = os.path.join(target, os.path.basename(path))
     target = os.path.abspath(target)
-    if os.path.exists(target) and os.path.samefile(target, path):
-        return target
     try:
-        link(path, target)
+        if not leads(target, path):
+            link(path, target)
     except OSError as error:
-        raise Failure(
-            "input.in_the_way",
-            "The input %s cannot be put at %s." % (wanted["key"], target),
-            "%s." % error.strerror,
-            "Choose a path that is free and writable in the image.",
-        ) from error
+        if not leads(target, path):  # another rank may have done the same
+            raise Failure(
+                "input.in_the_way",
+                "The input %s cannot be put at %s." % (wanted["key"], target),
+                "%s." % error.strerror,
+                "Choose another path.",
+            ) from error
     return target
+
+
+def leads(target: str, path: str) -> bool:
+    return os.path.exists(target) and os.path.samefile(target, path)
 
 
 def link(path: str, target: str) -> None:
     """Make `target` a link to `path`; an empty folder of the image or an older link of ours gives way, data never."""
     os.makedirs(os.path.dirname(target), exist_ok=True)
+    new = target
     if os.path.islink(target):
-        os.unlink(target)
+        new += os.urandom(6).hex()
     elif os.path.isdir(target):
         os.rmdir(target)
-    os.symlink(path, target)
+    os.symlink(path, new)
+    os.rename(new, target)

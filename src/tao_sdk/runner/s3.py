@@ -22,6 +22,7 @@ from .s3_credentials import Credentials
 from .s3_sign import Signer
 from .s3_words import refusal, words
 from .s3_xml import elements, inner
+from .shown import shown
 from .web import Changed
 from .wire import host_header, split
 
@@ -56,7 +57,7 @@ class S3:
 
     def __init__(self, web: Web) -> None:
         self.web = web
-        self.endpoint = first(web.env, ENDPOINTS).rstrip("/")
+        self.endpoint = shown(first(web.env, ENDPOINTS)).rstrip("/")
         self.region = first(web.env, REGIONS) or "us-east-1"
         self.virtual = (first(web.env, STYLES) or ("path" if self.endpoint else "virtual")) == "virtual"
         self.credentials = Credentials(web, on_aws=not self.endpoint)

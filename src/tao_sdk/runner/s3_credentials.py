@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from .web import Answer, Headers, Web
 
 EARLY = 300.0  # seconds before their end that keys are renewed; half their life when that is shorter
-SHORT = 2.0
-LATER = 10.0  # seconds until they are asked for again where none could be had
+SHORT = 2.0  # seconds for who may not be there
+LATER = 30.0  # until others are asked for again
 CONTAINER = "http://169.254.170.2"
 INSTANCE = "http://169.254.169.254"
 
@@ -65,26 +65,20 @@ class Credentials:
             return self.keys is not None and self.keys.access != refused.access
 
     def others(self) -> Optional[Keys]:
-        """New keys; where they cannot be had just now, those that we have, which hold good for a while."""
-        before = self.keys
+        """New keys; where they cannot be had just now, those that we have: the store tells when they have ended."""
+        keys = self.keys
+        if keys:
+            keys.due = time.time() + LATER
         try:
-            found = self.find()
+            return self.find() or keys
         except Failure:
-            if not self.hold_good:
+            if not keys:
                 raise
-            found = None
-        if found is None and before:
-            before.due = time.time() + LATER
-        return found or before
+            return keys
 
-    @property
-    def hold_good(self) -> bool:
-        return self.keys is not None and self.keys.ends > time.time()
-
-    @property
-    def patience(self) -> float:
-        """Seconds for who gives keys: while there are some, nobody has to wait for others. 0 is as long as usual."""
-        return SHORT if self.hold_good else 0.0
+    def ask(self, method: str, url: str, headers: Headers, body: bytes = b"") -> Answer:
+        """Whoever gives keys: where there are some already, nobody has to wait long for others."""
+        return self.web.ask(method, url, headers, body, patience=SHORT * bool(self.keys))
 
     def find(self) -> Optional[Keys]:
         if self.env.get("AWS_ACCESS_KEY_ID") and self.env.get("AWS_SECRET_ACCESS_KEY"):
@@ -117,7 +111,7 @@ class Credentials:
             "WebIdentityToken": read(self.env["AWS_WEB_IDENTITY_TOKEN_FILE"]),
         }
         headers = {"content-type": "application/x-www-form-urlencoded"}
-        answer = self.web.ask("POST", service.rstrip("/") + "/", headers, query(form).encode(), patience=self.patience)
+        answer = self.ask("POST", service.rstrip("/") + "/", headers, query(form).encode())
         if answer.status != 200:
             raise refused("The token service does not give keys", answer, inner(answer.text, "Message"))
         access, secret, token, ends = (
@@ -133,7 +127,7 @@ class Credentials:
             headers["authorization"] = read(self.env["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"])
         elif self.env.get("AWS_CONTAINER_AUTHORIZATION_TOKEN"):
             headers["authorization"] = self.env["AWS_CONTAINER_AUTHORIZATION_TOKEN"]
-        answer = self.web.ask("GET", url, headers, patience=self.patience)
+        answer = self.ask("GET", url, headers)
         if answer.status != 200:
             raise refused("The container's credentials endpoint gives no keys", answer, "")
         return from_json(answer.text)
@@ -148,10 +142,10 @@ class Credentials:
             return None
         headers = {"x-aws-ec2-metadata-token": token.text} if token.status == 200 else {}
         url = endpoint + "/latest/meta-data/iam/security-credentials/"
-        role = self.web.ask("GET", url, headers, patience=self.patience)
+        role = self.ask("GET", url, headers)
         if role.status != 200 or not role.text.strip():
             return None
-        answer = self.web.ask("GET", url + role.text.split()[0], headers, patience=self.patience)
+        answer = self.ask("GET", url + role.text.split()[0], headers)
         if answer.status != 200:
             raise refused("The instance's metadata service gives no keys", answer, "")
         return from_json(answer.text)

@@ -202,7 +202,7 @@ class Progress:
             "input.slow",
             "The input %s comes slowly: %d KB/s, %d minutes to go." % (self.what, self.rate / 1024, self.eta / 60),
             "Its source is %s." % self.address,
-            "Put the data nearer to the job, or set mount_path so that it is fetched only once.",
+            "Put the data nearer to the job, or set mount_path: it is fetched once then.",
         )
 
 

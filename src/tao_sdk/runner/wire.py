@@ -73,10 +73,10 @@ def host_header(origin: Origin) -> str:
 
 
 def proxy_for(origin: Origin, env: Mapping[str, str]) -> Optional[Proxy]:
-    """The proxy that the environment names for an origin, unless NO_PROXY excepts it."""
+    """The proxy that the environment names for an origin, unless NO_PROXY excepts it; never where a machine's keys come from."""
     scheme, host, port = origin
     named = either(env, scheme + "_proxy") or either(env, "all_proxy")
-    if not named or excepted(host, port, either(env, "no_proxy")):
+    if not named or host.startswith("169.254.") or excepted(host, port, either(env, "no_proxy")):
         return None
     (_, proxy, number), _ = split(named if "://" in named else "http://" + named)
     login, at, _ = named.rpartition("://")[2].rpartition("@")

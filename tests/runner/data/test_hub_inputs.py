@@ -171,6 +171,11 @@ def test_a_private_repository_is_told_as_one_that_may_not_be_there(jobs, refused
     assert told["code"] == "hub.private" and "HF_TOKEN" in told["next"] and f"{hub.url}/org/secret" in told["next"]
 
 
+def test_a_login_in_the_address_of_the_hub_is_not_told(jobs, hub, refused):
+    jobs.env["HF_ENDPOINT"] = hub.url.replace("://", "://me:pass-word@")
+    assert "pass-word" not in str(refused({"m": "hf_model://nobody/nothing"}))
+
+
 def test_a_revision_and_a_path_that_are_not_there_are_told(refused, model):
     told = refused({"m": "hf_model://org/name@v9"})
     assert told["code"] == "hub.revision" and "v9" in told["what"]

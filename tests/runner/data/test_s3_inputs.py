@@ -106,6 +106,14 @@ def test_a_secret_is_in_no_event_and_no_file(jobs, bucket):
     assert not [path for path in jobs.folder.rglob("*") if path.is_file() and wrong.encode() in path.read_bytes()]
 
 
+def test_a_login_in_the_address_of_the_store_is_not_told(jobs, refused):
+    minio = s3_here.minio()
+    jobs.env.update(minio.env(minio.url.replace("://", "://me:pass-word@")))
+    told = refused({"x": "s3://there-is-no-such-bucket/x"})
+    assert told["code"] == "s3.no_bucket"
+    assert "pass-word" not in str(told)
+
+
 def test_progress_is_told_with_bytes_files_rate_and_what_remains(jobs):
     server = s3_here.minio()
     name = server.bucket()
