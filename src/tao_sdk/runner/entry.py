@@ -100,13 +100,13 @@ class Entry:
                 "disk.full",
                 "The disk became full while an input was put at %s." % self.path,
                 "%s." % error.strerror,
-                "Free space there, or mount a larger disk at that path.",
+                "Free space there, or set mount_path, or the input's container_path, to a larger disk.",
             )
         return Failure(
             "input.in_the_way" if error.errno == errno.EEXIST else "input.unwritable",
             "An input cannot be put at %s." % self.path,
             "%s: %s." % (error.filename or self.path, error.strerror or error),
-            "Choose another path.",
+            "Choose a path that is free and writable where the job runs.",
         )
 
 

@@ -202,7 +202,7 @@ class Fetch:
                 "disk.full",
                 "The inputs do not fit: they need %s more, %s is free." % (amount(wanted), amount(free)),
                 "They would be written to %s." % self.folder,
-                "Free space there, or mount a larger disk at that path.",
+                "Free space there, mount a larger disk at that path, or name fewer inputs.",
             )
 
     def work(self) -> None:
@@ -403,7 +403,7 @@ def checked(sources: List[Source]) -> List[Source]:
                 "fetch.path",
                 "%r cannot be a file here." % source.path,
                 "Its name leads out of the folder that it belongs into.",
-                "Rename it at the source, or name the inputs one by one.",
+                "Rename it at the source, or name the objects that you need one by one.",
             )
         path = "/".join(steps)
         if path in files:
