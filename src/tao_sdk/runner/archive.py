@@ -7,6 +7,7 @@ does to a large honest archive, TAO_UNPACK_BYTES and TAO_UNPACK_FILES undo.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -148,7 +149,7 @@ class Unpacked:
         if source.read(1):
             raise self.broken("%r is longer than it says." % name[:200])
         os.chmod(path, stat.S_IMODE(mode) & 0o777 | 0o600)
-        os.utime(path, (time, time))
+        set_time(path, time)
 
     def vacant(self, name: str) -> str:
         """A path that is free; of two entries of one name the later counts."""
@@ -183,7 +184,12 @@ class Unpacked:
                 raise self.broken("Its link %r leads out of its folder." % name[:200])
         for path, mode, time in reversed(self.late):
             os.chmod(path, mode)
-            os.utime(path, (time, time))
+            set_time(path, time)
+
+
+def set_time(path: str, time: float) -> None:
+    with contextlib.suppress(OverflowError, ValueError):  # a time that no file can have
+        os.utime(path, (time, time))
 
 
 def number(env: Mapping[str, str], name: str) -> int:

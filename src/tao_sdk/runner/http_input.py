@@ -31,6 +31,7 @@ SIGNED = (
     "policy=",
     "token=",
 )
+IN_ADDRESSES = "!#$%&'()*+,/:;=?@[]"  # what may stand in one as it is, beside the unreserved: RFC 3986
 
 
 class HttpFile(HttpSource):
@@ -42,6 +43,7 @@ class HttpFile(HttpSource):
 
 def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  it is always a file
     """The file, its size, and whether it can be had in ranges: one byte is asked for, as not every server takes HEAD."""
+    uri = percent.quote(uri, IN_ADDRESSES)
     if path_of(uri).endswith("/"):
         raise Failure(
             "input.nothing",

@@ -245,6 +245,14 @@ def test_a_zip_whose_directory_leads_to_nowhere_ends_the_job_as_broken(refused, 
     assert refused({"x": str(archive)})["code"] == "archive.broken"
 
 
+def test_an_entry_with_a_time_that_no_file_can_have_is_unpacked_without_it(paths, tmp_path):
+    with tarfile.open(tmp_path / "x.tar", "w", format=tarfile.PAX_FORMAT) as tar:
+        entry = tarfile.TarInfo("a.txt")
+        entry.size, entry.pax_headers = 1, {"mtime": "1e30"}
+        tar.addfile(entry, io.BytesIO(b"a"))
+    assert (Path(paths({"x": str(tmp_path / "x.tar")})["x"]) / "a.txt").read_bytes() == b"a"
+
+
 @pytest.mark.parametrize("cut", [512, 1024, 5000, 9728, 9729, 20_000])
 def test_a_tar_that_is_cut_even_between_two_entries_is_not_whole(refused, tmp_path, cut):
     archive = tarred(tmp_path / "x.tar", {"a": os.urandom(9216 - 512), "b": os.urandom(20_000)})

@@ -45,6 +45,16 @@ def test_small_and_empty_files(paths, web, size):
     assert content(paths({"x": f"{web.url}/x"})["x"]) == BIG[:size]
 
 
+@pytest.mark.parametrize(
+    ("written", "asked", "name"),
+    [("a b.bin", "a%20b.bin", "a b.bin"), ("ä.bin", "%C3%A4.bin", "ä.bin"), ("a%20b.bin", "a%20b.bin", "a b.bin")],
+)
+def test_an_address_may_have_characters_that_are_not_sent_as_they_are(paths, web, written, asked, name):
+    web.files[f"/{asked}"] = b"x"
+    found = paths({"x": f"{web.url}/{written}"})["x"]
+    assert (content(found), Path(found).name) == (b"x", name)
+
+
 def test_a_server_without_ranges_and_without_etags(paths, web):
     web.files["/x"] = BIG
     web.ranges = web.etags = False
