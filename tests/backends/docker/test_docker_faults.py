@@ -290,3 +290,15 @@ def test_a_log_that_the_daemon_cannot_read_to_its_end_says_so_and_its_job_can_be
         assert client.diagnose(job.id) is not None
         assert client.gc(older_than=timedelta(0)) == [job.id]
         assert client.get_job_logs(job.id).startswith("begun\n")
+
+
+def test_a_network_that_the_daemon_cannot_make_is_refused_in_its_own_words(
+    surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    pool = ["--default-address-pool", "base=10.213.77.0/24,size=24"]
+    with dockerd_here.apart(tmp_path / "data", *pool) as there:
+        there.docker("network", "create", "takes-the-only-addresses")
+        settings = Settings({**surroundings, "DOCKER_HOST": there.host})
+        with Client(settings=settings) as client, pytest.raises(Refused, match="address pool"):
+            submit(client, "true")
+        there.docker("network", "rm", "takes-the-only-addresses")
