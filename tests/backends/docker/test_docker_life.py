@@ -483,3 +483,17 @@ def test_a_native_patch_may_name_gpus_by_their_uuid(client: Client) -> None:
     asked = [{"Driver": "", "DeviceIDs": ["GPU-1f2e"], "Capabilities": [["gpu"]]}, {"Count": None, "DeviceIDs": None}]
     spec = JobSpec(image=PYTHON, command="true", gpu_count=0, native={"HostConfig": {"DeviceRequests": asked}})
     assert client.plan(spec, "docker").plan.request["container"]["HostConfig"]["DeviceRequests"] == asked
+
+
+def test_a_job_in_an_image_made_of_another_jobs_container_has_nothing_of_that_jobs(
+    client: Client, here: Daemon
+) -> None:
+    first = submit(client, "true", time_limit="1s")
+    ended(client, first)
+    here.docker("commit", container(first), "tao-test-committed")
+    job = submit(client, "sleep 2; exit 137", "tao-test-committed")
+    try:
+        assert ended(client, job).message == "exit code 137"
+    finally:
+        client.remove(job.id)
+        here.docker("rmi", "tao-test-committed")

@@ -228,7 +228,7 @@ def labels(spec: JobSpec, attempt: Attempt, gpus: list[int], results: str) -> di
         "tao-sdk-gpus": ",".join(map(str, gpus)),
         "tao-sdk-time-limit": f"{spec.time_limit.total_seconds():g}" if spec.time_limit else "",
     }
-    return {**spec.labels, **{name: value for name, value in own.items() if value}}
+    return {**spec.labels, **own}  # the empty ones too: an image made of a job's container has that job's labels
 
 
 def host_config(
