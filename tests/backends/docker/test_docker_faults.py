@@ -332,11 +332,12 @@ def test_a_failure_is_explained_at_once_although_the_daemon_has_another_time(
     begun(client, job)
     here.docker("kill", f"tao-job-{job.id}")
     now = time.time
-    monkeypatch.setattr(time, "time", lambda: now() + ahead)
     explained: list[str] = []
     asking = threading.Thread(target=lambda: explained.append(found(client, job).rule), daemon=True)
-    asking.start()
-    asking.join(30)
+    with monkeypatch.context() as clock:
+        clock.setattr(time, "time", lambda: now() + ahead)
+        asking.start()
+        asking.join(30)
     assert explained == ["docker.stopped_outside"]
 
 
