@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from tao_sdk.model.errors import MissingExtra, TaoError, Unreachable
+from tao_sdk.model.errors import MissingExtra, Refused, TaoError, Unreachable
 from tao_sdk.transports.chunks import Chunks
 
 TIMEOUT = 60.0  # seconds for an answer to begin
@@ -277,10 +277,17 @@ def archive(files: Sequence[tuple[str, bytes, int]], owner: tuple[int, int], fol
 
 
 def registry_of(image: str) -> str:
-    """The registry that an image's name leads to."""
+    """The registry that an image's name leads to. Raises Refused for what is no name of an image."""
     import docker.auth
+    from docker.errors import InvalidRepository
 
-    return docker.auth.resolve_repository_name(image)[0]
+    if image.endswith(":"):  # a daemon would pull every tag of that name
+        raise Refused(f"The image {image} has no tag after its colon.", "", "Write it, or leave the colon out.")
+    try:
+        return docker.auth.resolve_repository_name(image)[0]
+    except InvalidRepository as error:
+        fix = "Write registry/name:tag, without https:// or docker:// before it."
+        raise Refused(f"{image} is no name of an image.", f"{cause_of(error)}.", fix) from error
 
 
 def stored_login(registry: str, config: str, environ: Mapping[str, str]) -> tuple[Mapping[str, str], str]:
@@ -293,6 +300,8 @@ def stored_login(registry: str, config: str, environ: Mapping[str, str]) -> tupl
             warnings.simplefilter("ignore")  # of a helper that is not there: it is told by the error
             kept = docker.auth.load_config(config, credstore_env=dict(environ))  # pyright: ignore
             return kept.resolve_authconfig(registry) or {}, ""  # pyright: ignore
+    except ValueError:  # what a helper says is JSON
+        return {}, "(the credential helper's answer cannot be understood)"
     except DockerException as error:
         return {}, f"({cause_of(error)})"
 

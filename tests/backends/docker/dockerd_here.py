@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import debian
 
@@ -142,8 +142,7 @@ def daemon() -> Daemon:
         debian.missing("docker", "dockerd needs Linux")
     need("dockerd", "debootstrap", "busybox", "ip")
     CACHE.mkdir(parents=True, exist_ok=True)
-    lock = LOCK.open("w")
-    fcntl.flock(lock, fcntl.LOCK_EX)  # one test session at a time, of whichever clone, has the bridge
+    lock = turn()
     make_bridge()
     here = Daemon(CACHE / "data", Path(tempfile.mkdtemp(prefix="taod-")), f"--bridge={BRIDGE}")
     atexit.register(end, here, lock)
@@ -152,6 +151,14 @@ def daemon() -> Daemon:
     make_images(here)
     os.environ[VARIABLE] = here.host
     return here
+
+
+@functools.cache
+def turn() -> IO[str]:
+    """One test session at a time, of whichever clone, has the bridge. A daemon that did not start is tried in the same turn."""
+    lock = LOCK.open("w")
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    return lock
 
 
 def make_bridge() -> None:

@@ -20,6 +20,7 @@ import pytest
 from dockerd_here import BUSYBOX, Daemon
 
 from tao_sdk.client import Client
+from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.errors import Refused, Unreachable
 from tao_sdk.model.job import Job
 from tao_sdk.model.settings import Settings
@@ -290,3 +291,58 @@ def test_a_log_that_the_daemon_cannot_read_to_its_end_says_so_and_its_job_can_be
         assert client.diagnose(job.id) is not None
         assert client.gc(older_than=timedelta(0)) == [job.id]
         assert client.get_job_logs(job.id).startswith("begun\n")
+
+
+def test_a_network_that_the_daemon_cannot_make_is_refused_in_its_own_words(
+    surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    pool = ["--default-address-pool", "base=10.213.77.0/24,size=24"]
+    with dockerd_here.apart(tmp_path / "data", *pool) as there:
+        there.docker("network", "create", "takes-the-only-addresses")
+        settings = Settings({**surroundings, "DOCKER_HOST": there.host})
+        with Client(settings=settings) as client, pytest.raises(Refused, match="address pool"):
+            submit(client, "true")
+        there.docker("network", "rm", "takes-the-only-addresses")
+
+
+def test_a_container_that_the_daemon_cannot_remove_is_told_with_a_remedy_and_its_job_can_be_forgotten(
+    surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    with dockerd_here.apart(tmp_path / "data") as there, opened(surroundings, there) as client:
+        job = submit(client, "touch /kept")
+        client.wait(job.id, timeout=60)
+        kept = Path(there.inspect(f"tao-job-{job.id}")["GraphDriver"]["Data"]["UpperDir"]) / "kept"
+        if subprocess.run(["chattr", "+i", str(kept)], capture_output=True).returncode:
+            pytest.skip("the disk of the tests knows no files that cannot be removed")
+        try:
+            for words in (["gc", "--older-than", "0s"], ["rm", job.id]):
+                told = tao(surroundings, there, *words)
+                assert (told.returncode, "failed to remove" in told.stderr, "next:" in told.stderr) == (4, True, True)
+            assert tao(surroundings, there, "rm", "--force", job.id).returncode == 0
+            assert client.list_jobs() == []
+        finally:
+            subprocess.run(["chattr", "-i", str(kept)], check=True)
+
+
+@pytest.mark.parametrize("ahead", [-3600, 3600], ids=["the client's clock is late", "the client's clock is early"])
+def test_a_failure_is_explained_at_once_although_the_daemon_has_another_time(
+    client: Client, here: Daemon, monkeypatch: pytest.MonkeyPatch, ahead: int
+) -> None:
+    job = submit(client, "echo begun; sleep 300")
+    begun(client, job)
+    here.docker("kill", f"tao-job-{job.id}")
+    now = time.time
+    explained: list[str] = []
+    asking = threading.Thread(target=lambda: explained.append(found(client, job).rule), daemon=True)
+    with monkeypatch.context() as clock:
+        clock.setattr(time, "time", lambda: now() + ahead)
+        asking.start()
+        asking.join(30)
+    assert explained == ["docker.stopped_outside"]
+
+
+def found(client: Client, job: Job) -> Diagnosis:
+    client.wait(job.id, timeout=60)
+    why = client.diagnose(job.id)
+    assert why is not None
+    return why

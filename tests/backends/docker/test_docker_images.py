@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import dockerd_here
 import pytest
 from dockerd_here import BUSYBOX, PYTHON, Daemon
 from registry_here import PASSWORD, Registry
@@ -19,6 +21,7 @@ from tao_sdk.model.status import Status
 
 @pytest.fixture(scope="module")
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    dockerd_here.daemon()  # has the address
     registry = Registry(tmp_path_factory.mktemp("registry"))
     try:
         registry.start()
@@ -45,6 +48,35 @@ def test_a_private_image_without_a_login_is_refused_with_the_remedy(client: Clie
     with pytest.raises(Refused, match="docker login"):
         run(client, image)
     assert client.list_jobs() == []
+
+
+@pytest.mark.parametrize("before", ["https://", "docker://"])
+def test_an_address_instead_of_an_images_name_is_refused_with_the_remedy(client: Client, before: str) -> None:
+    with pytest.raises(Refused, match="without https://"):
+        run(client, f"{before}nvcr.io/nvidia/tao")
+    assert client.list_jobs() == []
+
+
+def test_an_image_whose_tag_was_left_empty_is_refused_and_nothing_is_pulled(
+    client: Client, image: str, registry: Registry, here: Daemon, surroundings: dict[str, str]
+) -> None:
+    registry.login(here, Path(surroundings["HOME"]) / ".docker")
+    with pytest.raises(Refused, match="no tag after its colon"):
+        run(client, image.removesuffix("1.0"))
+    assert here.docker("images", "-q", image.removesuffix(":1.0")).stdout == ""
+
+
+def test_a_credential_helper_that_talks_nonsense_is_named_where_the_registry_wants_a_login(
+    client: Client, image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    helper = tmp_path / "docker-credential-nonsense"
+    helper.write_text("#!/bin/sh\necho nonsense\n")
+    helper.chmod(0o755)
+    (tmp_path / "home" / ".docker").mkdir()
+    (tmp_path / "home" / ".docker" / "config.json").write_text('{"credsStore": "nonsense"}')
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    with pytest.raises(Refused, match="helper's answer"):
+        run(client, image)
 
 
 def test_a_private_image_is_pulled_with_what_docker_login_has_kept(

@@ -16,7 +16,7 @@ from dockerd_here import BUSYBOX, EMPTY, PYTHON, Daemon
 
 from tao_sdk.backends.docker import parse
 from tao_sdk.client import Client
-from tao_sdk.model.errors import NoLog, PathNotFound, Refused
+from tao_sdk.model.errors import NoLog, PathNotFound, Refused, SpecError
 from tao_sdk.model.job import Job
 from tao_sdk.model.observation import Phase
 from tao_sdk.model.settings import Settings
@@ -458,3 +458,42 @@ def test_a_variable_that_the_shell_keeps_for_itself_keeps_no_job_from_running(cl
     finally:
         client.remove(job.id)
         here.docker("rmi", "tao-test-sh-is-bash")
+
+
+@pytest.mark.parametrize(
+    ("native", "words"),
+    [
+        ({"HostConfig": "host"}, "native.HostConfig is 'host'; it must be a mapping"),
+        ({"HostConfig": None}, "native.HostConfig is None; it must be a mapping"),
+        ({"HostConfig": {"NetworkMode": 5}}, "native.HostConfig.NetworkMode is 5; it must be a text"),
+        ({"Labels": ["a"]}, "native.Labels is .* it must be a mapping"),
+        ({"Image": None}, "native.Image is None; it must be a text"),
+        ({"HostConfig": {"DeviceRequests": "gpu"}}, "cannot unmarshal string"),
+    ],
+)
+def test_a_native_patch_of_another_kind_is_refused_in_words_and_leaves_nothing(
+    client: Client, native: dict[str, Any], words: str
+) -> None:
+    with pytest.raises((SpecError, Refused), match=words):
+        submit(client, "true", native=native)
+    assert client.list_jobs() == []
+
+
+def test_a_native_patch_may_name_gpus_by_their_uuid(client: Client) -> None:
+    asked = [{"Driver": "", "DeviceIDs": ["GPU-1f2e"], "Capabilities": [["gpu"]]}, {"Count": None, "DeviceIDs": None}]
+    spec = JobSpec(image=PYTHON, command="true", gpu_count=0, native={"HostConfig": {"DeviceRequests": asked}})
+    assert client.plan(spec, "docker").plan.request["container"]["HostConfig"]["DeviceRequests"] == asked
+
+
+def test_a_job_in_an_image_made_of_another_jobs_container_has_nothing_of_that_jobs(
+    client: Client, here: Daemon
+) -> None:
+    first = submit(client, "true", time_limit="1s")
+    ended(client, first)
+    here.docker("commit", container(first), "tao-test-committed")
+    job = submit(client, "sleep 2; exit 137", "tao-test-committed")
+    try:
+        assert ended(client, job).message == "exit code 137"
+    finally:
+        client.remove(job.id)
+        here.docker("rmi", "tao-test-committed")

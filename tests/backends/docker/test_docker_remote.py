@@ -15,7 +15,7 @@ from dockerd_here import BUSYBOX, Daemon
 
 from tao_sdk.backends.docker.address import find_address
 from tao_sdk.client import Client
-from tao_sdk.model.errors import Refused, Unreachable
+from tao_sdk.model.errors import Refused, Unreachable, UsageError
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
@@ -148,6 +148,11 @@ def test_the_context_in_use_names_the_daemon_unless_docker_host_does(tmp_path: P
     assert find_address(Settings(home)).url == "ssh://me@far"
     assert find_address(Settings({**home, "DOCKER_CONTEXT": "default"})).url == "unix:///var/run/docker.sock"
     assert find_address(Settings({**home, "DOCKER_HOST": "unix:///x"})) == Address("unix:///x", "", False)
+
+
+def test_a_context_that_is_not_there_does_not_lead_to_the_daemon_of_this_machine(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no docker context 'gpu-box'"):
+        find_address(Settings({"HOME": str(tmp_path), "DOCKER_CONTEXT": "gpu-box"}))
 
 
 def test_a_job_of_another_daemon_is_not_looked_for_here(surroundings: dict[str, str], here: Daemon) -> None:

@@ -51,7 +51,7 @@ def config(settings: Settings) -> dict[str, Any]:
 
 
 def of_context(settings: Settings) -> Address | None:
-    """The address of the context in use; None for the default one."""
+    """The address of the context in use; None for the default one. Raises UsageError for one that is not there."""
     name = settings.environ.get("DOCKER_CONTEXT") or config(settings).get("currentContext") or "default"
     if name == "default":
         return None
@@ -61,7 +61,10 @@ def of_context(settings: Settings) -> Address | None:
     )
     tls = folder(settings) / "contexts" / "tls" / key / "docker"
     verify = not endpoint.get("SkipTLSVerify")
-    return Address(endpoint["Host"], str(tls) if tls.is_dir() else "", verify) if endpoint.get("Host") else None
+    if not endpoint.get("Host"):
+        why = "Jobs would run on another machine than is meant."
+        raise UsageError(f"There is no docker context {name!r}.", why, "See docker context ls; set DOCKER_CONTEXT.")
+    return Address(endpoint["Host"], str(tls) if tls.is_dir() else "", verify)
 
 
 def read_json(path: Path) -> dict[str, Any]:

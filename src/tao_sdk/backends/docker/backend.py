@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -45,6 +45,16 @@ FAR_FILES_SECONDS = 20.0  # between looks into files elsewhere: each takes a con
 DOUBTED = 50  # containers that are looked at one by one in one look, because the list may be wrong
 
 
+@contextmanager
+def answering() -> Generator[None]:
+    """What the daemon could not do, where nobody expects that of it, may be done at another time."""
+    try:
+        yield
+    except DaemonError as error:
+        fix = "Try again; if that stays so, the daemon's own log says more: journalctl -u docker"
+        raise Unreachable("The Docker daemon could not do what it was asked.", error.what, fix) from error
+
+
 class DockerBackend:
     """Jobs as containers of the daemon that DOCKER_HOST or the docker context names."""
 
@@ -70,6 +80,7 @@ class DockerBackend:
         self.starting = Starting(self.containers, self.images, self.networks)
         self.counted = -math.inf  # when the daemon was asked how many containers run
 
+    @answering()
     def survey(self, spec: JobSpec, options: DockerOptions) -> DockerFacts:
         facts = look.survey(self.daemon, self.settings, spec, options, self.images.seen(spec.image))
         if spec.image and facts.image is None and (options.pull or facts.pull) != "never":
@@ -79,6 +90,7 @@ class DockerBackend:
     def plan(self, spec: JobSpec, options: DockerOptions, facts: DockerFacts, attempt: Attempt) -> Plan:
         return render.plan(spec, options, facts, attempt)
 
+    @answering()
     def plan_again(self, last: Plan, spec: JobSpec, options: DockerOptions, attempt: Attempt) -> Plan:
         """In the surroundings of the first attempt, on the daemon as it now is."""
         seen = look.survey(self.daemon, self.settings, spec, options, self.images.seen(spec.image))
@@ -90,6 +102,7 @@ class DockerBackend:
 
     # Starting
 
+    @answering()
     def submit(self, plan: Plan, secrets: Mapping[str, str]) -> Ref:
         missing = [name for name in plan.secrets if name not in secrets]
         if missing and not self.find_ready(plan.attempt):
@@ -109,6 +122,7 @@ class DockerBackend:
         found = self.find(attempt)
         return found is not None and found.ready
 
+    @answering()
     def find(self, attempt: Attempt, plan: Plan | None = None) -> Ref | None:
         found = self.containers.inspect(render.container_name(attempt))
         if found is None or not found.is_of(attempt):
@@ -195,6 +209,7 @@ class DockerBackend:
             return Observation(Phase.ABSENT, "no such container")
         return parse.observation(container.seen, self.mark(ref).exists())
 
+    @answering()
     def outcome(self, ref: Ref) -> Outcome | None:
         return read_outcome(self.files(ref.endpoint), ref.details.get("results_dir", ""), ref.attempt.number)
 
@@ -225,6 +240,7 @@ class DockerBackend:
 
     # Ending
 
+    @answering()
     def cancel(self, ref: Ref, grace: timedelta) -> Observation:
         """One stop: the daemon sends SIGTERM to the whole group and, when the grace is over, SIGKILL."""
         must_live_at(self.endpoint, ref)
@@ -249,6 +265,7 @@ class DockerBackend:
         """Its being there says that the container's end was asked for."""
         return self.home / f"{ref.unique_id[:32]}.canceled"
 
+    @answering()
     def release(self, ref: Ref) -> None:
         must_live_at(self.endpoint, ref)
         self.images.forgo(ref.attempt.job_id)
@@ -264,6 +281,7 @@ class DockerBackend:
 
     # Explaining
 
+    @answering()
     def evidence(self, ref: Ref) -> Evidence:
         must_live_at(self.endpoint, ref)
         container = self.containers.inspect(ref.unique_id or ref.native_id)

@@ -71,9 +71,10 @@ def network_findings(plan: Plan, facts: DockerFacts) -> Iterator[Finding]:
 
 def gpu_findings(plan: Plan, facts: DockerFacts) -> Iterator[Finding]:
     """GPUs that are not there stop the job, GPUs that others use do not. Nothing is known where none can be seen."""
-    asked: list[dict[str, Any]] = plan.request["container"]["HostConfig"].get("DeviceRequests") or []
-    ids = [int(each) for request in asked for each in request.get("DeviceIDs", ())]
-    count = max((request.get("Count", 0) for request in asked), default=0)
+    given: Any = plan.request["container"]["HostConfig"].get("DeviceRequests")  # `native` may have anything there
+    asked: list[dict[str, Any]] = [each for each in given or () if isinstance(each, dict)]
+    ids = [int(each) for request in asked for each in request.get("DeviceIDs") or () if str(each).isdigit()]
+    count = max((request.get("Count") or 0 for request in asked), default=0)
     wanted = list(facts.gpus) if count < 0 else ids or list(facts.gpus[:count])
     there = ", ".join(map(str, facts.gpus))
     if facts.gpus and (count > len(facts.gpus) or set(ids) - set(facts.gpus)):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tao_sdk.backends.docker import parse
+from tao_sdk.backends.docker.window import seconds
 from tao_sdk.model.plan import Attempt
 from tao_sdk.transports.dockerd import Daemon, DaemonError, ignored
 
@@ -85,4 +86,5 @@ class Containers:
         began = parse.moment(container.seen.get("Created"))
         since = f"{began.timestamp():.6f}" if began else "0"
         wanted = {"container": [container.id], "event": ["kill", "oom", "die", "stop"]}
-        return list(self.daemon.lines("GET", "/events", {}, since=since, until=f"{time.time():.6f}", filters=wanted))
+        now = seconds(self.daemon.info(at_most=0)["SystemTime"])  # its clock need not be ours: later, it would wait
+        return list(self.daemon.lines("GET", "/events", {}, since=since, until=f"{now:.6f}", filters=wanted))

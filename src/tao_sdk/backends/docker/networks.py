@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from tao_sdk.backends.docker.recent import Recent
 from tao_sdk.backends.docker.turns import Turns
-from tao_sdk.transports.dockerd import Daemon, DaemonError, ignored
+from tao_sdk.transports.dockerd import Daemon, ignored
 
 OURS = "tao-toolkit"  # the label of what we make
 TRIES = 50
@@ -41,10 +40,11 @@ class Networks:
             same = self.named(name)
             if len(same) == 1:
                 return same[0]
-            with suppress(DaemonError):
-                if not same:
+            if not same:
+                with ignored(409):  # another was first
                     self.make(name)
-                for each in self.superfluous(same):
+            for each in self.superfluous(same):
+                with ignored(403, 404, 409):  # it has come into use, or is gone
                     self.daemon.ask("DELETE", f"/networks/{each}")
             time.sleep(0.05 if same else 0)
         return name

@@ -14,6 +14,7 @@ from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.options import DockerOptions
 from tao_sdk.backends.mounts import Mount, mount_of, read_mounts
 from tao_sdk.backends.rendezvous import single_node
+from tao_sdk.model.fields import FieldError
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.secrets import SecretRef, split_secrets
 from tao_sdk.model.spec import JobSpec, remote_root
@@ -39,6 +40,8 @@ TAKE_IN = f"""_tao_newline='
 while IFS= read -r _tao_line && [ "$_tao_line" != whole ]; do eval "$_tao_line"; done
 [ "$_tao_line" = whole ] || {{ echo "{NOT_WHOLE}" >&2; exit {NOT_BEGUN}; }}
 unset _tao_line _tao_newline"""
+
+KINDS: Mapping[type, str] = {str: "a text", list: "a list", Mapping: "a mapping"}
 
 Variables = dict[str, "str | SecretRef"]
 
@@ -225,7 +228,7 @@ def labels(spec: JobSpec, attempt: Attempt, gpus: list[int], results: str) -> di
         "tao-sdk-gpus": ",".join(map(str, gpus)),
         "tao-sdk-time-limit": f"{spec.time_limit.total_seconds():g}" if spec.time_limit else "",
     }
-    return {**spec.labels, **{name: value for name, value in own.items() if value}}
+    return {**spec.labels, **own}  # the empty ones too: an image made of a job's container has that job's labels
 
 
 def host_config(
@@ -256,8 +259,10 @@ def device_request(count: int, ids: list[int]) -> dict[str, Any]:
 
 
 def network_name(spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> str:
-    patch: Mapping[str, Any] = spec.native.get("HostConfig") or {}
-    return patch.get("NetworkMode") or options.network or facts.network or DEFAULT_NETWORK
+    patch = spec.native.get("HostConfig")
+    asked = cast("Mapping[str, Any]", patch).get("NetworkMode") if isinstance(patch, Mapping) else ""
+    named = asked if isinstance(asked, str) else ""  # anything else is refused with the rest of `native`
+    return named or options.network or facts.network or DEFAULT_NETWORK
 
 
 def all_mounts(spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> list[Mount]:
@@ -309,13 +314,17 @@ def kept_folders(facts: DockerFacts, mounts: list[Mount]) -> list[str]:
     return [own] if facts.local and any(each.source == own and each.target == RESULTS for each in mounts) else []
 
 
-def patched(body: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-    """`native` laid over the request, mapping by mapping."""
+def patched(body: Mapping[str, Any], patch: Mapping[str, Any], where: str = "native") -> dict[str, Any]:
+    """`native` laid over the request, mapping by mapping. Raises SpecError for what is of another kind than ours."""
     merged = dict(body)
     for name, value in patch.items():
         under = merged.get(name)
-        if isinstance(under, Mapping) and isinstance(value, Mapping):
-            merged[name] = patched(cast("Mapping[str, Any]", under), cast("Mapping[str, Any]", value))
+        kind = next((kind for kind in KINDS if isinstance(under, kind)), object)
+        if not isinstance(value, kind):
+            raise FieldError("native", f"{where}.{name} is {value!r}; it must be {KINDS[kind]}.")
+        if isinstance(under, Mapping):
+            over = cast("Mapping[str, Any]", value)
+            merged[name] = patched(cast("Mapping[str, Any]", under), over, f"{where}.{name}")
         else:
             merged[name] = value
     return merged
