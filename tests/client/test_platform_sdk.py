@@ -140,6 +140,13 @@ def test_an_address_that_is_none_is_answered_with_what_to_write(sdk: LocalSDK, w
     assert told in str(error.value)
 
 
+def test_a_line_that_is_drawn_again_and_again_is_one_line_of_the_logs_tail(sdk: LocalSDK) -> None:
+    job = sdk.create_job(command=r"printf 'first\n 10 %%\r 20 %%\r 30 %%\n\f\v\302\205last\n'", gpu_count=0)
+    sdk.wait(job.id, timeout=30)
+    assert sdk.get_job_logs(job.id, tail=2) == " 10 %\r 20 %\r 30 %\n\f\v\x85last\n"
+    assert sdk.get_job_logs(job.id, tail=3) == sdk.get_job_logs(job.id)
+
+
 def test_a_failed_job_is_analysed_in_the_documented_form(sdk: LocalSDK) -> None:
     job = sdk.create_job("", "exit 3", gpu_count=0)
     sdk.wait(job.id, timeout=30)

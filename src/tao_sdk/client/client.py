@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import threading
 import time
@@ -268,7 +269,7 @@ class Client:
         """The log as text, the last `tail` lines of it when given. A log of many megabytes is better followed."""
         data = b"".join(self.follow_logs(job_id, tail=tail, follow=False, stream=stream))
         text = data.decode("utf-8", "replace")
-        return text if tail is None else "".join(text.splitlines(keepends=True)[-tail:] if tail > 0 else [])
+        return text if tail is None else "".join(list(io.StringIO(text, newline="\n"))[-tail:] if tail > 0 else [])
 
     # Acting
 
