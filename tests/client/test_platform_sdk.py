@@ -147,6 +147,15 @@ def test_a_line_that_is_drawn_again_and_again_is_one_line_of_the_logs_tail(sdk: 
     assert sdk.get_job_logs(job.id, tail=3) == sdk.get_job_logs(job.id)
 
 
+@pytest.mark.parametrize("grace", [-1.0, float("inf"), float("nan")])
+def test_a_grace_that_is_no_time_is_told_and_the_job_goes_on(sdk: LocalSDK, grace: float) -> None:
+    job = sdk.create_job(command="sleep 300", gpu_count=0)
+    with pytest.raises(UsageError, match=f"grace is {grace}"):
+        sdk.cancel_job(job.id, grace=grace)
+    assert not sdk.get_job(job.id).status.terminal
+    assert sdk.cancel_job(job.id, grace=0)
+
+
 def test_a_failed_job_is_analysed_in_the_documented_form(sdk: LocalSDK) -> None:
     job = sdk.create_job("", "exit 3", gpu_count=0)
     sdk.wait(job.id, timeout=30)

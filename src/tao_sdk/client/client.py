@@ -275,6 +275,8 @@ class Client:
 
     def cancel_job(self, job_id: str, grace: float = 10.0) -> bool:
         """True when the job is over, by this or before it; False when that could not be seen in time."""
+        if not 0 <= grace < threading.TIMEOUT_MAX:
+            raise UsageError(f"grace is {grace!r}.", "It is the time that the command has to end.", "Give seconds.")
         over = cancel.cancel(self.engine, (found := self.store.resolve(job_id)), timedelta(seconds=grace))
         if found in self._callbacks.of_job:
             job = self.store.get(found)
