@@ -137,7 +137,7 @@ def fetch(
 def relative(path: str, folder: str) -> str:
     """The path below the results. Raises TaoError for one that is not."""
     below = os.path.relpath(path, folder)
-    if below.startswith(".."):
+    if below.split("/")[0] == "..":
         raise TaoError(f"{path} lies outside the results.", "", "")
     return below
 
