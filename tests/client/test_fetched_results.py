@@ -29,3 +29,9 @@ def written(sdk: LocalSDK, command: str) -> tuple[str, Path]:
 def test_a_file_whose_name_begins_with_two_dots_lies_among_the_results(sdk: LocalSDK) -> None:
     job, _ = written(sdk, "echo 1 > ..data; echo 2 > ok")
     assert [path.name for path in sdk.fetch_results(job, "here")] == ["..data", "ok"]
+
+
+def test_files_with_the_longest_names_that_there_may_be_are_copied(sdk: LocalSDK) -> None:
+    names = sorted(["模" * 85, "x" * 255])
+    job, _ = written(sdk, f"touch {' '.join(names)}")
+    assert [path.name for path in sdk.fetch_results(job, "here")] == sorted(names)

@@ -21,6 +21,7 @@ from tao_sdk.model.progress import Progress
 from tao_sdk.model.spec import stored_spec
 from tao_sdk.payload import schemes
 from tao_sdk.payload.declared import named_outputs
+from tao_sdk.runner.entry import apart, cut
 from tao_sdk.runner.local import path_of
 
 FETCHERS = 8  # files of a bucket that are copied at once
@@ -164,7 +165,7 @@ def writing(into: Path) -> Generator[None]:
 
 def _copy(files: Files, stat: FileStat, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.name[:200]}.{os.getpid()}.part")
+    partial = target.with_name(f".{apart(target.name, cut(target.name))}.{os.getpid()}.part")
     try:
         with partial.open("wb") as out:
             while data := files.read(stat.path, out.tell(), 8 * MiB):
