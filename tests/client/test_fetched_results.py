@@ -102,3 +102,18 @@ def test_a_log_that_grows_while_it_is_copied_is_copied_as_far_as_it_was(
     between_reads(grow)
     assert [path.name for path in sdk.fetch_results(job, "here")] == ["train.log"]
     assert Path("here/train.log").read_bytes() == bytes(9_000_000) + b"more"
+
+
+def test_a_checkpoint_replaced_by_one_of_its_size_within_a_second_is_copied_again_and_one_that_stands_still_is_not(
+    sdk: LocalSDK,
+) -> None:
+    job, results = written(sdk, "echo 1 > model.pth")
+    os.utime(results / "model.pth", (1_600_000_000.25, 1_600_000_000.25))
+    sdk.fetch_results(job, "here")
+    (results / "model.pth").write_text("2\n")
+    os.utime(results / "model.pth", (1_600_000_000.75, 1_600_000_000.75))
+    sdk.fetch_results(job, "here")
+    copied = Path("here/model.pth").stat()
+    assert Path("here/model.pth").read_text() == "2\n"
+    sdk.fetch_results(job, "here")
+    assert os.path.samestat(Path("here/model.pth").stat(), copied)

@@ -152,7 +152,7 @@ def _is_whole(target: Path, stat: FileStat) -> bool:
         there = target.stat()
     except OSError:
         return False
-    return there.st_size == stat.size and int(there.st_mtime) == int(stat.mtime)
+    return there.st_size == stat.size and _same_time(there.st_mtime, stat.mtime)
 
 
 @contextmanager
