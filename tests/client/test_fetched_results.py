@@ -79,7 +79,7 @@ def test_a_checkpoint_that_is_replaced_all_the_time_costs_only_itself_and_is_tol
     job, results = written(sdk, "head -c 9000000 /dev/zero > model.pth; echo 2 > other")
 
     def touch() -> None:
-        os.utime(results / "model.pth", (next(times),) * 2)
+        os.utime(results / "model.pth", (0, next(times)))
 
     times = iter(range(1000))
     between_reads(touch)
@@ -87,7 +87,7 @@ def test_a_checkpoint_that_is_replaced_all_the_time_costs_only_itself_and_is_tol
     paths = sdk.fetch_results(job, "here", on_skip=lambda name, why: skipped.append((name, why)))
     assert [path.name for path in paths] == ["other"]
     assert skipped == [("model.pth", f"{results}/model.pth changes while it is copied.")]
-    assert sorted(os.listdir("here")) == ["other"]
+    assert [path.name for path in Path("here").iterdir()] == ["other"]
 
 
 def test_a_log_that_grows_while_it_is_copied_is_copied_as_far_as_it_was(
