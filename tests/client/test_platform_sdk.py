@@ -156,6 +156,14 @@ def test_a_grace_that_is_no_time_is_told_and_the_job_goes_on(sdk: LocalSDK, grac
     assert sdk.cancel_job(job.id, grace=0)
 
 
+@pytest.mark.parametrize(
+    "interval", [{"epoch_milestone_interval": 0}, {"poll_interval": -1.0}, {"poll_interval": float("nan")}]
+)
+def test_an_interval_that_is_none_is_told_at_once(tmp_path: Path, interval: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=next(iter(interval))):
+        LocalSDK(settings=Settings({"HOME": str(tmp_path)}), **interval)
+
+
 def test_a_failed_job_is_analysed_in_the_documented_form(sdk: LocalSDK) -> None:
     job = sdk.create_job("", "exit 3", gpu_count=0)
     sdk.wait(job.id, timeout=30)

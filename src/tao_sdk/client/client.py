@@ -58,6 +58,10 @@ class Client:
         poll_interval: float | None = None,
         epoch_milestone_interval: int = hooks.MILESTONE,
     ) -> None:
+        if epoch_milestone_interval < 1:
+            raise UsageError(f"epoch_milestone_interval is {epoch_milestone_interval}.", "", "Give 1 or more epochs.")
+        if poll_interval is not None and not 0 < poll_interval < threading.TIMEOUT_MAX:
+            raise UsageError(f"poll_interval is {poll_interval}.", "It is a pause.", "Give seconds, or leave it out.")
         self.poll_interval = poll_interval
         self.settings = settings or Settings.load()
         self.engine = Engine(self.settings, open_store(state_file, self.settings.state_dir))
