@@ -267,6 +267,20 @@ def test_an_address_is_quoted_without_its_secrets():
     assert "hunter" not in told and "https://host/x/" in told
 
 
+@pytest.mark.parametrize(
+    ("field", "written", "meant"),
+    [("inputs", "optonal", "optional"), ("inputs", "container-path", "container_path"), ("outputs", "typ", "type")],
+)
+def test_a_misspelt_attribute_is_told_instead_of_ignored_and_one_of_others_is_left_to_them(field, written, meant):
+    def told(attribute):
+        specs = {"data": "/data", "results_dir": ""}
+        key = {"inputs": "data", "outputs": "results_dir"}[field]
+        return {"command": "x", "specs": specs, field: {key: {attribute: "file", "description": "what is read"}}}
+
+    assert f"Did you mean {meant}?" in refused(**told(written))
+    build_entrypoint(**told("type"))
+
+
 @pytest.mark.parametrize("specs", [{}, {"a": {}}, {"a": {"b": ""}}, {"a": {"b": None}}, {"a": {"b": []}}])
 def test_a_declared_input_that_the_spec_does_not_have_is_refused_with_its_key(specs):
     told = refused(specs=specs, inputs={"a.b": {"type": "file"}}, config_format="yaml")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import posixpath
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from tao_sdk.runner.scheme import scheme
 
 Declared = Mapping[str, object] | Sequence[str] | None
 
+DECLARATION = ("type", "optional", "container_path", "extract", "extract_to_parent", "patterns", "selective", "uri")
 LITERAL = frozenset(
     {"list", "local_glob", "text"}
 )  # values the program reads itself: nothing to fetch, no place to choose
@@ -184,12 +186,21 @@ def attributes(field: str, key: object, about: object) -> Mapping[str, object]:
     if not isinstance(key, str):
         raise SpecError(f"{field} has the key {short(key)}.", "Keys are strings.")
     if isinstance(about, Mapping):
+        refuse_misspelt(f"{field}[{key!r}]", cast("Mapping[str, object]", about))
         return cast("Mapping[str, object]", about)
     if about is None or isinstance(about, str):
         return {"type": about or ""}
     raise SpecError(
         f"{field}[{key!r}] is {short(about)}.", "It has to be a type, or a mapping such as {'type': 'folder'}."
     )
+
+
+def refuse_misspelt(place: str, about: Mapping[str, object]) -> None:
+    """What is nearly an attribute. A skill's metadata may say more of a value, such as what it is for: that is not ours."""
+    for name in about:
+        near = difflib.get_close_matches(str(name), DECLARATION, n=1, cutoff=0.75)
+        if name not in DECLARATION and near:
+            raise SpecError(f"{place} has {name}.", "It would be ignored.", f"Did you mean {near[0]}?")
 
 
 def target(key: str, about: Mapping[str, object]) -> str:
