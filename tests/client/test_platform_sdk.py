@@ -13,6 +13,8 @@ import pytest
 
 from tao_sdk import JobSpec, Secret
 from tao_sdk.model.errors import CredentialError, Refused, SpecError, TaoError, UsageError
+from tao_sdk.model.job import AttemptRow, Job
+from tao_sdk.model.plan import Attempt
 from tao_sdk.model.settings import Settings
 from tao_sdk.platforms.local import LocalSDK
 
@@ -80,6 +82,15 @@ def test_jobs_of_other_platforms_are_not_listed(sdk: LocalSDK) -> None:
     job = sdk.create_job("", "true", gpu_count=0)
     assert [found.id for found in sdk.list_jobs()] == [job.id]
     assert sdk.list_jobs(platform="docker", look=False) == []
+    with pytest.raises(UsageError, match="no platform 'lokal'. Did you mean local?"):
+        sdk.list_jobs(platform="lokal")
+
+
+def test_jobs_are_listed_by_any_name_of_their_platform(sdk: LocalSDK) -> None:
+    id = "x-0123456789"
+    attempt = Attempt(id, 1, "docker", "unix:///nowhere", sdk.store.store_id)
+    sdk.store.add(Job(id=id, name="x", platform="docker"), AttemptRow(attempt, {}))
+    assert [job.id for job in sdk.list_jobs(platform="local-docker", look=False)] == [id]
 
 
 def test_jobs_are_listed_by_the_name_of_a_status_and_a_wrong_one_is_told(sdk: LocalSDK) -> None:

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tao_sdk.backends.contract import Files, LogRequest
-from tao_sdk.backends.registry import backend_class, platforms
+from tao_sdk.backends.registry import backend_class, is_known, platform_name, platforms, unknown
 from tao_sdk.client import results
 from tao_sdk.engine import cancel, diagnose, hooks, prepare, progress, submit
 from tao_sdk.engine.bucket_files import files_at
@@ -166,11 +166,14 @@ class Client:
     ) -> list[Job]:
         """Newest first; `statuses` such as ["Running"]. The live ones are looked at first, in one query per endpoint."""
         wanted = [_status(one) for one in ([statuses] if isinstance(statuses, str) else statuses)]
-        where = platform or self.platform or None
+        where = platform_name(platform or self.platform) or None
         if look:
             self._see(self.store.live(where))
         parent_id = parent and self._id_of_parent(parent)
-        return self.store.list(statuses=wanted, platform=where, labels=labels or {}, parent=parent_id, limit=limit)
+        jobs = self.store.list(statuses=wanted, platform=where, labels=labels or {}, parent=parent_id, limit=limit)
+        if where and not jobs and not is_known(where):  # jobs of the published SDK may have run on one that is gone
+            raise unknown(where)
+        return jobs
 
     def _id_of_parent(self, parent: str) -> str:
         """A parent may have been forgotten since: then what was given is its id."""
