@@ -296,6 +296,12 @@ def test_a_key_is_an_input_or_an_output_once():
     assert "declared twice" in refused(specs={"a": "/x"}, inputs=["a"], outputs=["a"])
 
 
+def test_outputs_that_would_lie_in_one_folder_are_refused_and_one_with_a_path_of_its_own_is_not():
+    told = refused(specs={"a/b": "", "a_b": ""}, outputs=["a/b", "a_b"])
+    assert "a/b and a_b would lie in one folder" in told
+    build_entrypoint(command="true", specs={"a/b": "/elsewhere", "a_b": ""}, outputs=["a/b", "a_b"])
+
+
 def test_a_flat_dotted_key_of_a_spec_is_refused_and_of_arguments_is_not():
     assert "{'a': {'b': '/x'}}" in refused(specs={"a.b": "/x"}, inputs=["a.b"])
     build_entrypoint(command="true", args={"train.lr": 1, "a.b": "/x"}, inputs=["a.b"])
