@@ -42,15 +42,15 @@ class Copies:
     def renew(self, final: bool) -> List[str]:
         """Copy what is new and complete; at the end everything. What could not be looked at."""
         self.missing, self.failed = [], []
-        self.problems = problems = []
+        self.problems = []
+        problems = self.problems
         for source, target, name in self.kept:
             if os.path.isdir(source):
                 tree = Tree(source, [])
                 problems += ["%s: %s" % (source, each) for each in tree.problems]
                 for path, shape in tree.files.items():
-                    if any(covers(each, os.path.join(name, path)) for each in self.excludes):
-                        continue
-                    self.copy(os.path.join(source, path), os.path.join(target, path), shape, final)
+                    if not any(covers(each, os.path.join(name, path)) for each in self.excludes):
+                        self.copy(os.path.join(source, path), os.path.join(target, path), shape, final)
             elif os.path.isfile(source):
                 self.copy(source, target, shape_of(source), final)
             elif os.path.exists(source):
