@@ -124,6 +124,15 @@ def test_a_flag_that_makes_no_sense_is_told(typed: Callable[..., Ran], flags: li
     assert told in ran.err
 
 
+@pytest.mark.parametrize("said", ["platform: slurm", 'platform: "slurm"', "platform:   'slurm'  # there"])
+def test_the_flags_are_those_of_the_job_files_platform_however_it_is_written_and_whatever_else_is_named(
+    tao: Tao, said: str
+) -> None:
+    tao.write("spec.yaml", "a: 1\n")
+    tao.write("job.yaml", f"command: true\n{said}\n")
+    assert "How to run it on slurm" in tao("plan", "--specs", "spec.yaml", "job.yaml", "--help").out
+
+
 def complete(tao: Tao, *words: str) -> list[str]:
     """What bash offers after these words, with `tao` in the path as a program: the script starts it through env."""
     programs = tao.home / "programs"

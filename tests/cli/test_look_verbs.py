@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import s3_here
-from tao_command import COMMAND, Ended, Ran, Tao
+from tao_command import COMMAND, TRAINING, Ended, Ran, Tao
 
 
 def test_ls_lists_the_newest_first(ended: Ended) -> None:
@@ -205,6 +205,15 @@ def test_fetching_of_a_job_that_wrote_nothing_copies_nothing(tao: Tao) -> None:
     assert tao("wait", job).code == 0
     ran = tao("results", "--json", job, "--fetch", "here")
     assert (ran.code, ran.json["files"], ran.json["fetched"]) == (0, [], [])
+
+
+def test_a_curve_that_the_job_itself_has_drawn_is_not_written_over(tao: Tao) -> None:
+    ran = tao("run", "--gpus", "0", "--", f'echo mine > "$TAO_RESULTS_DIR/curve.svg"; {TRAINING}')
+    assert ran.code == 0
+    job = ran.out.split()[0]
+    assert (tao.home / "runs" / job / "curve.svg").read_text() == "mine\n"
+    assert tao("results", job, "--fetch", "here").code == 0
+    assert (tao.home / "here" / "curve.svg").read_text() == "mine\n"
 
 
 def test_a_link_a_pipe_and_a_circle_among_the_results_cost_only_themselves(tao: Tao) -> None:

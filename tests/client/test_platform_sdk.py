@@ -13,6 +13,8 @@ import pytest
 
 from tao_sdk import JobSpec, Secret
 from tao_sdk.model.errors import CredentialError, Refused, SpecError, TaoError, UsageError
+from tao_sdk.model.job import AttemptRow, Job
+from tao_sdk.model.plan import Attempt
 from tao_sdk.model.settings import Settings
 from tao_sdk.platforms.local import LocalSDK
 
@@ -80,6 +82,15 @@ def test_jobs_of_other_platforms_are_not_listed(sdk: LocalSDK) -> None:
     job = sdk.create_job("", "true", gpu_count=0)
     assert [found.id for found in sdk.list_jobs()] == [job.id]
     assert sdk.list_jobs(platform="docker", look=False) == []
+    with pytest.raises(UsageError, match="no platform 'lokal'. Did you mean local?"):
+        sdk.list_jobs(platform="lokal")
+
+
+def test_jobs_are_listed_by_any_name_of_their_platform(sdk: LocalSDK) -> None:
+    id = "x-0123456789"
+    attempt = Attempt(id, 1, "docker", "unix:///nowhere", sdk.store.store_id)
+    sdk.store.add(Job(id=id, name="x", platform="docker"), AttemptRow(attempt, {}))
+    assert [job.id for job in sdk.list_jobs(platform="local-docker", look=False)] == [id]
 
 
 def test_jobs_are_listed_by_the_name_of_a_status_and_a_wrong_one_is_told(sdk: LocalSDK) -> None:
@@ -138,6 +149,30 @@ def test_an_address_that_is_none_is_answered_with_what_to_write(sdk: LocalSDK, w
     with pytest.raises(UsageError) as error:
         sdk.check_path(written)
     assert told in str(error.value)
+
+
+def test_a_line_that_is_drawn_again_and_again_is_one_line_of_the_logs_tail(sdk: LocalSDK) -> None:
+    job = sdk.create_job(command=r"printf 'first\n 10 %%\r 20 %%\r 30 %%\n\f\v\302\205last\n'", gpu_count=0)
+    sdk.wait(job.id, timeout=30)
+    assert sdk.get_job_logs(job.id, tail=2) == " 10 %\r 20 %\r 30 %\n\f\v\x85last\n"
+    assert sdk.get_job_logs(job.id, tail=3) == sdk.get_job_logs(job.id)
+
+
+@pytest.mark.parametrize("grace", [-1.0, float("inf"), float("nan")])
+def test_a_grace_that_is_no_time_is_told_and_the_job_goes_on(sdk: LocalSDK, grace: float) -> None:
+    job = sdk.create_job(command="sleep 300", gpu_count=0)
+    with pytest.raises(UsageError, match=f"grace is {grace}"):
+        sdk.cancel_job(job.id, grace=grace)
+    assert not sdk.get_job(job.id).status.terminal
+    assert sdk.cancel_job(job.id, grace=0)
+
+
+@pytest.mark.parametrize(
+    "interval", [{"epoch_milestone_interval": 0}, {"poll_interval": -1.0}, {"poll_interval": float("nan")}]
+)
+def test_an_interval_that_is_none_is_told_at_once(tmp_path: Path, interval: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=next(iter(interval))):
+        LocalSDK(settings=Settings({"HOME": str(tmp_path)}), **interval)
 
 
 def test_a_failed_job_is_analysed_in_the_documented_form(sdk: LocalSDK) -> None:

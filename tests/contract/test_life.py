@@ -173,7 +173,7 @@ def test_waiting_gives_up_in_time_and_the_job_goes_on(client: Client, place: Pla
 
 
 def test_a_time_limit_ends_the_job_and_is_the_diagnosis(client: Client, place: Place) -> None:
-    job = submit(client, place, "echo begun; sleep 300", time_limit=timedelta(seconds=1))
+    job = submit(client, place, "echo begun; sleep 300", time_limit=timedelta(seconds=5))
     assert client.wait(job.id, timeout=60).status == "Error"
     analysis = client.get_failure_analysis(job.id)
     assert analysis is not None

@@ -39,6 +39,24 @@ def test_an_env_file_that_others_can_read_is_refused_with_the_command_that_mends
         settings(tmp_path).get("NGC_KEY")
 
 
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("abc # of the team", "abc"),
+        ('"abc"  # of the team', "abc"),
+        ("'a # b'", "a # b"),
+        ('a#b"', 'a#b"'),
+        ('"it\'s"', "it's"),
+        ("", ""),
+        ('""', ""),
+        ("# none yet", ""),
+    ],
+)
+def test_a_value_of_the_env_file_is_what_a_shell_would_read(tmp_path: Path, written: str, meant: str) -> None:
+    write(tmp_path / ".config/tao/.env", f"NGC_KEY={written}\n")
+    assert settings(tmp_path).env_file == {"NGC_KEY": meant}
+
+
 def test_the_state_folder_follows_the_documented_order(tmp_path: Path) -> None:
     assert settings(tmp_path).state_dir == tmp_path / ".local/state/tao"
     assert settings(tmp_path, XDG_STATE_HOME="/x").state_dir == Path("/x/tao")

@@ -267,6 +267,20 @@ def test_an_address_is_quoted_without_its_secrets():
     assert "hunter" not in told and "https://host/x/" in told
 
 
+@pytest.mark.parametrize(
+    ("field", "written", "meant"),
+    [("inputs", "optonal", "optional"), ("inputs", "container-path", "container_path"), ("outputs", "typ", "type")],
+)
+def test_a_misspelt_attribute_is_told_instead_of_ignored_and_one_of_others_is_left_to_them(field, written, meant):
+    def told(attribute):
+        specs = {"data": "/data", "results_dir": ""}
+        key = {"inputs": "data", "outputs": "results_dir"}[field]
+        return {"command": "x", "specs": specs, field: {key: {attribute: "file", "description": "what is read"}}}
+
+    assert f"Did you mean {meant}?" in refused(**told(written))
+    build_entrypoint(**told("type"))
+
+
 @pytest.mark.parametrize("specs", [{}, {"a": {}}, {"a": {"b": ""}}, {"a": {"b": None}}, {"a": {"b": []}}])
 def test_a_declared_input_that_the_spec_does_not_have_is_refused_with_its_key(specs):
     told = refused(specs=specs, inputs={"a.b": {"type": "file"}}, config_format="yaml")
@@ -280,6 +294,12 @@ def test_an_input_that_is_no_path_is_refused_with_its_place():
 
 def test_a_key_is_an_input_or_an_output_once():
     assert "declared twice" in refused(specs={"a": "/x"}, inputs=["a"], outputs=["a"])
+
+
+def test_outputs_that_would_lie_in_one_folder_are_refused_and_one_with_a_path_of_its_own_is_not():
+    told = refused(specs={"a/b": "", "a_b": ""}, outputs=["a/b", "a_b"])
+    assert "a/b and a_b would lie in one folder" in told
+    build_entrypoint(command="true", specs={"a/b": "/elsewhere", "a_b": ""}, outputs=["a/b", "a_b"])
 
 
 def test_a_flat_dotted_key_of_a_spec_is_refused_and_of_arguments_is_not():

@@ -53,7 +53,7 @@ def backend_class(name: str) -> type[Any]:
         return brought[name].load()
     if name in NOT_BUILT:
         raise NotBuilt(f"The platform {name} is not part of this version.", "", f"Here are: {', '.join(platforms())}.")
-    raise _unknown(name)
+    raise unknown(name)
 
 
 def open_backend(name: str, settings: Settings, state_dir: Path | None = None) -> Backend:
@@ -71,7 +71,8 @@ def is_known(name: str) -> bool:
     return name in (*platforms(), *NOT_BUILT, *ALIASES)
 
 
-def _unknown(name: str) -> UsageError:
+def unknown(name: str) -> UsageError:
+    """What to raise for a name that is none, with what was meant."""
     known = sorted({*platforms(), *NOT_BUILT, *ALIASES})
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"Did you mean {near[0]}?" if near else f"Known are: {', '.join(known)}."

@@ -56,7 +56,7 @@ def fetched(client: Client, out: Output, job_id: str, left: Results, into: Path)
         )
 
     copied = client.fetch_results(job_id, into, on_file=told, on_skip=skipped)
-    if len(left.progress.history) > 1:
+    if len(left.progress.history) > 1 and into / "curve.svg" not in copied:
         with writing(into):
             into.mkdir(parents=True, exist_ok=True)
             (into / "curve.svg").write_text(curve_svg(left.progress), encoding="utf-8")

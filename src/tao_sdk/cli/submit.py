@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PLATFORM = "local"
 OWN_FLAGS = frozenset({*settings_of(JobSpec), "platform", "option", "detach", "json", "state_file", "help"})
+NAMED = re.compile(r"""^platform:[ \t]*["']?([\w-]+)""", re.MULTILINE)  # in a job file
 LONGEST_SHOWN = 4000  # characters of one text of a plan; --json shows all
 
 
@@ -94,8 +95,9 @@ def platform_in(args: Sequence[str]) -> str:
             return value if equals else "".join(args[index + 1 : index + 2])
     for word in args:
         if word.endswith((".yaml", ".yml")) and Path(word).is_file():
-            found = re.search(r"^platform:\s*([\w-]+)", Path(word).read_text(errors="replace"), re.MULTILINE)
-            return found[1] if found and is_known(found[1]) else DEFAULT_PLATFORM  # its reader tells where it is wrong
+            found = NAMED.search(Path(word).read_text(errors="replace"))
+            if found and is_known(found[1]):  # else its reader tells where it is wrong
+                return found[1]
     return DEFAULT_PLATFORM
 
 

@@ -199,12 +199,13 @@ def places(job: Job, progress: Progress, left: Results | None) -> list[tuple[str
 
 
 def write_curve(job: Job, progress: Progress) -> Path | None:
-    """The loss curve beside the results, where they lie on this machine."""
+    """The loss curve beside the results, where they lie on this machine. A file of that name is the job's own and stays."""
     folder = Path(job.results_dir)
     if not job.results_dir or not folder.is_dir() or len(progress.history) < 2:
         return None
     try:
-        (folder / CURVE).write_text(curve_svg(progress), encoding="utf-8")
+        with (folder / CURVE).open("x", encoding="utf-8") as file:
+            file.write(curve_svg(progress))
     except OSError:
         return None
     return folder / CURVE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import threading
 import time
@@ -13,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tao_sdk.backends.contract import Files, LogRequest
-from tao_sdk.backends.registry import backend_class, platforms
+from tao_sdk.backends.registry import backend_class, is_known, platform_name, platforms, unknown
 from tao_sdk.client import results
 from tao_sdk.engine import cancel, diagnose, hooks, prepare, progress, submit
 from tao_sdk.engine.bucket_files import files_at
@@ -57,6 +58,10 @@ class Client:
         poll_interval: float | None = None,
         epoch_milestone_interval: int = hooks.MILESTONE,
     ) -> None:
+        if epoch_milestone_interval < 1:
+            raise UsageError(f"epoch_milestone_interval is {epoch_milestone_interval}.", "", "Give 1 or more epochs.")
+        if poll_interval is not None and not 0 < poll_interval < threading.TIMEOUT_MAX:
+            raise UsageError(f"poll_interval is {poll_interval}.", "It is a pause.", "Give seconds, or leave it out.")
         self.poll_interval = poll_interval
         self.settings = settings or Settings.load()
         self.engine = Engine(self.settings, open_store(state_file, self.settings.state_dir))
@@ -161,11 +166,14 @@ class Client:
     ) -> list[Job]:
         """Newest first; `statuses` such as ["Running"]. The live ones are looked at first, in one query per endpoint."""
         wanted = [_status(one) for one in ([statuses] if isinstance(statuses, str) else statuses)]
-        where = platform or self.platform or None
+        where = platform_name(platform or self.platform) or None
         if look:
             self._see(self.store.live(where))
         parent_id = parent and self._id_of_parent(parent)
-        return self.store.list(statuses=wanted, platform=where, labels=labels or {}, parent=parent_id, limit=limit)
+        jobs = self.store.list(statuses=wanted, platform=where, labels=labels or {}, parent=parent_id, limit=limit)
+        if where and not jobs and not is_known(where):  # jobs of the published SDK may have run on one that is gone
+            raise unknown(where)
+        return jobs
 
     def _id_of_parent(self, parent: str) -> str:
         """A parent may have been forgotten since: then what was given is its id."""
@@ -268,12 +276,14 @@ class Client:
         """The log as text, the last `tail` lines of it when given. A log of many megabytes is better followed."""
         data = b"".join(self.follow_logs(job_id, tail=tail, follow=False, stream=stream))
         text = data.decode("utf-8", "replace")
-        return text if tail is None else "".join(text.splitlines(keepends=True)[-tail:] if tail > 0 else [])
+        return text if tail is None else "".join(list(io.StringIO(text, newline="\n"))[-tail:] if tail > 0 else [])
 
     # Acting
 
     def cancel_job(self, job_id: str, grace: float = 10.0) -> bool:
         """True when the job is over, by this or before it; False when that could not be seen in time."""
+        if not 0 <= grace < threading.TIMEOUT_MAX:
+            raise UsageError(f"grace is {grace!r}.", "It is the time that the command has to end.", "Give seconds.")
         over = cancel.cancel(self.engine, (found := self.store.resolve(job_id)), timedelta(seconds=grace))
         if found in self._callbacks.of_job:
             job = self.store.get(found)

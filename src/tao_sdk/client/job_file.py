@@ -20,8 +20,8 @@ from tao_sdk.model.errors import MissingExtra, SpecError
 from tao_sdk.model.fields import FieldError, Kind, read_settings, settings_of
 from tao_sdk.model.spec import HOOKS, JobSpec, read_spec
 from tao_sdk.model.units import format_size
+from tao_sdk.payload.declared import DECLARATION
 
-DECLARATION = ("type", "optional", "container_path", "extract", "extract_to_parent", "patterns", "selective", "uri")
 PLAIN_STEMS = frozenset({"job", "tao", "tao-job"})  # names that say nothing: the folder's is taken
 
 FILES_LIMIT = 64 * 1024 * 1024  # bytes; files travel inside the command

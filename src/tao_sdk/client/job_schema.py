@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from tao_sdk.backends.registry import ALIASES, BUILT_IN, NOT_BUILT
-from tao_sdk.client.job_file import DECLARATION, options_class
+from tao_sdk.client.job_file import options_class
 from tao_sdk.model.fields import schema_of
 from tao_sdk.model.spec import HOOKS, JobSpec
+from tao_sdk.payload.declared import DECLARATION
 
 SCHEMA_FILE = Path(__file__).with_name("job.schema.json")
 

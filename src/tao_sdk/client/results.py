@@ -21,9 +21,14 @@ from tao_sdk.model.progress import Progress
 from tao_sdk.model.spec import stored_spec
 from tao_sdk.payload import schemes
 from tao_sdk.payload.declared import named_outputs
+from tao_sdk.runner.entry import apart, cut
 from tao_sdk.runner.local import path_of
+from tao_sdk.runner.tree import growing
 
 FETCHERS = 8  # files of a bucket that are copied at once
+PIECE = 8 * MiB  # of a file that is read at once
+TRIES = 3  # at a file that changes while it is copied
+CLOCK_SECONDS = 1e-3  # a time that was written down is read again as exactly as this
 
 
 class NotWritten(TaoError):
@@ -137,7 +142,7 @@ def fetch(
 def relative(path: str, folder: str) -> str:
     """The path below the results. Raises TaoError for one that is not."""
     below = os.path.relpath(path, folder)
-    if below.startswith(".."):
+    if below.split("/")[0] == "..":
         raise TaoError(f"{path} lies outside the results.", "", "")
     return below
 
@@ -147,7 +152,7 @@ def _is_whole(target: Path, stat: FileStat) -> bool:
         there = target.stat()
     except OSError:
         return False
-    return there.st_size == stat.size and int(there.st_mtime) == int(stat.mtime)
+    return there.st_size == stat.size and _same_time(there.st_mtime, stat.mtime)
 
 
 @contextmanager
@@ -164,15 +169,32 @@ def writing(into: Path) -> Generator[None]:
 
 def _copy(files: Files, stat: FileStat, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{target.name[:200]}.{os.getpid()}.part")
+    partial = target.with_name(f".{apart(target.name, cut(target.name))}.{os.getpid()}.part")
     try:
-        with partial.open("wb") as out:
-            while data := files.read(stat.path, out.tell(), 8 * MiB):
-                out.write(data)
+        stat = _written(files, stat, partial)
         os.utime(partial, (stat.mtime, stat.mtime))
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _written(files: Files, stat: FileStat, partial: Path) -> FileStat:
+    """Write one version of it, and say which; of what only grows, as far as it was. A live job replaces its files."""
+    for _ in range(TRIES):
+        with partial.open("wb") as out:
+            while data := files.read(stat.path, out.tell(), PIECE):
+                out.write(data)
+            at_once = out.tell() == stat.size <= PIECE
+        was, stat = stat, stat if at_once else files.stat(stat.path)
+        if growing(stat.path) or (was.size == stat.size and _same_time(was.mtime, stat.mtime)):
+            return stat
+    raise PathNotFound(f"{stat.path} changes while it is copied.", "", "Fetch again.")
+
+
+def _same_time(one: float, other: float) -> bool:
+    """As exact as both are: some disks and answers know whole seconds only."""
+    whole = one == int(one) or other == int(other)
+    return int(one) == int(other) if whole else abs(one - other) < CLOCK_SECONDS
 
 
 def backend_path(uri: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import stat
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -147,10 +148,16 @@ def texts(own: Any) -> dict[str, str]:
 
 
 def parse_env_file(text: str) -> dict[str, str]:
-    """`NAME=value` and `export NAME="value"` lines; comments and unknown names are left out."""
+    """`NAME=value` and `export NAME="value"` lines, as a shell reads them; comments and unknown names are left out."""
     values: dict[str, str] = {}
     for line in text.splitlines():
         name, equals, value = line.strip().removeprefix("export ").partition("=")
         if equals and name.strip() in KNOWN_NAMES:
-            values[name.strip()] = value.strip().strip("\"'")
+            values[name.strip()] = unquoted(value.strip())
     return values
+
+
+def unquoted(value: str) -> str:
+    """Without the quotes around it, and without a comment behind it; other quotes and # are the value's own."""
+    found = re.fullmatch(r"""(?:"([^"]*)"|'([^']*)')(?:\s+#.*)?""", value)
+    return (found[1] or found[2] or "") if found else re.sub(r"(?:^|\s+)#.*", "", value)

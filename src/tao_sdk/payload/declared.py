@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import posixpath
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,10 +16,12 @@ from tao_sdk.payload.keys import Step, joined, lookup, put, steps
 from tao_sdk.payload.values import Hole, Tree, plain_mapping, short, walk
 from tao_sdk.runner.document import Copy, Input, Options, Output, Selective
 from tao_sdk.runner.local import path_of
+from tao_sdk.runner.outputs import explicit, in_bucket
 from tao_sdk.runner.scheme import scheme
 
 Declared = Mapping[str, object] | Sequence[str] | None
 
+DECLARATION = ("type", "optional", "container_path", "extract", "extract_to_parent", "patterns", "selective", "uri")
 LITERAL = frozenset(
     {"list", "local_glob", "text"}
 )  # values the program reads itself: nothing to fetch, no place to choose
@@ -110,7 +113,9 @@ class SpecKeys:
         )
 
     def outputs(self, wanted: Declared) -> list[Output]:
-        return [self.output(key, about) for key, about in pairs("outputs", wanted) if about.get("type") not in LITERAL]
+        found = [self.output(key, about) for key, about in pairs("outputs", wanted) if about.get("type") not in LITERAL]
+        refuse_shared(found)
+        return found
 
     def output(self, key: str, about: Mapping[str, object]) -> Output:
         way = self.way(key)
@@ -184,12 +189,31 @@ def attributes(field: str, key: object, about: object) -> Mapping[str, object]:
     if not isinstance(key, str):
         raise SpecError(f"{field} has the key {short(key)}.", "Keys are strings.")
     if isinstance(about, Mapping):
+        refuse_misspelt(f"{field}[{key!r}]", cast("Mapping[str, object]", about))
         return cast("Mapping[str, object]", about)
     if about is None or isinstance(about, str):
         return {"type": about or ""}
     raise SpecError(
         f"{field}[{key!r}] is {short(about)}.", "It has to be a type, or a mapping such as {'type': 'folder'}."
     )
+
+
+def refuse_misspelt(place: str, about: Mapping[str, object]) -> None:
+    """What is nearly an attribute. A skill's metadata may say more of a value, such as what it is for: that is not ours."""
+    for name in about:
+        near = difflib.get_close_matches(str(name), DECLARATION, n=1, cutoff=0.75)
+        if name not in DECLARATION and near:
+            raise SpecError(f"{place} has {name}.", "It would be ignored.", f"Did you mean {near[0]}?")
+
+
+def refuse_shared(outputs: list[Output]) -> None:
+    """Two whose place is chosen need one each; it has the key's name, which can have no slash."""
+    places: dict[str, str] = {}
+    for key in [each["key"] for each in outputs if not explicit(each) and not in_bucket(each)]:
+        first = places.setdefault(key.replace("/", "_"), key)
+        if first != key:
+            why = "One would write over the other's files."
+            raise SpecError(f"The outputs {first} and {key} would lie in one folder.", why, "Give one a path.")
 
 
 def target(key: str, about: Mapping[str, object]) -> str:

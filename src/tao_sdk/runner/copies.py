@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from .place import Place
     from .tree import Shape
 
-OVERLAP = 1 << 16  # bytes at the start and before the seam that have to be equal for a file to count as continued
+OVERLAP = 4096  # bytes at the start and before the seam that have to be equal for a file to count as continued
+BLOCK = 1 << 20
 
 
 class Copies:
@@ -33,14 +34,15 @@ class Copies:
         self.kept = [(path, os.path.join(folder, name), name) for path, name in brought(copies, place)]
         self.seen: Dict[str, Shape] = {}
         self.unproven: Set[str] = set()  # continued, and not compared but at the seam
-        self.made: Dict[Tuple[str, Shape], Shape] = {}  # (copy, shape of what it is of) -> its own
+        self.made: Dict[str, Tuple[Shape, Shape]] = {}  # copy -> the shape of what it is of, and its own
         self.missing: List[str] = []
         self.failed: List[str] = []
+        self.problems: List[str] = []
 
     def renew(self, final: bool) -> List[str]:
         """Copy what is new and complete; at the end everything. What could not be looked at."""
         self.missing, self.failed = [], []
-        self.problems: List[str] = []
+        self.problems = []
         problems = self.problems
         for source, target, name in self.kept:
             if os.path.isdir(source):
@@ -61,9 +63,8 @@ class Copies:
         """One file, if it is its turn. A failure costs only this file; one that nobody can read is no failure of ours."""
         still = self.seen.get(source) == shape
         self.seen[source] = shape
-        if self.same(target, shape) and not (final and source in self.unproven):
-            return
-        if not (final or still or growing(source)):
+        unproven = final and source in self.unproven
+        if (self.same(target, shape) and not unproven) or not (final or still or growing(source)):
             return
         try:
             os.makedirs(os.path.dirname(target), exist_ok=True)
@@ -72,7 +73,7 @@ class Copies:
             else:
                 whole(source, target)
             if shape_of(source) == shape:
-                self.made[target, shape] = shape_of(target)
+                self.made[target] = shape, shape_of(target)
         except FileNotFoundError:
             return  # removed since the look; a temporary file of the program's own
         except OSError as error:
@@ -81,8 +82,9 @@ class Copies:
 
     def same(self, target: str, shape: Shape) -> bool:
         """Whether it is the copy of a file of that shape. A disk may have times only to the second."""
+        of, made = self.made.get(target, (shape, shape))
         try:
-            return shape_of(target) == self.made.get((target, shape), shape)
+            return shape_of(target) == (made if of == shape else shape)
         except OSError:
             return False
 
@@ -102,10 +104,10 @@ def continued(source: str, target: str, thorough: bool) -> bool:
     with open(source, "rb") as new, open(target, "r+b") as old:
         found = os.fstat(new.fileno())
         size = old.seek(0, os.SEEK_END)
-        for at in range(0, size, OVERLAP) if thorough else (0, max(0, size - OVERLAP)):
+        for at in range(0, size, BLOCK) if thorough else (0, max(0, size - OVERLAP)):
             new.seek(at)
             old.seek(at)
-            length = min(OVERLAP, size - at)
+            length = min(BLOCK if thorough else OVERLAP, size - at)
             if new.read(length) != old.read(length):
                 return False
         new.seek(size)

@@ -57,10 +57,9 @@ def test_a_running_job_is_running_since_it_started(machine: Machine) -> None:
 
 
 def test_a_stopped_job_is_paused_and_can_be_canceled(machine: Machine) -> None:
-    ref = machine.submit("sleep 300")
-    pid = machine.identity(ref, "process").pid
-    until(lambda: machine.see(ref).phase is Phase.RUNNING)
-    os.kill(pid, signal.SIGSTOP)
+    ref = machine.submit("echo begun; sleep 300")
+    machine.says(ref, b"begun")
+    os.kill(machine.identity(ref, "process").pid, signal.SIGSTOP)
     until(lambda: machine.see(ref).phase is Phase.PAUSED)
     assert machine.cancels(ref, timedelta(seconds=10))
     assert machine.see(ref).exit_code == 143
@@ -92,9 +91,9 @@ def test_a_program_that_outlives_its_shell_is_asked_once_and_given_the_grace(mac
 
 
 def test_a_time_limit_ends_the_job_and_says_so(machine: Machine) -> None:
-    ref = machine.submit("trap 'echo told; exit 0' TERM; echo begun; sleep 300 & wait", time_limit=timedelta(seconds=1))
+    ref = machine.submit("trap 'echo told; exit 0' TERM; echo begun; sleep 300 & wait", time_limit=timedelta(seconds=5))
     ended = machine.end(ref)
-    assert (ended.phase, ended.reason) == (Phase.FAILED, "time limit of 1s reached")
+    assert (ended.phase, ended.reason) == (Phase.FAILED, "time limit of 5s reached")
     assert machine.log(ref) == b"begun\ntold\n"
     assert machine.processes(ref) == []
 

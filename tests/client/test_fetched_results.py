@@ -1,0 +1,119 @@
+"""Copies of a job's results: whatever its files are called, and whatever becomes of them meanwhile."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tao_sdk.backends.this_machine import LocalFiles
+from tao_sdk.model.settings import Settings
+from tao_sdk.platforms.local import LocalSDK
+
+
+@pytest.fixture
+def sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalSDK]:
+    monkeypatch.chdir(tmp_path)
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TAO_SDK_STATE_DIR": str(tmp_path / "state")}
+    with LocalSDK(settings=Settings(environ)) as sdk:
+        yield sdk
+
+
+def written(sdk: LocalSDK, command: str) -> tuple[str, Path]:
+    """A job that wrote its results, and where they are."""
+    job = sdk.create_job(command=f"mkdir -p $TAO_RESULTS_DIR; cd $TAO_RESULTS_DIR; {command}", gpu_count=0)
+    assert sdk.wait(job.id, timeout=30).status == "Complete", sdk.get_job_logs(job.id)
+    return job.id, Path(job.results_dir)
+
+
+def test_a_file_whose_name_begins_with_two_dots_lies_among_the_results(sdk: LocalSDK) -> None:
+    job, _ = written(sdk, "echo 1 > ..data; echo 2 > ok")
+    assert [path.name for path in sdk.fetch_results(job, "here")] == ["..data", "ok"]
+
+
+def test_files_with_the_longest_names_that_there_may_be_are_copied(sdk: LocalSDK) -> None:
+    names = sorted(["模" * 85, "x" * 255])
+    job, _ = written(sdk, f"touch {' '.join(names)}")
+    assert [path.name for path in sdk.fetch_results(job, "here")] == sorted(names)
+
+
+@pytest.fixture
+def between_reads(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
+    """Sets what happens each time after the first piece of a file was read."""
+    really_read = LocalFiles.read
+
+    def set_up(happens: Callable[[], object]) -> None:
+        def read(files: LocalFiles, path: str, offset: int = 0, limit: int | None = None) -> bytes:
+            data = really_read(files, path, offset, limit)
+            if path.endswith(("model.pth", "train.log")) and not offset:
+                happens()
+            return data
+
+        monkeypatch.setattr(LocalFiles, "read", read)
+
+    return set_up
+
+
+def test_a_checkpoint_that_is_replaced_while_it_is_copied_is_never_a_mixture(
+    sdk: LocalSDK, between_reads: Callable[..., None]
+) -> None:
+    job, results = written(sdk, "head -c 9000000 /dev/zero > model.pth; echo 2 > other")
+    new = [b"1" * 9_000_000]
+
+    def replace() -> None:
+        if new:
+            Path("new").write_bytes(new.pop())
+            Path("new").replace(results / "model.pth")
+
+    between_reads(replace)
+    assert len(sdk.fetch_results(job, "here")) == 2
+    assert set(Path("here/model.pth").read_bytes()) == set(b"1")
+
+
+def test_a_checkpoint_that_is_replaced_all_the_time_costs_only_itself_and_is_told(
+    sdk: LocalSDK, between_reads: Callable[..., None]
+) -> None:
+    job, results = written(sdk, "head -c 9000000 /dev/zero > model.pth; echo 2 > other")
+
+    def touch() -> None:
+        os.utime(results / "model.pth", (0, next(times)))
+
+    times = iter(range(1000))
+    between_reads(touch)
+    skipped: list[Any] = []
+    paths = sdk.fetch_results(job, "here", on_skip=lambda name, why: skipped.append((name, why)))
+    assert [path.name for path in paths] == ["other"]
+    assert skipped == [("model.pth", f"{results}/model.pth changes while it is copied.")]
+    assert [path.name for path in Path("here").iterdir()] == ["other"]
+
+
+def test_a_log_that_grows_while_it_is_copied_is_copied_as_far_as_it_was(
+    sdk: LocalSDK, between_reads: Callable[..., None]
+) -> None:
+    job, results = written(sdk, "head -c 9000000 /dev/zero > train.log")
+
+    def grow() -> None:
+        with (results / "train.log").open("ab") as log:
+            log.write(b"more")
+
+    between_reads(grow)
+    assert [path.name for path in sdk.fetch_results(job, "here")] == ["train.log"]
+    assert Path("here/train.log").read_bytes() == bytes(9_000_000) + b"more"
+
+
+def test_a_checkpoint_replaced_by_one_of_its_size_within_a_second_is_copied_again_and_one_that_stands_still_is_not(
+    sdk: LocalSDK,
+) -> None:
+    job, results = written(sdk, "echo 1 > model.pth")
+    os.utime(results / "model.pth", (1_600_000_000.25, 1_600_000_000.25))
+    sdk.fetch_results(job, "here")
+    (results / "model.pth").write_text("2\n")
+    os.utime(results / "model.pth", (1_600_000_000.75, 1_600_000_000.75))
+    sdk.fetch_results(job, "here")
+    copied = Path("here/model.pth").stat()
+    assert Path("here/model.pth").read_text() == "2\n"
+    sdk.fetch_results(job, "here")
+    assert os.path.samestat(Path("here/model.pth").stat(), copied)
