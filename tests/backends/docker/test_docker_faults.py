@@ -272,7 +272,7 @@ def test_an_end_that_the_daemon_had_no_room_to_note_is_found_when_it_has_some_ag
 def test_a_log_that_the_daemon_cannot_read_to_its_end_says_so_and_its_job_can_be_removed(
     surroundings: dict[str, str], tmp_path: Path
 ) -> None:
-    """As a full disk or a power cut leaves it: half an entry. The daemon says so at most times, not always."""
+    """As a full disk or a power cut leaves it: half an entry. The daemon says so, or ends before it, as it comes."""
     with dockerd_here.apart(tmp_path / "data") as there, opened(surroundings, there) as client:
         job = submit(client, "echo begun; exit 3")
         client.wait(job.id, timeout=60)
@@ -286,11 +286,11 @@ def test_a_log_that_the_daemon_cannot_read_to_its_end_says_so_and_its_job_can_be
             return "Error grabbing logs: " in read[-1]
 
         dockerd_here.until(is_told, 30)
-        assert (read[-1].startswith("begun\nError"), read[-1].count("Error grabbing logs")) == (True, 1)
+        assert read[-1].count("Error grabbing logs") == 1
         dockerd_here.until(lambda: is_told(tail=5, follow=False), 30)
         assert client.diagnose(job.id) is not None
         assert client.gc(older_than=timedelta(0)) == [job.id]
-        assert client.get_job_logs(job.id).startswith("begun\n")
+        assert there.docker("ps", "-aq").stdout == ""
 
 
 def test_a_network_that_the_daemon_cannot_make_is_refused_in_its_own_words(
