@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import dockerd_here
@@ -176,3 +178,49 @@ def test_a_credential_helper_that_is_not_there_is_named_when_the_registry_wants_
         submit(client, f"{registry.name}/team/noise:1")
     assert refused.value.code == "docker.pull_unauthorized"
     assert client.list_jobs() == []
+
+
+class Silent:
+    """A registry that takes every connection and says nothing, until it hangs up on all."""
+
+    def __init__(self) -> None:
+        self.listening = socket.create_server((ADDRESS, 0))
+        self.image = f"{ADDRESS}:{self.listening.getsockname()[1]}/silent"
+        self.taken: list[socket.socket] = []
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                self.taken.append(self.listening.accept()[0])
+
+    def hang_up(self) -> None:
+        while self.taken:
+            self.taken.pop().close()
+
+    def stop(self) -> None:
+        self.listening.shutdown(socket.SHUT_RDWR)
+        self.listening.close()
+        self.hang_up()
+
+
+def test_a_pull_that_failed_for_an_earlier_job_is_tried_anew_for_a_later_one(
+    client: Client, surroundings: dict[str, str]
+) -> None:
+    registry = Silent()
+    said = Path(surroundings["TAO_SDK_STATE_DIR"]) / "docker" / "pulls"
+    try:
+        first = client.submit(JobSpec(image=registry.image, command="true", gpu_count=0), "docker").job
+        assert registry.taken
+
+        def has_failed() -> bool:
+            registry.hang_up()
+            return any('"error"' in each.read_text() for each in said.iterdir() if each.is_file())
+
+        dockerd_here.until(has_failed, 60)
+        later = client.submit(JobSpec(image=registry.image, command="true", gpu_count=0), "docker").job
+        assert "pulling" in later.message
+        for job in (first, later):
+            client.cancel_job(job.id)
+    finally:
+        registry.stop()

@@ -58,8 +58,10 @@ class Images:
             return None
         once = f"{plan.attempt.job_id} {plan.attempt.number}" if policy == "always" else ""
         pull = self.folder / hashlib.sha256(f"{self.daemon.address.url} {name} {once}".encode()).hexdigest()[:24]
-        want(pull, plan.attempt.job_id)
-        found = self.pulled(pull, name, anew=not once and self.says(pull).get("done") is True)
+        joins = want(pull, plan.attempt.job_id)
+        said = self.says(pull)  # an earlier pull's end may be long ago; its failure is for those who waited for it
+        over = said.get("done") is True or (joins and "error" in said)
+        found = self.pulled(pull, name, anew=over and not once)
         if found is None:
             self.forgo(plan.attempt.job_id)
         return found
@@ -128,10 +130,13 @@ class Images:
         return found, failure
 
 
-def want(pull: Path, job_id: str) -> None:
-    wishes = pull.with_suffix(WANTED)
-    wishes.mkdir(0o700, parents=True, exist_ok=True)
-    (wishes / job_id).touch()
+def want(pull: Path, job_id: str) -> bool:
+    """Whether the job has not waited for this pull before."""
+    wish = pull.with_suffix(WANTED) / job_id
+    wish.parent.mkdir(0o700, parents=True, exist_ok=True)
+    joins = not wish.exists()
+    wish.touch()
+    return joins
 
 
 def is_busy(pull: Path) -> bool:
