@@ -231,8 +231,14 @@ class DockerBackend:
 
     def must_know(self, attempt: Attempt, daemon: str) -> None:
         """That a container is not there is said by the job's own daemon, or by nobody."""
-        identity(self.daemon, at_most=0)
-        must_be_the_daemon(self.daemon, daemon, f"Start that one, or {settled(attempt)}.")
+        must_be_the_daemon(self.daemon, daemon, f"Start that one, or {settled(attempt)}.", at_most=0)
+
+    def container_of(self, ref: Ref) -> Container | None:
+        """None when the job's own daemon has none."""
+        container = self.containers.inspect(ref.unique_id or ref.native_id)
+        if container is None:
+            self.must_know(ref.attempt, ref.details.get("daemon", ""))
+        return container
 
     def files(self, endpoint: str = "") -> Files:
         must_look_at(self.endpoint, endpoint)
@@ -245,9 +251,7 @@ class DockerBackend:
         """One stop: the daemon sends SIGTERM to the whole group and, when the grace is over, SIGKILL."""
         must_live_at(self.endpoint, ref)
         self.images.forgo(ref.attempt.job_id)
-        container = self.containers.inspect(ref.unique_id or ref.native_id)
-        if container is None:
-            self.must_know(ref.attempt, ref.details.get("daemon", ""))
+        container = self.container_of(ref)
         if container is None or not container.is_of(ref.attempt):
             return self.judged(ref, None)
         if not container.begun or not (ref.ready or self.starting.took_in(container)):
@@ -269,9 +273,7 @@ class DockerBackend:
     def release(self, ref: Ref) -> None:
         must_live_at(self.endpoint, ref)
         self.images.forgo(ref.attempt.job_id)
-        container = self.containers.inspect(ref.unique_id or ref.native_id)
-        if container is None:
-            self.must_know(ref.attempt, ref.details.get("daemon", ""))
+        container = self.container_of(ref)
         if container is not None and container.is_of(ref.attempt):
             if container.begun and not self.cancel(ref, timedelta(seconds=render.GRACE)).phase.over:
                 raise Unreachable(f"{ref.native_id} still runs.", "It could not be ended in time.", "Try again.")
@@ -284,9 +286,8 @@ class DockerBackend:
     @answering()
     def evidence(self, ref: Ref) -> Evidence:
         must_live_at(self.endpoint, ref)
-        container = self.containers.inspect(ref.unique_id or ref.native_id)
+        container = self.container_of(ref)
         if container is None:
-            self.must_know(ref.attempt, ref.details.get("daemon", ""))
             return Evidence(phase=Phase.ABSENT.value, raw="no such container")
         seen = parse.observation(container.seen, self.mark(ref).exists())
         return Evidence(

@@ -12,12 +12,12 @@ def identity(daemon: Daemon, at_most: float = FRESH) -> str:
     return parse.identity(daemon.info(at_most))
 
 
-def is_the_daemon(daemon: Daemon, wanted: str) -> bool:
-    return not wanted or wanted == identity(daemon)
+def is_the_daemon(daemon: Daemon, wanted: str, at_most: float = FRESH) -> bool:
+    return not wanted or wanted == identity(daemon, at_most)
 
 
-def must_be_the_daemon(daemon: Daemon, wanted: str, fix: str = "Start that one.") -> None:
-    if not is_the_daemon(daemon, wanted):
+def must_be_the_daemon(daemon: Daemon, wanted: str, fix: str = "Start that one.", at_most: float = FRESH) -> None:
+    if not is_the_daemon(daemon, wanted, at_most):
         raise Unreachable(f"{another_daemon(daemon)}.", "What the job's one has cannot be known.", fix)
 
 

@@ -118,17 +118,18 @@ def open_ones(
     """The partitions that take jobs of these accounts; all where none does, which a finding then tells."""
     taking = [each for each in chosen if facts.takes(each, accounts)]
     which = f"the account {', '.join(accounts)}, of which they take no jobs"
-    return (taking, left_out(chosen, taking, which)) if taking else (list(chosen), [])
+    return where_any(chosen, taking, which)
 
 
 def of_the_qos(chosen: Sequence[Partition], qos: str) -> tuple[list[Partition], list[str]]:
     """The partitions that take jobs of the qos; all where none does, which a finding then tells."""
     taking = [each for each in chosen if each.takes_qos(qos)]
-    return (
-        (taking, left_out(chosen, taking, f"the qos {qos}, of which they take no jobs"))
-        if taking
-        else (list(chosen), [])
-    )
+    return where_any(chosen, taking, f"the qos {qos}, of which they take no jobs")
+
+
+def where_any(chosen: Sequence[Partition], taking: list[Partition], which: str) -> tuple[list[Partition], list[str]]:
+    """Those that take the job, and a note of the others; all where none does."""
+    return (taking, left_out(chosen, taking, which)) if taking else (list(chosen), [])
 
 
 def spread(spec: JobSpec, largest: int) -> tuple[int, int]:
