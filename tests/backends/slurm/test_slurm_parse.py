@@ -56,6 +56,10 @@ CASES = {
         EMPTY, accounted(row("7", "FAILED", "0:9"), row("7.batch", "CANCELLED by 0", "0:9", name="batch")),
         Phase.FAILED, 137, "killed (signal 9)"),
     "canceled while pending": (EMPTY, accounted(row("7", "CANCELLED by 1001", nodes="None assigned")), Phase.CANCELED, None, ""),
+    "what it waited for failed, and the accounts have the end as its start for a while": (
+        queued("CANCELLED", "DependencyNeverSatisfied", ""),
+        accounted(row("7", "CANCELLED", reason="Dependency", nodes="None assigned")),
+        Phase.FAILED, None, "DependencyNeverSatisfied"),
     "canceled while running": (
         EMPTY, accounted(row("7", "CANCELLED by 1001"), *steps("CANCELLED", "0:15")), Phase.CANCELED, None, ""),
     "being ended": (queued("COMPLETING"), accounted(row("7", "CANCELLED by 1001")), Phase.RUNNING, None, ""),
@@ -122,6 +126,11 @@ def test_the_words_of_a_cancel_keep_who_did_it() -> None:
 def test_times_are_slurms_own() -> None:
     found = observation("7", NAME, seen(EMPTY, accounted(row("7", "COMPLETED"))))
     assert (str(found.started_at), str(found.ended_at)) == ("2026-11-21 08:00:00+00:00", "2026-11-21 09:00:00+00:00")
+
+
+def test_a_job_that_never_had_a_node_has_no_start() -> None:
+    canceled = accounted(row("7", "CANCELLED by 1001", nodes="None assigned"))
+    assert observation("7", NAME, seen(EMPTY, canceled)).started_at is None
 
 
 def test_an_expected_start_is_told_with_the_reason() -> None:

@@ -209,7 +209,7 @@ def failed_nodes(ref: Ref, seen: parse.Seen) -> Iterable[str]:
     """The nodes on which it ran, with how the job and each step ended there."""
     accounted = seen.accounting.get(ref.native_id) if seen.accounting else None
     for row in (accounted.job, *accounted.steps) if accounted else ():
-        if row.word not in ("COMPLETED", "RUNNING", "PENDING", "SUSPENDED") and row.nodes not in ("", "None assigned"):
+        if row.word not in ("COMPLETED", "RUNNING", "PENDING", "SUSPENDED") and row.has_begun:
             yield f"{row.id} on {row.nodes}: {row.state}, exit code {row.exit or 'unknown'}"
 
 

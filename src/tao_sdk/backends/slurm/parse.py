@@ -95,6 +95,11 @@ class Row:
         """`CANCELLED` of "CANCELLED by 1001"."""
         return self.state.split(" ")[0].rstrip("+")
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether it has had nodes. Of one that never began, the start may be the end's time for a while."""
+        return self.nodes not in ("", "None assigned")
+
 
 @dataclass(frozen=True)
 class Accounted:
@@ -226,26 +231,26 @@ def pending_words(row: Queued) -> str:
 
 def ended(accounted: Accounted, resumes: bool) -> Observation:
     job, word = accounted.job, accounted.job.word
-    if is_given_up(job.state, job.start):
+    if is_given_up(job):
         return given_up(job.state)
     oom = word != "COMPLETED" and any(step.word == "OUT_OF_MEMORY" for step in accounted.steps)
     word = "OUT_OF_MEMORY" if oom else word
     code = KILLED if word == "OUT_OF_MEMORY" else exit_code(job.exit)
     told = word == "COMPLETED" or (word in OWN_ENDS and bool(code))
-    raw = f"{job.state} on {job.nodes}" if job.nodes and job.nodes != "None assigned" else job.state
+    raw = f"{job.state} on {job.nodes}" if job.has_begun else job.state
     return Observation(
         phase=ended_phase(word, resumes),
         raw=raw,
         exit_code=code if told else None,
         reason=why(word, code, job.reason, job.exit),
-        started_at=moment(job.start),
+        started_at=moment(job.start) if job.has_begun else None,
         ended_at=moment(job.end),
     )
 
 
-def is_given_up(state: str, start: str) -> bool:
+def is_given_up(job: Row) -> bool:
     """Whether SLURM itself has ended a job that had not begun. Of one that a person canceled it says "CANCELLED by" and an id."""
-    return state == "CANCELLED" and moment(start) is None
+    return job.state == "CANCELLED" and not job.has_begun
 
 
 def given_up(raw: str) -> Observation:
