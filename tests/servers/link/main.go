@@ -44,6 +44,7 @@ type Faults struct {
 	UploadRate  float64 `json:"upload_rate"` // bytes a second of each body that is sent
 	Methods     string  `json:"methods"`     // only requests of these count, e.g. "GET PUT"
 	Match       string  `json:"match"`       // and only those whose path and query hold this
+	Last        int     `json:"last"`        // and none after the last-th; 0: all
 	Hook        string  `json:"hook"`        // an address that is called, once, before the HookAt-th request goes on
 	HookAt      int     `json:"hook_at"`
 }
@@ -90,6 +91,9 @@ func (l *link) next(r *http.Request) (Faults, int, bool) {
 		return f, 0, false
 	}
 	l.seen++
+	if f.Last > 0 && l.seen > f.Last {
+		return f, 0, false
+	}
 	return f, l.seen, time.Now().Before(l.until)
 }
 
