@@ -117,16 +117,29 @@ def send(group: int, number: int) -> None:
 
 
 def ask_to_end(leader: Identity) -> None:
-    """SIGTERM to the leader's group, which passes it on as it sees fit; to every group once the leader is gone."""
+    """SIGTERM to the leader's group, which passes it on as it sees fit; to every group once the leader is gone.
+
+    To itself alone while it has not begun that group yet.
+    """
+    if leader.alive and not _leads_a_group(leader):
+        tell(leader, signal.SIGTERM)
+        tell(leader, signal.SIGCONT)
+        return
     for group in {leader.pid} if leader.alive else groups(leader):
         send(group, signal.SIGTERM)
         send(group, signal.SIGCONT)
 
 
 def kill(leader: Identity) -> None:
-    """SIGKILL to every process group of the session."""
+    """SIGKILL to every process group of the session, and to the leader, which may not have begun it."""
     for group in groups(leader):
         send(group, signal.SIGKILL)
+    tell(leader, signal.SIGKILL)
+
+
+def _leads_a_group(leader: Identity) -> bool:
+    stat = _stat(leader.pid)
+    return bool(stat) and int(stat[_GROUP]) == leader.pid
 
 
 def _stat(pid: int) -> list[str]:

@@ -7,11 +7,13 @@ import random
 import signal
 import time
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from machine import Machine, until
 
 from tao_sdk.model.observation import Phase
+from tao_sdk.model.plan import Ref
 
 GRACE = timedelta(seconds=10)
 
@@ -72,6 +74,40 @@ def test_a_job_can_be_canceled_at_any_instant_after_submit(machine: Machine) -> 
         assert machine.cancels(ref, GRACE)
         assert machine.see(ref).phase is Phase.CANCELED
         assert machine.processes(ref) == []
+
+
+@pytest.mark.parametrize("stopped", [False, True], ids=["hangs", "stopped"])
+@pytest.mark.parametrize("supervised", [True, False], ids=["supervised", "alone"])
+def test_a_job_that_hangs_before_its_command_has_begun_is_canceled(
+    machine: Machine, stopped: bool, supervised: bool
+) -> None:
+    """A log that nobody can open stands for a file system that does not answer."""
+    ref = hanging(machine, stopped=stopped)
+    if not supervised:
+        machine.kill_supervisor(ref)
+    assert machine.cancels(ref, timedelta(seconds=3))
+    assert machine.see(ref).phase is Phase.CANCELED
+    assert not machine.identity(ref, "process").alive
+
+
+def test_a_job_that_hangs_before_its_command_has_begun_is_ended_by_its_time_limit(machine: Machine) -> None:
+    ref = hanging(machine, time_limit=timedelta(seconds=1))
+    assert machine.end(ref).reason == "time limit of 1s reached"
+
+
+def hanging(machine: Machine, *, stopped: bool = False, **spec: Any) -> Ref:
+    plan = machine.plan("echo started", **spec)
+    machine.backend.stage(plan)
+    log = machine.folder_of(plan) / "log"
+    log.unlink()
+    os.mkfifo(log)
+    ref = machine.start(plan)
+    leader = machine.identity(ref, "process")
+    until(lambda: leader.state == "S")
+    if stopped:
+        os.kill(leader.pid, signal.SIGSTOP)
+        until(lambda: leader.state == "T")
+    return ref
 
 
 def test_a_job_that_waits_for_a_gpu_is_canceled_and_never_starts(machine: Machine) -> None:

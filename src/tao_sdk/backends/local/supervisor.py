@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 import signal
 import sys
 import time
@@ -132,12 +133,22 @@ class Supervisor:
             os.close(said)
             become_the_job(self.folder, self.request, self.gpus, self.lock, say)
         os.close(say)
-        with os.fdopen(said, "rb") as pipe:
-            trouble = pipe.read().decode("utf-8", "replace")
         self.leader = identify(pid)
         if self.request.time_limit:
             self.limit_at = time.monotonic() + self.request.time_limit
-        return trouble
+        return self.read(said).decode("utf-8", "replace")
+
+    def read(self, pipe: int) -> bytes:
+        """All that comes through it. That may take long: a folder of the job may lie on a file system that hangs."""
+        words = b""
+        while True:
+            while not select.select([pipe], [], [], SLOWEST)[0]:
+                self.turn(0)
+            more = os.read(pipe, 4096)
+            if not more:
+                os.close(pipe)
+                return words
+            words += more
 
     def watch(self) -> None:
         """Until the job's first process has ended. It is not reaped yet, so its id cannot become another's."""
@@ -255,6 +266,9 @@ def become_the_job(folder: Folder, request: Request, gpus: dict[str, int], lock:
     """In the child: turn into the command. What cannot be done is said through the pipe, which else closes empty."""
     try:
         os.setsid()
+        for number in DEFAULTED:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())  # from here on it can be asked to end
         folder.put("process", str(identify(os.getpid())))
         environment = {**request.environment, **visible(request, gpus)}
         os.chdir(request.cwd)
@@ -264,9 +278,6 @@ def become_the_job(folder: Folder, request: Request, gpus: dict[str, int], lock:
         os.dup2(log, 1)
         os.dup2(log, 2)
         keep_open([lock, *gpus.values()])
-        for number in DEFAULTED:
-            signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         shell = next((path for path in SHELLS if os.access(path, os.X_OK)), SHELLS[-1])
         os.execve(shell, [shell, folder.file("command")], environment)
     except OSError as error:
