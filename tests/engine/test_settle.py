@@ -140,7 +140,7 @@ def test_a_job_whose_submit_met_an_unforeseen_error_is_ended_by_the_next_look_an
     assert client.store.get(job).message.startswith("its submit met an error that nobody foresaw (KeyError: ")
     seen = client.get_job(job)
     assert (seen.status, "KeyError: " in seen.message, broken.called) == (Status.ERROR, True, 1)
-    assert "correct-horse" not in f"{seen.message} {client.events(job)}"
+    assert "correct-horse" not in f"{seen.message} {list(client.events(job))}"
     why = client.diagnose(job)
     assert why is not None
     assert "Report it" in f"{why.cause} {why.suggestion}"
