@@ -181,7 +181,10 @@ class LocalBackend:
         def has_ended() -> bool:
             return self.observed(ref, sight.Sight()).phase.over
 
-        return logs.read(path, request, has_ended)
+        def last_words() -> bytes:
+            return logs.CUT if parse.log_is_cut(self.folder(ref.attempt).text("exit")) else b""
+
+        return logs.read(path, request, has_ended, last_words)
 
     def files(self, endpoint: str = "") -> LocalFiles:
         must_look_at(self.endpoint, endpoint)

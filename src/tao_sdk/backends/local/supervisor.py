@@ -7,6 +7,7 @@ as long as the job. Nobody has to be there for it: what it knows is in the job's
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import select
@@ -15,7 +16,7 @@ import sys
 import time
 
 from tao_sdk.backends.local import gpu_locks
-from tao_sdk.backends.local.folder import Folder, take
+from tao_sdk.backends.local.folder import Folder, create, discard, take
 from tao_sdk.backends.local.request import Request
 from tao_sdk.transports.process import Identity, ask_to_end, groups, identify, kill, send
 
@@ -31,6 +32,7 @@ TURN = 1.0  # seconds between looks at the folder when nothing happens
 CLEARING, SLOWEST = 0.02, 0.2  # between looks while the last processes of a job are going away
 RETRY = 0.2  # between tries to get GPUs; jitter comes on top
 SETTLING = 2.0  # more than the runner has, which ends the command after the same grace and then notes how it went
+BLOCK = 4096  # bytes
 HIGH = 200  # descriptors above those that shells use
 SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh", "/usr/bin/sh")
 
@@ -79,6 +81,7 @@ class Supervisor:
         self.over = False  # the job's first process has ended
         self.limit_at = self.kill_at = float("inf")
         self.started = 0.0
+        self.log_cut = False  # the disk had no room for its log
         self.oom_kills = oom_kills()
 
     def run(self, tell: int) -> None:
@@ -185,6 +188,7 @@ class Supervisor:
         if now >= self.kill_at:
             self.kill_at = now + SLOWEST
             kill(self.leader)
+        self.log_cut = self.log_cut or is_full(self.folder.path)
 
     def hear(self, seconds: float) -> None:
         """Wait for a signal, and see whether the job is to be ended."""
@@ -218,6 +222,7 @@ class Supervisor:
         """Free the GPUs, then say that it is over."""
         gpu_locks.release(self.gpus)
         remove_empty(self.request.results)
+        log_cut = self.log_cut or (bool(self.started) and is_full(self.folder.path))
         self.folder.record_exit(
             {
                 "exit_code": exit_code,
@@ -229,6 +234,7 @@ class Supervisor:
                 "oom_kills": max(0, oom_kills() - self.oom_kills),
                 "started": self.started or None,
                 "ended": time.time(),
+                "log_cut": log_cut,
             }
         )
         fcntl.flock(self.lock, fcntl.LOCK_UN)
@@ -295,6 +301,21 @@ def keep_open(locks: Sequence[int]) -> None:
     """The job holds the locks too: should its supervisor be killed, they stay until it has ended."""
     for fd in locks:
         fcntl.fcntl(fd, fcntl.F_DUPFD, HIGH)
+
+
+def is_full(folder: str) -> bool:
+    """Whether nothing can be written there. Some may write where others may not any more, hence the try."""
+    probe = f"{folder}/.room"
+    try:
+        if os.statvfs(folder).f_bavail:
+            return False
+        try:
+            create(probe, b"." * BLOCK)
+        finally:
+            discard(probe)
+    except OSError as error:  # a folder that is gone, for one: the job goes on
+        return error.errno == errno.ENOSPC
+    return False
 
 
 def oom_kills() -> int:
