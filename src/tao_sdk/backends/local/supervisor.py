@@ -18,7 +18,7 @@ import time
 from tao_sdk.backends.local import gpu_locks
 from tao_sdk.backends.local.folder import Folder, create, discard, take
 from tao_sdk.backends.local.request import Request
-from tao_sdk.transports.process import Identity, ask_to_end, groups, identify, kill, send
+from tao_sdk.transports.process import Identity, ask_to_end, departed, groups, identify, kill, send
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ class Supervisor:
         self.leader: Identity | None = None
         self.ended_by = ""  # "cancel", "time_limit" or "signal": why it was ended, if it was
         self.over = False  # the job's first process has ended
+        self.departed: dict[int, Identity] = {}  # the job's children in sessions of their own, seen since it is to end
         self.limit_at = self.kill_at = float("inf")
         self.started = 0.0
         self.log_cut = False  # the disk had no room for its log
@@ -169,9 +170,11 @@ class Supervisor:
         left = groups(self.leader)
         for group in left - ({self.leader.pid} if self.ended_by else set()):
             send(group, signal.SIGTERM)
+        for one in self.departed.values():
+            ask_to_end(one)
         self.kill_at = min(self.kill_at, time.monotonic() + self.request.grace)
         pause = CLEARING
-        while left:
+        while left or any(one.alive for one in self.departed.values()):
             self.turn(pause)
             pause = min(pause * 1.5, SLOWEST)
             left = groups(self.leader)
@@ -187,7 +190,10 @@ class Supervisor:
             self.end("time_limit", self.request.grace)
         if now >= self.kill_at:
             self.kill_at = now + SLOWEST
-            kill(self.leader)
+            for one in (self.leader, *self.departed.values()):
+                kill(one)
+        elif self.ended_by and not self.over:
+            self.look_for_departed()
         self.log_cut = self.log_cut or is_full(self.folder.path)
 
     def hear(self, seconds: float) -> None:
@@ -209,7 +215,13 @@ class Supervisor:
             return
         self.ended_by = why
         if self.leader:
+            self.look_for_departed()
             ask_to_end(self.leader)
+
+    def look_for_departed(self) -> None:
+        """While their parents live: afterwards nothing tells whose they are."""
+        assert self.leader
+        self.departed.update({one.pid: one for one in departed(self.leader)})
 
     def reap(self) -> tuple[int, int]:
         """(exit code, signal) of the job's first process."""
