@@ -11,7 +11,7 @@ import pytest
 from tao_command import COMMAND, Ended, Ran, Tao
 
 from tao_sdk.backends.registry import backend_class
-from tao_sdk.cli.flags import SPEC, given
+from tao_sdk.cli.flags import SPEC, file_pair, given
 from tao_sdk.cli.submit import run
 from tao_sdk.cli.verbs import VERBS
 from tao_sdk.model.fields import plain, settings_of
@@ -102,6 +102,46 @@ def test_the_same_file_can_be_typed_with_another_name_in_the_job(tao: Tao) -> No
     job = tao.run_detached("cat there.txt here.txt", "--files", "there.txt=here.txt", "--files", "here.txt")
     tao("wait", job)
     assert tao("logs", job).out == "contentcontent"
+
+
+@pytest.mark.parametrize(
+    ("there", "typed", "meant"),
+    [
+        (["data=v1.csv"], "data=v1.csv", ("data=v1.csv", "data=v1.csv")),
+        (["lr=0.1/data=v1.csv"], "lr=0.1/data=v1.csv", ("data=v1.csv", "lr=0.1/data=v1.csv")),
+        (["v1.csv"], "data=v1.csv", ("data", "v1.csv")),
+        (["data=v1.csv"], "x=data=v1.csv", ("x", "data=v1.csv")),
+        (["data=v1.csv", "v1.csv"], "./data=v1.csv", ("data=v1.csv", "./data=v1.csv")),
+        (["data=v1.csv", "v1.csv"], "data=./v1.csv", ("data", "./v1.csv")),
+        ([], "data=v1.csv", ("data", "v1.csv")),
+    ],
+)
+def test_a_file_whose_name_has_an_equals_sign_is_meant_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: list[str], typed: str, meant: tuple[str, str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in there:
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).touch()
+    assert file_pair(typed) == meant
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--files", "data=v1.csv"], "--files data=v1.csv can mean two files."),
+        (["--files", "a/x.py", "--files", "b/x.py"], "two files for x.py in the job: a/x.py and b/x.py."),
+        (["--files", "a", "--files", "a/x.py=b/x.py"], "files has two files for a/x.py in the job."),
+        (["--files", "a/x.py", "--files", "./x.py=b/x.py"], "files has two files for x.py: 'x.py' and './x.py'."),
+        (["--files", "x="], "--files is 'x='; it must be PATH, or PATH-IN-THE-JOB=PATH."),
+    ],
+)
+def test_two_files_that_are_meant_for_one_place_are_told(tao: Tao, flags: list[str], told: str) -> None:
+    for name in ("data=v1.csv", "v1.csv", "a/x.py", "b/x.py"):
+        tao.write(name, name)
+    ran = tao("run", "--gpus", "0", "--platform", "local", *flags, "--", "true")
+    assert (ran.code, ran.out) == (2, "")
+    assert told in ran.err
 
 
 @pytest.mark.parametrize(

@@ -247,6 +247,14 @@ def test_the_files_of_a_folder_can_lie_where_the_command_starts(read: Read, tmp_
     assert read("command: x\nfiles: {.: src}").spec.files == {"a.py": b"a"}
 
 
+def test_two_files_for_one_place_in_the_job_are_told(read: Read, tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/a.py").write_text("a")
+    (tmp_path / "b.py").write_text("b")
+    told = mistake(read, "command: x\nfiles: {code: src, code/a.py: b.py}")
+    assert "files has two files for code/a.py in the job" in told
+
+
 def test_a_folder_that_links_to_itself_and_a_broken_link_are_told(read: Read, tmp_path: Path) -> None:
     (tmp_path / "round").mkdir()
     (tmp_path / "round/again").symlink_to(tmp_path / "round")

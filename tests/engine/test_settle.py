@@ -104,6 +104,71 @@ def test_a_refusal_is_told_by_the_look_that_met_it(client: Client) -> None:
     assert (why.cause, "Submit it again" in why.suggestion) == (seen.message, True)
 
 
+class Broken:
+    """The real backend, whose submit has a defect: it shows before the job is started, or after."""
+
+    def __init__(self, client: Client, *, starts: bool) -> None:
+        self._backend = client.engine.backend("local")
+        self.starts, self.called = starts, 0
+        for place in ("", self._backend.endpoint):
+            client.engine._backends["local", place] = self  # pyright: ignore
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+    def submit(self, plan: Any, secrets: Mapping[str, str]) -> Any:
+        self.called += 1
+        if self.starts:
+            self._backend.submit(plan, secrets)
+        raise KeyError(f"no key for {''.join(secrets.values())}")
+
+
+A_JOB = JobSpec(command="sleep 30", gpu_count=0, env_vars={"A_TOKEN": "correct-horse"}, secrets=("A_TOKEN",))
+
+
+def broken_submit(client: Client, *, starts: bool) -> tuple[Broken, str]:
+    """The backend, and the job whose submit has raised what the backend did."""
+    broken = Broken(client, starts=starts)
+    with pytest.raises(KeyError, match="no key for"):
+        client.submit(A_JOB, "local")
+    return broken, client.store.live()[0].id
+
+
+def test_a_job_whose_submit_met_an_unforeseen_error_is_ended_by_the_next_look_and_says_why(client: Client) -> None:
+    broken, job = broken_submit(client, starts=False)
+    fine = kept(client)
+    assert client.store.get(job).message.startswith("its submit met an error that nobody foresaw (KeyError: ")
+    seen = client.get_job(job)
+    assert (seen.status, "KeyError: " in seen.message, broken.called) == (Status.ERROR, True, 1)
+    assert "correct-horse" not in f"{seen.message} {list(client.events(job))}"
+    why = client.diagnose(job)
+    assert why is not None
+    assert "Report it" in f"{why.cause} {why.suggestion}"
+    assert client.get_job(fine.id, look=False).status is Status.PENDING
+
+
+def test_a_job_that_was_started_all_the_same_is_adopted_by_the_next_look(client: Client) -> None:
+    broken, job = broken_submit(client, starts=True)
+    assert client.get_job(job).status in (Status.PENDING, Status.RUNNING)
+    assert client.store.attempt(job).ref is not None
+    assert broken.called == 1
+
+
+def test_a_look_that_meets_an_unforeseen_error_as_it_finishes_a_submit_meets_it_once(client: Client) -> None:
+    job = kept(client)
+    broken = Broken(client, starts=False)
+    with pytest.raises(KeyError):
+        client.list_jobs()
+    assert [one.status for one in client.list_jobs()] == [Status.ERROR]
+    assert (client.get_job(job.id).status, broken.called) == (Status.ERROR, 1)
+
+
+def test_a_job_whose_submit_met_an_unforeseen_error_can_be_canceled_and_forgotten(client: Client) -> None:
+    _, job = broken_submit(client, starts=False)
+    assert client.cancel_job(job) is True
+    assert client.get_job(job).status is Status.CANCELED
+
+
 class Unwilling:
     """The real backend, which is asked in vain whether it has a job."""
 

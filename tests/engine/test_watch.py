@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
@@ -17,6 +18,7 @@ from tao_sdk.client import Client
 from tao_sdk.engine import hooks, retry
 from tao_sdk.engine.look import look
 from tao_sdk.engine.watch import Watcher, lease_of
+from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import StoreError, Unreachable
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.observation import Observation, Phase
@@ -90,7 +92,10 @@ def test_a_webhook_gets_every_milestone_and_the_end_with_ids_of_their_own(client
     assert {got["job"]["id"] for got in receiver.got} == {job}
 
 
-def test_a_webhook_that_fails_is_told_again_with_the_same_id(client: Client, receiver: Any) -> None:
+def test_a_webhook_that_fails_is_told_again_with_the_same_id(
+    client: Client, receiver: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hooks, "WAITS", (0.0,))
     receiver.fails = 1
     job = run(client, "exit 1", hooks={"on_error": url(receiver)})
     client.wait(job, timeout=30)
@@ -100,7 +105,10 @@ def test_a_webhook_that_fails_is_told_again_with_the_same_id(client: Client, rec
     assert len({got["event_id"] for got in receiver.got}) == 1
 
 
-def test_a_receiver_that_never_answers_is_given_up_and_its_failure_written_down(client: Client) -> None:
+def test_a_receiver_that_never_answers_is_given_up_and_its_failure_written_down(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hooks, "WAITS", (0.0,) * 4)
     job = run(client, "true", hooks={"on_complete": "http://127.0.0.1:9/nobody"})
     client.wait(job, timeout=30)
     for _ in range(7):
@@ -108,6 +116,23 @@ def test_a_receiver_that_never_answers_is_given_up_and_its_failure_written_down(
     kinds = [event.kind for event in client.events(job)]
     assert kinds.count("hook-failed") == 5
     assert kinds.count("hook-done") == 1
+
+
+def test_a_failed_hook_is_tried_again_after_a_time_however_often_is_looked(client: Client) -> None:
+    job = run(client, "true", hooks={"on_complete": "exit 1"})
+    client.wait(job, timeout=30)
+    for _ in range(7):
+        Watcher(client.engine).deliver()
+    assert [event.kind for event in client.events(job)].count("hook-failed") == 1
+
+
+@pytest.mark.parametrize("failed", range(1, 7))
+def test_the_tries_of_a_hook_lie_ever_further_apart(failed: int) -> None:
+    now = utc_now()
+    failures = [now - timedelta(hours=1)] * (failed - 1)
+    waits = [seconds for seconds in range(1000) if hooks.is_time([*failures, now], now + timedelta(seconds=seconds))]
+    assert waits[0] == (5, 30, 180, 900, 900, 900)[failed - 1]
+    assert hooks.is_time([*failures, now + timedelta(seconds=9)], now), "the clock was set back"
 
 
 def test_a_callback_that_hangs_or_raises_holds_up_no_other_job(client: Client) -> None:
@@ -321,7 +346,10 @@ def test_a_callback_that_fails_or_is_of_a_removed_job_keeps_none_from_being_told
     assert watcher.callbacks.of_job == {}
 
 
-def test_a_job_submitted_to_a_watcher_that_is_about_to_leave_is_watched(client: Client, receiver: Any) -> None:
+def test_a_job_submitted_to_a_watcher_that_is_about_to_leave_is_watched(
+    client: Client, receiver: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hooks, "WAITS", (0.0,))
     fired = threading.Event()
 
     class Late(list[Any]):

@@ -116,6 +116,15 @@ def test_kill_reaches_groups_that_ignore_signals_and_groups_of_their_own(session
     until(lambda: not process.groups(leader))
 
 
+@pytest.mark.parametrize(("end", "number"), [(process.ask_to_end, signal.SIGTERM), (process.kill, signal.SIGKILL)])
+def test_one_that_is_to_begin_a_session_and_has_not_yet_is_ended_alone(
+    end: Callable[[Identity], None], number: int
+) -> None:
+    child = subprocess.Popen(["sleep", "300"])
+    end(known(child.pid))
+    assert child.wait(10) == -number
+
+
 def test_the_group_of_a_stranger_with_the_same_id_is_left_alone(session: Callable[[str], Identity]) -> None:
     leader = session("exec sleep 30")
     stranger = Identity(leader.pid, str(int(leader.start) - 1), leader.boot, leader.space)

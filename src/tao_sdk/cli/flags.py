@@ -6,6 +6,7 @@ Here: how a field becomes a flag, and what was typed becomes a plain value. What
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -158,13 +159,40 @@ def files(typed: Iterable[str]) -> dict[str, bytes]:
     from tao_sdk.client.job_file import read_files
 
     place = Place("--files")
-    named = {target: Value(place, source, source) for target, source in map(file_pair, typed)}
+    named: dict[str, Value] = {}
+    for target, source in map(file_pair, typed):
+        if target in named:
+            raise UsageError(
+                f"--files has two files for {target} in the job: {named[target].data} and {source}.",
+                "One would write over the other.",
+                f"Give one another place: --files PATH-IN-THE-JOB={source}",
+            )
+        named[target] = Value(place, source, source)
     return read_files("files", Value(place, named), Path())
 
 
 def file_pair(text: str) -> tuple[str, str]:
+    """(path in the job, path here). The names of files may hold a `=`, too: what is there as a whole is meant as a whole."""
     target, equals, source = text.partition("=")
-    return (target, source) if equals else (Path(text).name, text)
+    if not equals or (os.path.lexists(text) and is_meant_whole(text, source)):
+        return Path(text).name, text
+    if not source:
+        raise UsageError(f"--files is {text!r}; it must be PATH, or PATH-IN-THE-JOB=PATH.")
+    return target, source
+
+
+def is_meant_whole(text: str, source: str) -> bool:
+    """Of the name of a file that is there. Raises UsageError where what is after its `=` is there as well."""
+    if text.startswith("./") or not os.path.lexists(source):
+        return True
+    if source.startswith("./"):
+        return False
+    target = text.partition("=")[0]
+    raise UsageError(
+        f"--files {text} can mean two files.",
+        f"{text} is there, and {source} is.",
+        f"Write ./{text} for the first, {target}=./{source} for {source} under the name {target}.",
+    )
 
 
 TYPED: Mapping[str, Typed] = {

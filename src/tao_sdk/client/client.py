@@ -196,9 +196,12 @@ class Client:
             time.sleep(EVENTS_SECONDS)
 
     def _has_ended(self, job_id: str | None, waiting: Waiting) -> bool:
-        """Look, where it is time to; whether the job has ended. All jobs never have."""
-        jobs = self.store.live() if job_id is None else [self.store.get(job_id)]
-        return all(job.status.terminal for job in self._fired(waiting.look(jobs))) and job_id is not None
+        """Look, where it is time to; whether the job has ended, or was forgotten. All jobs never have."""
+        try:
+            jobs = self.store.live() if job_id is None else [self.store.get(job_id)]
+            return all(job.status.terminal for job in self._fired(waiting.look(jobs))) and job_id is not None
+        except JobNotFound:  # forgotten meanwhile, or its submit was refused
+            return job_id is not None
 
     def refresh_progress(self, job: Job) -> Job:
         """The job with its progress as of now, from what is new in its log."""

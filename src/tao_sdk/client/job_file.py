@@ -306,6 +306,10 @@ def read_files(name: str, value: Value, folder: Path) -> dict[str, bytes]:
     for target, source in value.mapping.items():
         wanted(source, f"{name}.{target}", str, "the path of a file or folder")
         for place, path in named_files(target, local(source, folder), source):
+            if place in carried:
+                raise DocumentError(
+                    source.place, f"{name} has two files for {place} in the job.", "One would write over the other."
+                )
             carried[place] = content(path, source, FILES_LIMIT - sum(map(len, carried.values())))
     return carried
 

@@ -14,22 +14,24 @@ import subprocess
 import tempfile
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import IO, Any
 
 from tao_sdk.engine.engine import Engine
+from tao_sdk.model.clock import utc_now
 from tao_sdk.model.job import Event, Job
 from tao_sdk.model.secrets import Redactor, is_secret_name
 from tao_sdk.model.status import Status
 from tao_sdk.store import NewEvent
 
 log = logging.getLogger("tao_sdk.hooks")
-DUE, DONE = "hook-due", "hook-done"
+DUE, FAILED, DONE = "hook-due", "hook-failed", "hook-done"
 HOOK_OF = {Status.COMPLETE: "on_complete", Status.ERROR: "on_error"}
 DELIVERY_SECONDS = 60.0
 LAST_WORDS = 500  # bytes of what a failing command printed that are written down
-MOST_TRIES = 5  # then the failure is written down and the hook is given up
+WAITS = (5.0, 30.0, 180.0, 900.0)  # seconds from a failed try to the next; after the last it is given up
 
 Callback = Callable[..., Any]
 
@@ -107,17 +109,25 @@ def milestones_due(job: Job, epochs: Iterable[int]) -> list[NewEvent]:
 
 
 def deliver(engine: Engine, job_id: str) -> None:
-    """Deliver what is due for a job and was not delivered yet. A failing receiver is tried again at the next call."""
+    """Deliver what is due for a job and was not delivered yet. A failing receiver is tried again by a later call."""
     events = engine.store.events(job_id)
     done = {event.data["of"] for event in events if event.kind == DONE}
     for event in events:
         if event.kind == DUE and event.seq not in done:
-            _deliver(
-                engine, event, tries=sum(1 for e in events if e.kind == "hook-failed" and e.data["of"] == event.seq)
-            )
+            failures = [one.time for one in events if one.kind == FAILED and one.data["of"] == event.seq]
+            if is_time(failures, utc_now()):
+                _deliver(engine, event, is_last=len(failures) >= len(WAITS))
 
 
-def _deliver(engine: Engine, event: Event, tries: int) -> None:
+def is_time(failures: Sequence[datetime], now: datetime) -> bool:
+    """Whether a hook that failed at these times is to be tried again. A failure ahead of now: the clock was set back."""
+    if not failures:
+        return True
+    wait = WAITS[min(len(failures), len(WAITS)) - 1]
+    return not 0 <= (now - failures[-1]).total_seconds() < wait
+
+
+def _deliver(engine: Engine, event: Event, is_last: bool) -> None:
     job = engine.store.get(event.job_id)
     try:
         message = {"event_id": f"{engine.store.store_id}-{event.seq}", **event.data, "job": job.to_json()}
@@ -125,9 +135,9 @@ def _deliver(engine: Engine, event: Event, tries: int) -> None:
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         secrets = (value for name, value in engine.settings.environ.items() if is_secret_name(name))
         words = Redactor.of(secrets)(str(error))  # a failing command may print what it was given
-        engine.store.record([NewEvent(job.id, "hook-failed", raw=words, data={"of": event.seq})])
-        if tries + 1 >= MOST_TRIES:
-            engine.store.record([NewEvent(job.id, DONE, raw="given up", data={"of": event.seq})])
+        failed = NewEvent(job.id, FAILED, raw=words, data={"of": event.seq})
+        given_up = NewEvent(job.id, DONE, raw="given up", data={"of": event.seq})
+        engine.store.record([failed, given_up] if is_last else [failed])
     else:
         engine.store.record([NewEvent(job.id, DONE, data={"of": event.seq})])
 

@@ -1,29 +1,34 @@
 """Submit: check, then the attempt's row, then the backend, then confirm; on doubt find and adopt.
 
 A refused job leaves no row. A job whose start is in doubt keeps its row, Pending, and is settled by whoever looks next:
-our id is minted and stored before the backend is called, so no second copy is ever started.
+our id is minted and stored before the backend is called, so no second copy is ever started. An attempt whose submit met
+an error that nobody foresaw is not handed over again, which would only meet it again: the next look adopts it or ends it.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from types import TracebackType
 
+from tao_sdk.backends.contract import Backend
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.prepare import Planned, Request, prepare
 from tao_sdk.model.clock import utc_now
-from tao_sdk.model.errors import Refused, TaoError, Unreachable
+from tao_sdk.model.errors import JobNotFound, Refused, StoreError, TaoError, Unreachable
 from tao_sdk.model.fields import plain, settings_of
 from tao_sdk.model.finding import Finding, Severity, refuse_errors
 from tao_sdk.model.job import AttemptRow, Job
-from tao_sdk.model.plan import Plan, Ref
+from tao_sdk.model.plan import Attempt, Plan, Ref
 from tao_sdk.model.status import Status
 from tao_sdk.store import NewEvent
 
 SUBMIT_LEASE_SECONDS = 120.0  # after which a submit whose client is out of sight is finished by others
 GRACE = timedelta(seconds=10)
+BROKEN = "submit-broken"  # the kind of event that an error which nobody foresaw leaves
 
 
 @dataclass(frozen=True)
@@ -77,7 +82,7 @@ def hand_over(engine: Engine, job: Job, plan: Plan, secrets: Mapping[str, str]) 
     backend = engine.backend(plan.attempt.platform, plan.attempt.endpoint)
     try:
         with engine.kept_lease(lease_of(job.id), SUBMIT_LEASE_SECONDS):
-            ref = backend.submit(plan, secrets)
+            ref = _submit(engine, backend, plan, secrets)
     except Refused:
         if plan.attempt.number == 1:
             engine.store.remove(job.id)
@@ -88,6 +93,53 @@ def hand_over(engine: Engine, job: Job, plan: Plan, secrets: Mapping[str, str]) 
         return end_if_asked(engine, confirm(engine, job.id, ref), ref)
     finally:
         engine.give_back(lease_of(job.id))
+
+
+def _submit(engine: Engine, backend: Backend, plan: Plan, secrets: Mapping[str, str]) -> Ref:
+    with Unforeseen(engine, plan.attempt):
+        return backend.submit(plan, secrets)
+
+
+@dataclass(frozen=True)
+class Unforeseen:
+    """Writes down, of an error that is none of ours and goes on to the caller, that an attempt's submit met it."""
+
+    engine: Engine
+    attempt: Attempt
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, Exception) and not isinstance(error, TaoError):
+            with suppress(StoreError, JobNotFound):  # the error itself says more
+                self.write_down(error)
+
+    def write_down(self, error: Exception) -> None:
+        job = self.engine.store.get(self.attempt.job_id)
+        words = self.engine.redactor(job)(f"{type(error).__name__}: {error}")
+        self.engine.store.record([NewEvent(job.id, BROKEN, raw=words, data={"attempt": self.attempt.number})])
+        note(
+            self.engine,
+            job,
+            f"its submit met an error that nobody foresaw ({words}); looking will tell whether it runs",
+        )
+
+
+def _refuse_broken(engine: Engine, attempt: Attempt, found: Ref | None) -> None:
+    """Raises Refused for an attempt whose submit met an error that nobody foresaw."""
+    broken = engine.store.last_event(attempt.job_id, BROKEN)
+    if broken is None or broken.data["attempt"] != attempt.number:
+        return
+    if found is not None:
+        engine.store.confirm(found)  # so that what is left of it can be removed
+    raise Refused(
+        f"Its submit met an error that nobody foresaw: {broken.raw}",
+        "The fault is this program's, or of a library that it uses; the job was not started.",
+        "Report it, and submit the job again once that is mended.",
+    )
 
 
 def end_if_asked(engine: Engine, job: Job, ref: Ref) -> Job:
@@ -151,7 +203,8 @@ def _find_or_start(engine: Engine, job: Job) -> Ref | None:
     if ref is None and job.cancel_asked:
         _never_started(engine, job)
     elif not job.cancel_asked and (ref is None or not ref.ready):
-        return backend.submit(plan, engine.store.keyring.load(job.id))
+        _refuse_broken(engine, row.attempt, ref)
+        return _submit(engine, backend, plan, engine.store.keyring.load(job.id))
     return ref
 
 

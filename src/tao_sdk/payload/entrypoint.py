@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Literal, TypedDict, cast
 
 from tao_sdk.model.errors import SpecError
@@ -145,13 +146,31 @@ def checked_format(config_format: object) -> str:
 
 def carried(document: Document, files: Mapping[str, bytes | str]) -> list[bytes]:
     """The contents of the files that travel; their paths go into the document."""
-    contents: list[bytes] = []
-    for path, content in files.items():
-        document["files"].append(file_path(path))
-        contents.append(
-            content.encode("utf-8", "surrogateescape") if isinstance(content, str) else file_bytes(path, content)
-        )
-    return contents
+    document["files"] += places_of(files)
+    return [
+        content.encode("utf-8", "surrogateescape") if isinstance(content, str) else file_bytes(path, content)
+        for path, content in files.items()
+    ]
+
+
+def places_of(paths: Iterable[str]) -> list[str]:
+    """Where they lie. Raises SpecError where one would lie on another, or below it."""
+    places: dict[str, str] = {}
+    for path in paths:
+        place = file_path(path)
+        if place in places:
+            raise SpecError(
+                f"files has two files for {place}: {places[place]!r} and {path!r}.",
+                "One would write over the other.",
+                "Leave one out.",
+            )
+        places[place] = path
+    for place, path in places.items():
+        if above := next((each for each in map(str, PurePosixPath(place).parents) if each in places), None):
+            raise SpecError(
+                f"files has {places[above]!r}, and {path!r} below it.", "A file is no folder.", "Rename one."
+            )
+    return list(places)
 
 
 def file_path(path: object) -> str:

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from tao_sdk.model.errors import MissingExtra, Refused, TaoError, Unreachable
+from tao_sdk.model.errors import MissingExtra, Refused, TaoError, Unreachable, UsageError
 from tao_sdk.transports.chunks import Chunks
 
 TIMEOUT = 60.0  # seconds for an answer to begin
@@ -194,12 +194,13 @@ def connect(address: Address) -> Any:
             pair = (f"{folder}/cert.pem", f"{folder}/key.pem")
             tls = TLSConfig(client_cert=pair, ca_cert=f"{folder}/ca.pem", verify=address.verify)
         through_ssh = address.url.startswith("ssh://")
-        session: Any = docker.APIClient(
-            base_url="unix://ssh" if through_ssh else address.url,
-            tls=tls,  # pyright: ignore[reportArgumentType]
-            version=OLDEST,
-            timeout=int(TIMEOUT),
-        )
+        with reading_config():
+            session: Any = docker.APIClient(
+                base_url="unix://ssh" if through_ssh else address.url,
+                tls=tls,  # pyright: ignore[reportArgumentType]
+                version=OLDEST,
+                timeout=int(TIMEOUT),
+            )
         if through_ssh:
             from tao_sdk.transports.dockerd_ssh import SshAdapter
 
@@ -210,6 +211,23 @@ def connect(address: Address) -> Any:
         return session
     except (DockerException, TLSParameterError, requests.RequestException, OSError) as error:
         raise unreachable(address, cause_of(error)) from error
+
+
+@contextmanager
+def reading_config(path: str | None = None) -> Generator[None]:
+    """Within, the library reads docker's config file: what it trips over there is told as that. Raises UsageError."""
+    import docker.utils.config
+    from docker.errors import InvalidConfigFile
+
+    try:
+        yield
+    except (AttributeError, TypeError, ValueError, InvalidConfigFile) as error:
+        file = docker.utils.config.find_config_file(path)
+        raise UsageError(
+            f"{file} is not as docker writes it.",
+            "It is to hold one JSON object, with what docker login has kept under auths.",
+            "Correct it; or move it away, and run docker login again where a registry wants that.",
+        ) from error
 
 
 def newest_api(address: Address, answer: Any) -> str:
@@ -291,14 +309,19 @@ def registry_of(image: str) -> str:
 
 
 def stored_login(registry: str, config: str, environ: Mapping[str, str]) -> tuple[Mapping[str, str], str]:
-    """What `docker login` has kept for a registry, itself or by a credential helper, and why a helper gave nothing."""
+    """What `docker login` has kept for a registry, itself or by a credential helper, and why a helper gave nothing.
+
+    Raises UsageError for a config file that cannot be understood.
+    """
     import docker.auth
     from docker.errors import DockerException
 
+    with reading_config(config):
+        kept = docker.auth.load_config(config, credstore_env=dict(environ))  # pyright: ignore
+        kept.get_credential_store(registry)  # pyright: ignore
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of a helper that is not there: it is told by the error
-            kept = docker.auth.load_config(config, credstore_env=dict(environ))  # pyright: ignore
             return kept.resolve_authconfig(registry) or {}, ""  # pyright: ignore
     except ValueError:  # what a helper says is JSON
         return {}, "(the credential helper's answer cannot be understood)"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 GONE = frozenset({"", "Z", "X"})  # a zombie has ended: whether its parent reaps it is not its business
 STOPPED = frozenset({"T", "t"})
-_START, _SESSION, _GROUP = 19, 3, 2  # fields of /proc/<pid>/stat, counted from the state
+_START, _SESSION, _GROUP, _PARENT = 19, 3, 2, 1  # fields of /proc/<pid>/stat, counted from the state
 
 
 class Identity:
@@ -80,11 +80,27 @@ def space_id() -> str:
 def sessions() -> dict[int, list[int]]:
     """Session -> process group of each living member, for all sessions there are: one pass over /proc."""
     found: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
-        stat = _stat(int(name)) if name.isdigit() else []
-        if stat and stat[0] not in GONE:
-            found.setdefault(int(stat[_SESSION]), []).append(int(stat[_GROUP]))
+    for stat in _living().values():
+        found.setdefault(int(stat[_SESSION]), []).append(int(stat[_GROUP]))
     return found
+
+
+def departed(leader: Identity) -> list[Identity]:
+    """The living children, and theirs, of the leader's session that have a session of their own."""
+    if not leader.this_space or _is_someone_else(leader):
+        return []
+    living = _living()
+    family = {pid for pid, stat in living.items() if int(stat[_SESSION]) == leader.pid}
+    while more := {pid for pid, stat in living.items() if int(stat[_PARENT]) in family} - family:
+        family |= more
+    apart = (pid for pid in family if int(living[pid][_SESSION]) != leader.pid)
+    return [Identity(pid, living[pid][_START], boot_id(), space_id()) for pid in apart]
+
+
+def _living() -> dict[int, list[str]]:
+    """Process -> its fields, for all that live: one pass over /proc."""
+    found = {int(name): _stat(int(name)) for name in os.listdir("/proc") if name.isdigit()}
+    return {pid: stat for pid, stat in found.items() if stat and stat[0] not in GONE}
 
 
 def groups(leader: Identity) -> set[int]:
@@ -117,16 +133,32 @@ def send(group: int, number: int) -> None:
 
 
 def ask_to_end(leader: Identity) -> None:
-    """SIGTERM to the leader's group, which passes it on as it sees fit; to every group once the leader is gone."""
+    """SIGTERM to the leader's group, which passes it on as it sees fit; to every group once the leader is gone.
+
+    To itself alone while it has not begun that group yet.
+    """
+    if leader.alive and not _leads_a_group(leader):
+        tell(leader, signal.SIGTERM)
+        tell(leader, signal.SIGCONT)
+        return
     for group in {leader.pid} if leader.alive else groups(leader):
         send(group, signal.SIGTERM)
         send(group, signal.SIGCONT)
 
 
 def kill(leader: Identity) -> None:
-    """SIGKILL to every process group of the session."""
+    """SIGKILL to every process group of the session, to its children elsewhere, and to the leader, which may not have
+    begun it."""
+    apart = departed(leader)
     for group in groups(leader):
         send(group, signal.SIGKILL)
+    for one in (*apart, leader):
+        tell(one, signal.SIGKILL)
+
+
+def _leads_a_group(leader: Identity) -> bool:
+    stat = _stat(leader.pid)
+    return bool(stat) and int(stat[_GROUP]) == leader.pid
 
 
 def _stat(pid: int) -> list[str]:

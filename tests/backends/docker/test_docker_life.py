@@ -15,6 +15,7 @@ import pytest
 from dockerd_here import BUSYBOX, EMPTY, PYTHON, Daemon
 
 from tao_sdk.backends.docker import parse
+from tao_sdk.backends.docker.containers import Container
 from tao_sdk.client import Client
 from tao_sdk.model.errors import NoLog, PathNotFound, Refused, SpecError
 from tao_sdk.model.job import Job
@@ -181,6 +182,16 @@ def test_a_container_that_docker_starts_again_and_again_runs_until_it_is_cancele
 def test_every_word_of_the_daemon_for_a_state_has_its_meaning(state: str, code: int, phase: Phase) -> None:
     inspected = {"State": {"Status": state, "ExitCode": code}, "Config": {}}
     assert parse.observation(inspected).phase is phase
+
+
+@pytest.mark.parametrize("state", ["exited", "dead", "removing"])
+def test_a_container_that_never_started_has_not_succeeded_by_being_removed(state: str) -> None:
+    gone = {"Status": state, "ExitCode": 0, "StartedAt": "0001-01-01T00:00:00Z", "FinishedAt": "0001-01-01T00:00:00Z"}
+    assert parse.observation({"State": gone, "Config": {}}).phase is Phase.ABSENT
+    assert parse.observation({"State": gone, "Config": {}}, canceled=True).phase is Phase.CANCELED
+    assert not Container({"Id": "1", "State": gone, "Config": {}}).begun
+    failed = parse.observation({"State": {**gone, "ExitCode": 128, "Error": "no such device"}, "Config": {}})
+    assert (failed.phase, failed.exit_code, failed.reason) == (Phase.FAILED, 128, "no such device")
 
 
 def test_a_paused_container_is_paused_and_can_be_canceled(client: Client, here: Daemon) -> None:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import random
+import shlex
 import signal
+import sys
 import time
 from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 from machine import Machine, until
 
 from tao_sdk.model.observation import Phase
+from tao_sdk.model.plan import Ref
 
 GRACE = timedelta(seconds=10)
 
@@ -44,6 +49,35 @@ def test_children_in_groups_of_their_own_end_too(machine: Machine) -> None:
     assert machine.processes(ref) == []
 
 
+LAUNCHER = """
+import signal, subprocess, sys, time
+worker = subprocess.Popen(["/bin/sh", "-c", sys.argv[1]], start_new_session=True)
+def end(*_):
+    if sys.argv[2] == "leaves":
+        sys.exit(7)
+signal.signal(signal.SIGTERM, end)
+while True:
+    time.sleep(0.1)
+"""
+DEAF = "trap '' TERM; (echo up; sleep 300; sleep 300) & while :; do sleep 0.02; done"
+
+
+@pytest.mark.parametrize(("launcher", "supervised"), [("leaves", True), ("stays", True), ("stays", False)])
+def test_workers_in_sessions_of_their_own_end_with_their_launcher(
+    machine: Machine, tmp_path: Path, launcher: str, supervised: bool
+) -> None:
+    """As torchrun starts its workers; when it is killed, or does not wait for them, they would keep the GPU's memory."""
+    program = tmp_path / "launcher.py"
+    program.write_text(LAUNCHER)
+    ref = machine.submit(shlex.join([sys.executable, str(program), DEAF, launcher]))
+    machine.says(ref, b"up")
+    if not supervised:
+        machine.kill_supervisor(ref)
+    assert machine.cancels(ref, timedelta(seconds=0.5))
+    assert machine.see(ref).phase is Phase.CANCELED
+    until(lambda: machine.processes(ref) == [])
+
+
 def test_a_second_cancel_can_only_shorten_the_grace(machine: Machine) -> None:
     ref = machine.submit("trap '' TERM; echo deaf; while :; do sleep 0.02; done")
     machine.says(ref, b"deaf")
@@ -72,6 +106,40 @@ def test_a_job_can_be_canceled_at_any_instant_after_submit(machine: Machine) -> 
         assert machine.cancels(ref, GRACE)
         assert machine.see(ref).phase is Phase.CANCELED
         assert machine.processes(ref) == []
+
+
+@pytest.mark.parametrize("stopped", [False, True], ids=["hangs", "stopped"])
+@pytest.mark.parametrize("supervised", [True, False], ids=["supervised", "alone"])
+def test_a_job_that_hangs_before_its_command_has_begun_is_canceled(
+    machine: Machine, stopped: bool, supervised: bool
+) -> None:
+    """A log that nobody can open stands for a file system that does not answer."""
+    ref = hanging(machine, stopped=stopped)
+    if not supervised:
+        machine.kill_supervisor(ref)
+    assert machine.cancels(ref, timedelta(seconds=3))
+    assert machine.see(ref).phase is Phase.CANCELED
+    assert not machine.identity(ref, "process").alive
+
+
+def test_a_job_that_hangs_before_its_command_has_begun_is_ended_by_its_time_limit(machine: Machine) -> None:
+    ref = hanging(machine, time_limit=timedelta(seconds=1))
+    assert machine.end(ref).reason == "time limit of 1s reached"
+
+
+def hanging(machine: Machine, *, stopped: bool = False, **spec: Any) -> Ref:
+    plan = machine.plan("echo started", **spec)
+    machine.backend.stage(plan)
+    log = machine.folder_of(plan) / "log"
+    log.unlink()
+    os.mkfifo(log)
+    ref = machine.start(plan)
+    leader = machine.identity(ref, "process")
+    until(lambda: leader.state == "S")
+    if stopped:
+        os.kill(leader.pid, signal.SIGSTOP)
+        until(lambda: leader.state == "T")
+    return ref
 
 
 def test_a_job_that_waits_for_a_gpu_is_canceled_and_never_starts(machine: Machine) -> None:
@@ -169,7 +237,6 @@ def test_a_job_whose_supervisor_was_stopped_is_canceled_all_the_same(machine: Ma
 def test_a_client_that_is_process_1_of_a_container_can_cancel(machine: Machine) -> None:
     """Nobody reaps the dead there, so they stay as zombies; they must not count as running."""
     import subprocess
-    import sys
 
     script = (
         "import os, sys; sys.path[:0] = sys.argv[2:]\n"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shutil
 import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -16,6 +18,8 @@ from pathlib import Path
 import pytest
 from machine import Machine, all_processes, until
 
+from tao_sdk.backends.contract import LogRequest
+from tao_sdk.backends.local import logs
 from tao_sdk.backends.local.backend import SOURCE
 from tao_sdk.backends.local.options import LocalOptions
 from tao_sdk.engine.rules import RULES
@@ -230,20 +234,53 @@ def test_the_supervisor_starts_without_heavy_imports() -> None:
     assert loaded & heavy == set()
 
 
-def test_a_job_whose_log_had_no_room_is_explained(machine: Machine) -> None:
+@pytest.fixture
+def small(machine: Machine) -> Iterator[Machine]:
+    """The machine, with one MiB for its state."""
     if os.geteuid() != 0:
         pytest.skip("a full disk needs root: a small tmpfs is mounted")
     machine.state.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(machine.state)], check=True)
-    try:
-        ref = machine.submit("head -c 4000000 /dev/zero; exit 1")
-        assert machine.end(ref).exit_code == 1
-        found = first_match(RULES, machine.backend.evidence(ref))
-        assert found is not None
-        assert (found.rule, str(machine.state) in found.cause) == ("disk_full", True)
-    finally:
-        machine.clear()
-        subprocess.run(["umount", "-l", str(machine.state)], check=True)
+    yield machine
+    machine.clear()
+    subprocess.run(["umount", "-l", str(machine.state)], check=True)
+
+
+def test_a_job_whose_log_had_no_room_is_explained(small: Machine) -> None:
+    ref = small.submit("head -c 4000000 /dev/zero; exit 1")
+    assert small.end(ref).exit_code == 1
+    found = first_match(RULES, small.backend.evidence(ref))
+    assert found is not None
+    assert (found.rule, str(small.state) in found.cause) == ("disk_full", True)
+
+
+def test_a_log_that_had_no_room_says_so_at_its_end(small: Machine) -> None:
+    ref = small.submit("head -c 4000000 /dev/zero; true")
+    assert small.end(ref).phase is Phase.SUCCEEDED
+    chunks = list(small.backend.logs(ref, LogRequest()))
+    log = b"".join(chunk.data for chunk in chunks)
+    assert log.endswith(b"\0" + logs.CUT)
+    assert log.count(logs.CUT) == 1
+    again = [list(small.backend.logs(ref, LogRequest(cursor=chunk.cursor))) for chunk in chunks]
+    assert [each[-1].data for each in again[:-1]] == [logs.CUT] * (len(chunks) - 1)
+    assert again[-1] == []
+
+
+def test_a_log_whose_disk_was_full_for_a_while_says_so_at_its_end(small: Machine) -> None:
+    filler = small.state / "filler"
+    command = f"head -c 4000000 /dev/zero > {filler}; echo lost; sleep 2.5; rm {filler}; echo kept"
+    assert small.log(small.submit(command)).endswith(b"kept\n" + logs.CUT)
+
+
+def test_a_job_whose_folder_is_gone_is_still_ended_by_its_time_limit(machine: Machine) -> None:
+    ref = machine.submit("sleep 300", time_limit=timedelta(seconds=2))
+    leader = machine.identity(ref, "process")
+    shutil.rmtree(machine.folder(ref).path)
+    until(lambda: not leader.alive)
+
+
+def test_a_log_that_had_room_ends_as_the_job_did(small: Machine) -> None:
+    assert small.log(small.submit("head -c 500000 /dev/zero; printf end"))[-4:] == b"\0end"
 
 
 def test_released_jobs_leave_their_results_and_nothing_else(machine: Machine) -> None:

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from machine import Machine, all_processes, until
@@ -24,6 +25,7 @@ from tao_sdk.client.job_file import FILES_LIMIT
 from tao_sdk.model.errors import Refused, UsageError
 from tao_sdk.model.observation import Phase
 from tao_sdk.model.plan import Plan, Ref
+from tao_sdk.transports import process
 
 
 def submit_and_be_killed(machine: Machine, plan: Plan, after: float) -> None:
@@ -272,6 +274,21 @@ def test_a_supervisor_that_cannot_start_is_told_and_nothing_runs(machine: Machin
         machine.start(plan)
     assert machine.backend.find(plan.attempt) is None
     assert list(machine.folder_of(plan).parent.iterdir()) == [machine.state / "local" / ".aside"]
+
+
+def test_a_supervisor_whose_launcher_was_killed_has_the_job_all_the_same(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = process.start
+
+    def killed(*given: Any) -> None:
+        start(*given)
+        raise process.NotStarted("it ended with -9")
+
+    monkeypatch.setattr(process, "start", killed)
+    ref = machine.submit("sleep 0.3; exit 3")
+    assert ref.ready
+    assert machine.end(ref).exit_code == 3
 
 
 def test_as_many_files_as_may_travel_fit_also_when_nothing_makes_them_smaller(machine: Machine) -> None:

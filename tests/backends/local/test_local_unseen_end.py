@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ import pytest
 from machine import Machine, until
 
 from tao_sdk.backends.local import parse
+from tao_sdk.backends.local.folder import take
 from tao_sdk.backends.local.parse import Life, Seen
 from tao_sdk.backends.outcome import parse_manifest
 from tao_sdk.model.observation import Outcome, Phase
 from tao_sdk.model.plan import Ref
+from tao_sdk.transports import process
 
 
 def test_a_job_goes_on_without_its_supervisor(machine: Machine, tmp_path: Path) -> None:
@@ -31,6 +34,23 @@ def test_a_job_goes_on_without_its_supervisor(machine: Machine, tmp_path: Path) 
     ended = machine.see(ref)
     assert (ended.phase, ended.exit_code) == (Phase.FAILED, None)
     assert ended.reason == "its supervisor was killed; the exit code is not known"
+
+
+def test_a_job_that_is_about_to_begin_is_not_lost_with_its_supervisor(machine: Machine) -> None:
+    """Between the fork and the job's first word of itself, only its lock tells that it is there."""
+    plan = machine.plan("echo never")
+    machine.backend.stage(plan)
+    ref = machine.backend.find(plan.attempt)
+    assert ref
+    folder = machine.folder(ref)
+    died = subprocess.Popen(["true"])
+    folder.put("supervisor", str(process.identify(died.pid)))
+    died.wait()
+    lock = take(folder.file("lock"))
+    assert lock is not None
+    assert machine.see(ref).phase is Phase.PENDING
+    os.close(lock)
+    assert machine.see(ref).reason == "its supervisor was killed before the job started"
 
 
 def test_what_the_command_left_behind_still_runs_without_a_supervisor(machine: Machine, tmp_path: Path) -> None:

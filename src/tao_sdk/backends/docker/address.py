@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tao_sdk.backends.outcome import json_object
 from tao_sdk.model.errors import UsageError
 from tao_sdk.model.settings import Settings
 from tao_sdk.transports.dockerd import Address
@@ -45,14 +46,14 @@ def folder(settings: Settings) -> Path:
     return Path(settings.environ.get("DOCKER_CONFIG") or settings.home / ".docker")
 
 
-def config(settings: Settings) -> dict[str, Any]:
-    """~/.docker/config.json; empty where there is none that can be read."""
+def config(settings: Settings) -> Mapping[str, Any]:
+    """~/.docker/config.json; empty where there is none that can be understood."""
     return read_json(folder(settings) / "config.json")
 
 
 def of_context(settings: Settings) -> Address | None:
     """The address of the context in use; None for the default one. Raises UsageError for one that is not there."""
-    name = settings.environ.get("DOCKER_CONTEXT") or config(settings).get("currentContext") or "default"
+    name = str(settings.environ.get("DOCKER_CONTEXT") or config(settings).get("currentContext") or "default")
     if name == "default":
         return None
     key = hashlib.sha256(name.encode()).hexdigest()
@@ -67,9 +68,10 @@ def of_context(settings: Settings) -> Address | None:
     return Address(endpoint["Host"], str(tls) if tls.is_dir() else "", verify)
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> Mapping[str, Any]:
+    """The JSON object in a file; empty where there is none."""
     try:
-        return json.loads(path.read_text())
+        return json_object(path.read_text()) or {}
     except (OSError, ValueError):
         return {}
 

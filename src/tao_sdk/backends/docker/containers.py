@@ -27,7 +27,7 @@ class Container:
 
     @property
     def begun(self) -> bool:
-        return self.seen["State"]["Status"] != "created"
+        return parse.begun(self.seen["State"])
 
     @property
     def running(self) -> bool:
@@ -66,7 +66,7 @@ class Containers:
 
     def lives(self, container: Container) -> bool:
         left = self.inspect(container.id)
-        return left is not None and not parse.observation(left.seen).phase.ended
+        return left is not None and not parse.observation(left.seen).phase.over
 
     def remove(self, container: str) -> None:
         """Remove a container with its anonymous volumes. One that is being removed is waited for."""

@@ -35,6 +35,8 @@ def observation(inspected: Mapping[str, Any], canceled: bool = False) -> Observa
     word = str(state["Status"])
     if word == "created" and state.get("Error"):
         return Observation(Phase.FAILED, "not started", state.get("ExitCode"), str(state["Error"]))
+    if word in ENDED and not begun(state):
+        return never_started(state, canceled)
     if word not in ENDED:
         seen = living(word)
         return Observation(seen.phase, word, started_at=moment(state.get("StartedAt")))
@@ -49,6 +51,21 @@ def observation(inspected: Mapping[str, Any], canceled: bool = False) -> Observa
         moment(state.get("StartedAt")),
         moment(state.get("FinishedAt")),
     )
+
+
+def begun(state: Mapping[str, Any]) -> bool:
+    """Whether a container was ever started. One that was not has the exit code 0, also while it is being removed."""
+    return state["Status"] != "created" and not str(state.get("StartedAt", "")).startswith(NEVER)
+
+
+def never_started(state: Mapping[str, Any], canceled: bool) -> Observation:
+    """A container that is on its way out and never ran: it is as good as gone, unless the daemon says what went wrong."""
+    raw, code, error = f"{state['Status']}, never started", int(state["ExitCode"]), str(state.get("Error") or "")
+    if canceled:
+        return Observation(Phase.CANCELED, raw, reason="canceled")
+    if code or error:
+        return Observation(Phase.FAILED, raw, code, error or f"exit code {code}")
+    return Observation(Phase.ABSENT, raw)
 
 
 def why(inspected: Mapping[str, Any], code: int) -> str:

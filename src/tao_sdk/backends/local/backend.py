@@ -123,8 +123,8 @@ class LocalBackend:
         try:
             process.start(argv, message, START_SECONDS)
         except NotStarted as error:
-            self.discard(folder)
-            raise Refused(f"The job's supervisor could not be started: {str(error).splitlines()[-1]}") from error
+            if self.discard(folder):
+                raise Refused(f"The job's supervisor could not be started: {str(error).splitlines()[-1]}") from error
         except TimeoutError as error:
             raise Unreachable(str(error)) from error
         return self.ref(ref.attempt, self.see(ref)) or ref
@@ -181,7 +181,10 @@ class LocalBackend:
         def has_ended() -> bool:
             return self.observed(ref, sight.Sight()).phase.over
 
-        return logs.read(path, request, has_ended)
+        def last_words() -> bytes:
+            return logs.CUT if parse.log_is_cut(self.folder(ref.attempt).text("exit")) else b""
+
+        return logs.read(path, request, has_ended, last_words)
 
     def files(self, endpoint: str = "") -> LocalFiles:
         must_look_at(self.endpoint, endpoint)
@@ -228,13 +231,16 @@ class LocalBackend:
         folder.rename(gone)
         shutil.rmtree(gone)
 
-    def discard(self, folder: Folder) -> None:
-        """Take back an attempt that nobody has started; while it is locked, nobody can."""
-        lock = take(folder.file("lock"))
-        if lock is not None:
-            if not folder.has("process") and not folder.has("exit"):
-                self.remove(Path(folder.path))
-            os.close(lock)
+    def discard(self, folder: Folder) -> bool:
+        """Take back an attempt that nobody has started; while it is locked, nobody can. False when somebody has."""
+        lock = take_unless_begun(folder)
+        if lock is None:
+            return False
+        begun = folder.has("process") or folder.has("exit")
+        if not begun:
+            self.remove(Path(folder.path))
+        os.close(lock)
+        return not begun
 
     def doctor(self) -> list[Finding]:
         return look.doctor(self.settings.environ, self.state_dir)
@@ -309,6 +315,17 @@ class Ending:
                 self.folder.record_exit(parse.canceled(None, time.time()))
         finally:
             os.close(lock)
+
+
+def take_unless_begun(folder: Folder) -> int | None:
+    """The folder's lock; None when a supervisor or the job has it. One who only looks has it for a moment, too."""
+    latest = time.monotonic() + START_SECONDS
+    while (lock := take(folder.file("lock"))) is None and time.monotonic() < latest:
+        supervisor = folder.identity("supervisor")
+        if folder.has("process") or (supervisor and supervisor.alive):
+            return None
+        time.sleep(LOOK)
+    return lock
 
 
 def sweep(aside: Path) -> None:

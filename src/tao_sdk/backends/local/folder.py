@@ -89,6 +89,14 @@ def create(path: str, content: bytes) -> None:
         file.write(content)
 
 
+def discard(path: str) -> None:
+    """A file that need not be there any more, or at all."""
+    try:  # noqa: SIM105  contextlib takes 4 ms to import
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+
+
 def publish(aside: str, path: str) -> None:
     """Give a finished file its name, unless that is taken."""
     try:

@@ -11,11 +11,17 @@ from tao_sdk.backends.contract import KiB, LogChunk, LogRequest
 from tao_sdk.model.errors import PathNotFound, UsageError
 
 CHUNK = 256 * KiB
+CUT = b"\ntao: the disk that keeps this log was full while the job ran: what it printed then is missing above.\n"
 QUICK, SLOW = 0.05, 0.2  # seconds between looks while following: quick after news
 
 
-def read(path: Path, request: LogRequest, has_ended: Callable[[], bool]) -> Iterator[LogChunk]:
-    """The bytes that are wanted. A cursor is an offset, so a reader that was cut off goes on where it was."""
+def read(
+    path: Path, request: LogRequest, has_ended: Callable[[], bool], last_words: Callable[[], bytes] = bytes
+) -> Iterator[LogChunk]:
+    """The bytes that are wanted. A cursor is an offset, so a reader that was cut off goes on where it was.
+
+    `last_words` are ours, about the log of a job that has ended: they come after its end.
+    """
     if request.rank:
         raise UsageError(f"There is no rank {request.rank}.", "A local job has one process group, rank 0.")
     with opened(path) as file:
@@ -27,6 +33,8 @@ def read(path: Path, request: LogRequest, has_ended: Callable[[], bool]) -> Iter
                 offset += len(data)
                 yield LogChunk(data, str(offset))
             if last:
+                if (words := last_words()) and offset <= os.fstat(file.fileno()).st_size:
+                    yield LogChunk(words, str(offset + len(words)))
                 return
             pause = QUICK if offset > before else min(pause * 1.5, SLOW)
             time.sleep(pause)

@@ -210,6 +210,11 @@ def exit_record(text: str) -> Mapping[str, Any] | None:
     return record if fits else None
 
 
+def log_is_cut(text: str) -> bool:
+    """Whether an exit record says that the job's log had no room at some time."""
+    return (exit_record(text) or {}).get("log_cut") is True
+
+
 def is_plausible(value: Any) -> bool:
     return not isinstance(value, (int, float)) or abs(value) < LARGEST
 

@@ -39,6 +39,9 @@ class Sight:
     def see_processes(self, folder: Folder) -> Seen:
         supervisor, process = folder.identity("supervisor"), folder.identity("process")
         life = self.life(supervisor, folder)
+        if life is Life.GONE and process is None:
+            life = Life.TAKEN if is_taken(folder.file("lock")) else life  # the job has it, and is about to begin
+            process = folder.identity("process")  # it may have begun meanwhile
         return Seen(
             supervisor=life,
             process=self.life_of_session(process, folder, supervised=life.living),

@@ -7,16 +7,18 @@ as long as the job. Nobody has to be there for it: what it knows is in the job's
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import select
 import signal
 import sys
 import time
 
 from tao_sdk.backends.local import gpu_locks
-from tao_sdk.backends.local.folder import Folder, take
+from tao_sdk.backends.local.folder import Folder, create, discard, take
 from tao_sdk.backends.local.request import Request
-from tao_sdk.transports.process import Identity, ask_to_end, groups, identify, kill, send
+from tao_sdk.transports.process import Identity, ask_to_end, departed, groups, identify, kill, send
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ TURN = 1.0  # seconds between looks at the folder when nothing happens
 CLEARING, SLOWEST = 0.02, 0.2  # between looks while the last processes of a job are going away
 RETRY = 0.2  # between tries to get GPUs; jitter comes on top
 SETTLING = 2.0  # more than the runner has, which ends the command after the same grace and then notes how it went
+BLOCK = 4096  # bytes
 HIGH = 200  # descriptors above those that shells use
 SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh", "/usr/bin/sh")
 
@@ -76,8 +79,10 @@ class Supervisor:
         self.leader: Identity | None = None
         self.ended_by = ""  # "cancel", "time_limit" or "signal": why it was ended, if it was
         self.over = False  # the job's first process has ended
+        self.departed: dict[int, Identity] = {}  # the job's children in sessions of their own, seen since it is to end
         self.limit_at = self.kill_at = float("inf")
         self.started = 0.0
+        self.log_cut = False  # the disk had no room for its log
         self.oom_kills = oom_kills()
 
     def run(self, tell: int) -> None:
@@ -132,12 +137,22 @@ class Supervisor:
             os.close(said)
             become_the_job(self.folder, self.request, self.gpus, self.lock, say)
         os.close(say)
-        with os.fdopen(said, "rb") as pipe:
-            trouble = pipe.read().decode("utf-8", "replace")
         self.leader = identify(pid)
         if self.request.time_limit:
             self.limit_at = time.monotonic() + self.request.time_limit
-        return trouble
+        return self.read(said).decode("utf-8", "replace")
+
+    def read(self, pipe: int) -> bytes:
+        """All that comes through it. That may take long: a folder of the job may lie on a file system that hangs."""
+        words = b""
+        while True:
+            while not select.select([pipe], [], [], SLOWEST)[0]:
+                self.turn(0)
+            more = os.read(pipe, 4096)
+            if not more:
+                os.close(pipe)
+                return words
+            words += more
 
     def watch(self) -> None:
         """Until the job's first process has ended. It is not reaped yet, so its id cannot become another's."""
@@ -155,9 +170,11 @@ class Supervisor:
         left = groups(self.leader)
         for group in left - ({self.leader.pid} if self.ended_by else set()):
             send(group, signal.SIGTERM)
+        for one in self.departed.values():
+            ask_to_end(one)
         self.kill_at = min(self.kill_at, time.monotonic() + self.request.grace)
         pause = CLEARING
-        while left:
+        while left or any(one.alive for one in self.departed.values()):
             self.turn(pause)
             pause = min(pause * 1.5, SLOWEST)
             left = groups(self.leader)
@@ -173,7 +190,11 @@ class Supervisor:
             self.end("time_limit", self.request.grace)
         if now >= self.kill_at:
             self.kill_at = now + SLOWEST
-            kill(self.leader)
+            for one in (self.leader, *self.departed.values()):
+                kill(one)
+        elif self.ended_by and not self.over:
+            self.look_for_departed()
+        self.log_cut = self.log_cut or is_full(self.folder.path)
 
     def hear(self, seconds: float) -> None:
         """Wait for a signal, and see whether the job is to be ended."""
@@ -194,7 +215,13 @@ class Supervisor:
             return
         self.ended_by = why
         if self.leader:
+            self.look_for_departed()
             ask_to_end(self.leader)
+
+    def look_for_departed(self) -> None:
+        """While their parents live: afterwards nothing tells whose they are."""
+        assert self.leader
+        self.departed.update({one.pid: one for one in departed(self.leader)})
 
     def reap(self) -> tuple[int, int]:
         """(exit code, signal) of the job's first process."""
@@ -207,6 +234,7 @@ class Supervisor:
         """Free the GPUs, then say that it is over."""
         gpu_locks.release(self.gpus)
         remove_empty(self.request.results)
+        log_cut = self.log_cut or (bool(self.started) and is_full(self.folder.path))
         self.folder.record_exit(
             {
                 "exit_code": exit_code,
@@ -218,6 +246,7 @@ class Supervisor:
                 "oom_kills": max(0, oom_kills() - self.oom_kills),
                 "started": self.started or None,
                 "ended": time.time(),
+                "log_cut": log_cut,
             }
         )
         fcntl.flock(self.lock, fcntl.LOCK_UN)
@@ -255,6 +284,9 @@ def become_the_job(folder: Folder, request: Request, gpus: dict[str, int], lock:
     """In the child: turn into the command. What cannot be done is said through the pipe, which else closes empty."""
     try:
         os.setsid()
+        for number in DEFAULTED:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())  # from here on it can be asked to end
         folder.put("process", str(identify(os.getpid())))
         environment = {**request.environment, **visible(request, gpus)}
         os.chdir(request.cwd)
@@ -264,9 +296,6 @@ def become_the_job(folder: Folder, request: Request, gpus: dict[str, int], lock:
         os.dup2(log, 1)
         os.dup2(log, 2)
         keep_open([lock, *gpus.values()])
-        for number in DEFAULTED:
-            signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         shell = next((path for path in SHELLS if os.access(path, os.X_OK)), SHELLS[-1])
         os.execve(shell, [shell, folder.file("command")], environment)
     except OSError as error:
@@ -284,6 +313,21 @@ def keep_open(locks: Sequence[int]) -> None:
     """The job holds the locks too: should its supervisor be killed, they stay until it has ended."""
     for fd in locks:
         fcntl.fcntl(fd, fcntl.F_DUPFD, HIGH)
+
+
+def is_full(folder: str) -> bool:
+    """Whether nothing can be written there. Some may write where others may not any more, hence the try."""
+    probe = f"{folder}/.room"
+    try:
+        if os.statvfs(folder).f_bavail:
+            return False
+        try:
+            create(probe, b"." * BLOCK)
+        finally:
+            discard(probe)
+    except OSError as error:  # a folder that is gone, for one: the job goes on
+        return error.errno == errno.ENOSPC
+    return False
 
 
 def oom_kills() -> int:
