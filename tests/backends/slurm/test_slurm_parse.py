@@ -7,7 +7,9 @@ import pytest
 from tao_sdk.backends.slurm import handover, look, parse, rules
 from tao_sdk.backends.slurm.parse import PHASES, Record, Seen, observation, with_record
 from tao_sdk.model.diagnosis import Evidence, NodeEvent
+from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.observation import Observation, Phase
+from tao_sdk.model.plan import Attempt, Ref
 
 NAME = "digits-0123456789.1"
 START, END = "2026-11-21T08:00:00", "2026-11-21T09:00:00"
@@ -18,9 +20,9 @@ DBD_DOWN = (1, "", "sacct: error: Problem talking to the database: Connection re
 
 
 def queued(
-    state: str, reason: str = "None", nodes: str = "n1", name: str = NAME, start: str = START
+    state: str, reason: str = "None", nodes: str = "n1", name: str = NAME, start: str = START, end: str = "N/A"
 ) -> tuple[int, str, str]:
-    return 0, f"7|{state}|{reason}|{start}|N/A|{nodes}|{name}\n", ""
+    return 0, f"7|{state}|{reason}|{start}|{end}|{nodes}|{name}\n", ""
 
 
 def row(id: str, state: str, exit: str = "0:0", reason: str = "None", nodes: str = "n1", name: str = NAME) -> str:
@@ -35,8 +37,8 @@ def steps(state: str, exit: str = "0:0") -> list[str]:
     return [row("7.batch", state, exit, name="batch"), row("7.0", state, exit, name="sh")]
 
 
-def seen(squeue: tuple[int, str, str], sacct: tuple[int, str, str]) -> Seen:
-    return parse.seen({"squeue": squeue, "sacct": sacct})
+def seen(squeue: tuple[int, str, str], sacct: tuple[int, str, str], now: str = "") -> Seen:
+    return parse.seen({"squeue": squeue, "sacct": sacct, "now": (0, now, "")})
 
 
 EMPTY = (0, "", "")
@@ -55,6 +57,24 @@ CASES = {
     "oom where there are no cgroups": (
         EMPTY, accounted(row("7", "FAILED", "0:9"), row("7.batch", "CANCELLED by 0", "0:9", name="batch")),
         Phase.FAILED, 137, "killed (signal 9)"),
+    "exit 3, and the accounts have not heard its name": (
+        queued("FAILED", "NonZeroExitCode"), accounted(row("7", "FAILED", "3:0", name="allocation"), *steps("FAILED", "3:0")),
+        Phase.FAILED, 3, "exit code 3"),
+    "its script was killed, and the accounts have not heard its name": (
+        queued("FAILED", "JobLaunchFailure"),
+        accounted(row("7", "FAILED", "0:9", name="allocation"), row("7.batch", "CANCELLED", "0:9", name="batch")),
+        Phase.FAILED, 137, "killed (signal 9)"),
+    "its script was killed, and both words for it are there": (
+        EMPTY, accounted(row("7", "FAILED", "0:9", "JobLaunchFailure")), Phase.FAILED, 137, "killed (signal 9)"),
+    "finished, and the accounts have heard of its first step only": (
+        queued("COMPLETED"), accounted(row("7", "PENDING", name="allocation"), row("7.batch", "RUNNING", name="batch")),
+        Phase.SUCCEEDED, 0, ""),
+    "what it waited for failed, and the accounts have not heard its name": (
+        queued("CANCELLED", "DependencyNeverSatisfied", ""),
+        accounted(row("7", "CANCELLED", nodes="None assigned", name="allocation")),
+        Phase.FAILED, None, "DependencyNeverSatisfied"),
+    "running, and the accounts have not heard its name": (
+        EMPTY, accounted(row("7", "RUNNING", name="allocation")), Phase.ABSENT, None, ""),
     "canceled while pending": (EMPTY, accounted(row("7", "CANCELLED by 1001", nodes="None assigned")), Phase.CANCELED, None, ""),
     "what it waited for failed, and the accounts have the end as its start for a while": (
         queued("CANCELLED", "DependencyNeverSatisfied", ""),
@@ -106,6 +126,37 @@ def test_what_slurm_answers_is_understood_when_the_job_is(case: str) -> None:
     assert reason in found.reason
     if not reason:
         assert found.reason == ""
+
+
+UNTOLD = {
+    "nothing": EMPTY,
+    "that it runs": accounted(row("7", "RUNNING"), row("7.0", "RUNNING", name="sh")),
+    "its first step": accounted(row("7", "PENDING", name="allocation"), row("7.batch", "RUNNING", name="batch")),
+}
+
+
+@pytest.mark.parametrize("heard", UNTOLD)
+def test_a_failure_waits_a_while_for_the_accounts_which_alone_know_its_code_and_cause(heard: str) -> None:
+    failed = queued("FAILED", "NonZeroExitCode", end="2026-11-21T09:00:00")
+    soon = observation("7", NAME, seen(failed, UNTOLD[heard], "2026-11-21T09:00:02"))
+    assert (soon.phase, soon.raw) == (Phase.RUNNING, "FAILED on n1")
+    assert "not heard why" in soon.reason
+    late = observation("7", NAME, seen(failed, UNTOLD[heard], "2026-11-21T09:02:00"))
+    assert (late.phase, late.exit_code) == (Phase.FAILED, None)
+    told = accounted(row("7", "FAILED", "1:0"), row("7.0", "OUT_OF_MEMORY", "0:125", name="sh"))
+    assert "out of memory" in observation("7", NAME, seen(failed, told, "2026-11-21T09:00:03")).reason
+
+
+@pytest.mark.parametrize("accounts", [NO_ACCOUNTS, DBD_DOWN])
+def test_a_failure_does_not_wait_for_accounts_that_nobody_keeps(accounts: tuple[int, str, str]) -> None:
+    failed = queued("FAILED", "NonZeroExitCode", end="2026-11-21T09:00:00")
+    assert observation("7", NAME, seen(failed, accounts, "2026-11-21T09:00:02")).phase is Phase.FAILED
+
+
+def test_a_script_that_was_killed_is_told_from_one_that_could_not_start_where_there_are_no_accounts() -> None:
+    seen_so = observation("7", NAME, seen(queued("FAILED", "JobLaunchFailure"), NO_ACCOUNTS))
+    assert "could not launch it" in with_record(seen_so, Record()).reason
+    assert with_record(seen_so, Record(begun=True)).reason == "the batch script was killed"
 
 
 def test_every_state_of_slurm_has_its_phase() -> None:
@@ -205,6 +256,19 @@ def test_what_the_commands_said_is_taken_apart_whatever_they_said() -> None:
     assert look.sections(text)["squeue"] == (0, "=== a 0 1", "")
     assert look.sections(text)["sacct"] == (1, "", "Slurm accounting storage is disabled")
     assert look.sections(b"")["squeue"][0] == 1
+
+
+@pytest.mark.parametrize("silent", [HUNG, (124, "", "")])
+def test_of_a_slurm_that_does_not_answer_no_evidence_is_had_by_which_a_job_would_be_given_up(
+    silent: tuple[int, str, str],
+) -> None:
+    ref = Ref("slurm", "login1", "/base", "7", NAME, Attempt("digits-0123456789", 1, "slurm", "login1", "store"))
+    nothing = dict.fromkeys(("mine", "idle", "words", "ranks", "image"), (0, "", ""))
+    heard = {**nothing, "squeue": silent, "sacct": accounted(row("7", "NODE_FAIL", "1:0"))}
+    with pytest.raises(Unreachable, match="did not answer"):
+        look.gathered(ref, heard, look.Left(Record()))
+    answered = {**heard, "squeue": NO_JOB}
+    assert look.gathered(ref, answered, look.Left(Record())).reason == "node failed"
 
 
 # What the handover answers
