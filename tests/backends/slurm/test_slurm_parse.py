@@ -102,6 +102,8 @@ CASES = {
     "suspended": (queued("SUSPENDED"), accounted(row("7", "SUSPENDED")), Phase.PAUSED, None, ""),
     "no folder for its output": (
         EMPTY, accounted(row("7", "FAILED", "0:53", "JobLaunchFailure")), Phase.FAILED, 181, "could not launch"),
+    "no folder for its output, after it had waited": (
+        EMPTY, accounted(row("7", "FAILED", "0:53", "BeginTime")), Phase.FAILED, 181, "could not launch it (0:53)"),
     "controller hangs, running": (HUNG, accounted(row("7", "RUNNING")), Phase.UNREACHABLE, None, "Socket timed out"),
     "controller hangs, completed": (HUNG, accounted(row("7", "COMPLETED")), Phase.SUCCEEDED, 0, ""),
     "controller hangs, perhaps requeued": (HUNG, accounted(row("7", "NODE_FAIL")), Phase.UNREACHABLE, None, "Socket timed out"),
