@@ -305,7 +305,8 @@ def why(word: str, code: int | None, reason: str, exit: str) -> str:
     if word in WORDS:
         return WORDS[word]
     if exit == NO_EXEC or (reason in LAUNCH_FAILURES and not has_ended_by_signal(exit)):
-        return f"{NOT_LAUNCHED} ({reason if reason in LAUNCH_FAILURES else exit}): a folder or file that it needs is not there for the node"
+        told = reason if reason in LAUNCH_FAILURES else exit
+        return f"{NOT_LAUNCHED} ({told}): a folder or file that it needs is not there for the node"
     if word == "FAILED" and has_ended_by_signal(exit):  # of the command's own end the script makes an exit code
         return f"{SCRIPT_KILLED} (signal {exit[2:]})"
     if word == "FAILED" and code is not None:
