@@ -210,6 +210,9 @@ class Surveys:
     def path(self, name: str) -> Path:
         return self.folder / f"{re.sub(r'[^A-Za-z0-9_.@-]', '_', name)}.facts.json"
 
+    def knows(self, name: str) -> bool:
+        return self.path(name).exists()
+
     def last(self, site: Site, name: str) -> SlurmFacts | None:
         """The last answer, however old it is: good enough for settings that a site hardly ever changes."""
         kept = self.kept(self.path(name), site, math.inf)
