@@ -204,8 +204,43 @@ def test_only_the_default_of_4_hours_is_shortened_and_says_so() -> None:
 
 def test_a_qos_limits_the_time_as_a_partition_does() -> None:
     assert directives(planned(job(), qos="short"))["time"] == "00:10:00"
-    with pytest.raises(PartitionLimit, match="with qos short"):
+    with pytest.raises(PartitionLimit, match="with qos short") as refused:
         planned(job(time_limit=timedelta(hours=1)), qos="short")
+    assert "--partition" not in refused.value.next, "no partition allows it"
+
+
+MINUTES = {"walls": {"mine": timedelta(minutes=20)}}
+
+
+def test_an_account_limits_the_time_unless_a_qos_says_otherwise() -> None:
+    seen = facts(**MINUTES)
+    assert directives(planned(job(), seen))["time"] == "00:20:00"
+    with pytest.raises(PartitionLimit, match=r"1h is longer than polar with account mine allows \(20m\)") as refused:
+        planned(job(time_limit=timedelta(hours=1)), seen, partition="polar")
+    assert "--partition" not in refused.value.next, "no partition allows it"
+    long = facts(**MINUTES, qos={"normal": None, "long": timedelta(hours=8)})
+    assert directives(planned(job(), long, qos="long"))["time"] == "04:00:00"
+    by_default = replace(long, default_qos={"mine": "long"})
+    assert directives(planned(job(), by_default))["time"] == "04:00:00"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"accounts": ("mine", "other")},
+     {"partitions": {"polar": partition("polar", default=True, own_qos="priority")}}],
+)  # fmt: skip
+def test_an_accounts_limit_shortens_nothing_where_another_may_count(more: dict[str, Any]) -> None:
+    assert directives(planned(job(), facts(**{**MINUTES, **more}), partition="polar"))["time"] == "04:00:00"
+
+
+def test_an_account_has_the_longest_of_its_limits_and_none_where_one_of_them_is_missing() -> None:
+    text = "a||normal|00:20:00|\na|polar|normal|01:00:00|\nb||normal|00:10:00|high\nb|polar|normal||\nold||normal\n"
+    assert survey.walls(text) == {"a": timedelta(hours=1)}
+    assert survey.default_qos(text) == {"b": "high"}
+    assert [survey.heeds_limits({"AccountingStorageEnforce": each}) for each in ("none", "associations,safe")] == [
+        False,
+        True,
+    ]
 
 
 @pytest.mark.parametrize(
