@@ -1,4 +1,4 @@
-"""Partitions of a real cluster that take some accounts only, and limits of accounts: refused before SLURM has them, else explained."""
+"""Partitions that take some accounts only, and accounts with limits: refused before SLURM has the job, else explained."""
 
 from __future__ import annotations
 
