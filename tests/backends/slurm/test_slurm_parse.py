@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from tao_sdk.backends.slurm import handover, look, parse, rules
@@ -91,6 +94,12 @@ CASES = {
         queued("PENDING", "BeginTime", ""), accounted(row("7", "NODE_FAIL", "1:0")), Phase.PENDING, None, "BeginTime"),
     "its deadline passed": (EMPTY, accounted(row("7", "DEADLINE", "1:0")), Phase.FAILED, None, "deadline"),
     "a node did not start": (EMPTY, accounted(row("7", "BOOT_FAIL")), Phase.FAILED, None, "could not be started"),
+    "a node that was lost and is back refuses to start it again": (
+        queued("FAILED", "NonZeroExitCode"), accounted(row("7", "FAILED", "1:0", "BeginTime"), *steps("CANCELLED", "")[:1]),
+        Phase.FAILED, None, "could not start its script"),
+    "a node has just refused to start it": (
+        queued("FAILED", "NonZeroExitCode"), accounted(row("7", "FAILED", "1:0", "BeginTime"), *steps("FAILED", "0:0")[:1]),
+        Phase.FAILED, None, "could not start its script"),
     "requeued by hand": (queued("PENDING", "BeginTime", ""), accounted(row("7", "REQUEUED")), Phase.PENDING, None, "BeginTime"),
     "requeued and held": (
         queued("PENDING", "job requeued in held state", ""), EMPTY, Phase.PENDING, None, "job requeued in held state"),
@@ -273,6 +282,19 @@ def test_of_a_slurm_that_does_not_answer_no_evidence_is_had_by_which_a_job_would
     assert look.gathered(ref, answered, look.Left(Record())).reason == "node failed"
 
 
+@pytest.mark.parametrize(
+    ("started", "wants"), [("14\n", "out\nthe last run\n"), ("", "out\nthe first run\nthe last run\n")]
+)
+def test_of_a_job_that_slurm_started_again_the_words_of_the_last_run_count(
+    started: str, wants: str, tmp_path: Path
+) -> None:
+    (tmp_path / "slurm.out").write_text("out\n")
+    (tmp_path / "slurm.err").write_text("the first run\nthe last run\n")
+    (tmp_path / "started").write_text(started)
+    asked = look.LAST_WORDS.format(logs=tmp_path, started=tmp_path / "started", most=1000)
+    assert subprocess.run(["sh", "-c", asked], capture_output=True, text=True, check=True).stdout == wants
+
+
 # What the handover answers
 
 
@@ -386,6 +408,8 @@ def said(words: str) -> Evidence:
 
 ENDS = {
     "slurm.node_failed": failed("", "node failed", "NODE_FAIL on n1"),
+    "slurm.node_failed in srun's words": said("srun: error: Node failure on n3"),
+    "slurm.not_started": failed("", "SLURM could not start its script on the node", "FAILED on n1"),
     "slurm.boot_failed": failed("", "the node could not be started", "BOOT_FAIL on n1"),
     "slurm.oom": failed("", "out of memory (OOM): the command was killed", "OUT_OF_MEMORY on n1"),
     "slurm.oom without cgroups": said("slurmstepd: error: Step 7.0 exceeded memory limit (921600 > 65536)"),
@@ -411,7 +435,8 @@ def test_every_end_has_its_rule_and_only_the_clusters_own_failures_are_tried_aga
     assert found is not None
     assert found.rule == rule.partition(" ")[0]
     assert found.retryable is (
-        rule.endswith(("node_failed", "boot_failed", "launch_failed", "controller_away", "script_killed", "resumes"))
+        rule.startswith("slurm.node_failed")
+        or rule.endswith(("boot_failed", "not_started", "launch_failed", "controller_away", "script_killed", "resumes"))
     )
 
 

@@ -163,18 +163,24 @@ def no_answer(words: str) -> Unreachable:
 
 # Evidence
 
+# What was said since the script began the last time: SLURM may have started it more than once, and why is no matter any more.
+LAST_WORDS = """\
+[ ! -e {logs}/slurm.out ] || tail -c {most} {logs}/slurm.out
+begin=$(cat {started} 2>/dev/null)
+[ ! -e {logs}/slurm.err ] || tail -c +$((${{begin:-0}} + 1)) {logs}/slurm.err | tail -c {most}"""
+
 
 def evidence(ssh: Ssh, ref: Ref) -> Evidence:
     """All that SLURM and the nodes say of one attempt, and the last lines of every rank's log but the first's, in one exec."""
     at = Paths(ref.namespace, ref.attempt.job_id, ref.attempt.number)
     logs = shlex.quote(at.logs)
-    words = f"for f in {logs}/slurm.out {logs}/slurm.err; do [ -e $f ] && tail -c {WORDS_BYTES} $f; done"
+    started = f"{at.attempt}/started"
     asked = {
         "squeue": parse.squeue_command([ref.native_id or "0"]),
         "sacct": parse.sacct_command([ref.native_id or "0"]),
         "mine": "timeout 25 squeue --noheader --user=\"$(id -un)\" --states=RUNNING --format='%i %b'",
         "idle": "timeout 25 sinfo --noheader --states=idle --format='%R %D'",
-        "words": words,
+        "words": LAST_WORDS.format(logs=logs, started=shlex.quote(started), most=WORDS_BYTES),
         "ranks": f"for f in {logs}/rank-*; do [ -e $f ] && tail -c {RANK_BYTES} $f; done",
         "image": f"i={shlex.quote(at.attempt)}/image.log; [ -e $i ] && tail -c {WORDS_BYTES} $i",
     }

@@ -56,6 +56,7 @@ WORDS = {
 }
 # Ends of the command itself. Where SLURM has ended a job its exit code is not the command's.
 OWN_ENDS = frozenset({"FAILED", "LAUNCH_FAILED", "OUT_OF_MEMORY"})
+NOT_STARTED = "SLURM could not start its script on the node"
 NOT_LAUNCHED, SCRIPT_KILLED = "SLURM could not launch it", "the batch script was killed"
 NO_EXEC = "0:53"
 LAUNCH_FAILURES = ("JobLaunchFailure", "launch_failed_requeued_held")
@@ -254,6 +255,8 @@ def ended(accounted: Accounted, resumes: bool) -> Observation:
     job, word = accounted.job, accounted.job.word
     if is_given_up(job):
         return given_up(job.state)
+    if was_not_started(accounted):
+        return Observation(Phase.FAILED, f"{job.state} on {job.nodes}", reason=NOT_STARTED, ended_at=moment(job.end))
     oom = word != "COMPLETED" and any(step.word == "OUT_OF_MEMORY" for step in accounted.steps)
     word = "OUT_OF_MEMORY" if oom else word
     code = KILLED if word == "OUT_OF_MEMORY" else exit_code(job.exit)
@@ -272,6 +275,16 @@ def ended(accounted: Accounted, resumes: bool) -> Observation:
 def is_given_up(job: Row) -> bool:
     """Whether SLURM itself has ended a job that had not begun. Of one that a person canceled it says "CANCELLED by" and an id."""
     return job.state == "CANCELLED" and not job.has_begun
+
+
+def was_not_started(accounted: Accounted) -> bool:
+    """Whether the exit code is not the script's, but what SLURM says where a node has refused to start it.
+
+    A node does so when it was lost and is back with what it ran: SLURM has that ended there, and starts the job again at once.
+    """
+    batch = next((step for step in accounted.steps if step.name == "batch"), None)
+    never_ran = batch is not None and batch.exit in ("", "0:0")
+    return accounted.job.word == "FAILED" and never_ran and bool(exit_code(accounted.job.exit))
 
 
 def given_up(raw: str) -> Observation:

@@ -310,12 +310,12 @@ def batch_script(decided: Decided, at: Paths, attempt: Attempt) -> str:
 
 def batch_body(decided: Decided, at: Paths, attempt: Attempt) -> Iterator[str]:
     yield f"d={shlex.quote(at.attempt)}"
-    yield 'rm -f "$d/exit" "$d/timed_out"; touch "$d/started"'
+    yield f"words={shlex.quote(f'{at.logs}/slurm.err')}"
+    yield 'rm -f "$d/exit" "$d/timed_out"; stat -c %s "$words" >"$d/started" 2>/dev/null'
     yield "ended=; trap 'ended=yes' TERM"
     yield from meeting(decided)
     if decided["image"]:
         yield 'tao_image=$(cat "$d/image")'
-    yield f"words={shlex.quote(f'{at.logs}/slurm.err')}"
     yield from as_soon_as_the_controller_answers(f'{srun(decided)} /bin/sh "$d/task.sh"')
     yield from how_it_ended()
     yield from unless_it_goes_on(decided)
