@@ -208,11 +208,11 @@ def is_untold(row: Queued, look: Seen) -> bool:
     """Whether a failure's code and cause are still on their way to the accounting: squeue has neither."""
     end = moment(row.end)
     recent = look.now is not None and end is not None and look.now - end < PATIENCE
-    return row.state == "FAILED" and look.accounting is not None and recent
+    return row.state == "FAILED" and look.accounts and recent
 
 
 def in_doubt(row: Queued) -> Observation:
-    reason = f"SLURM says {row.state}, and its accounting has not heard why yet"
+    reason = f"SLURM says {row.state}, and its accounting has not told why yet"
     return Observation(Phase.RUNNING, f"{row.state} on {row.nodes}", reason=reason, started_at=moment(row.start))
 
 
