@@ -78,6 +78,12 @@ CASES = {
         Phase.FAILED, None, "DependencyNeverSatisfied"),
     "running, and the accounts have not heard its name": (
         EMPTY, accounted(row("7", "RUNNING", name="allocation")), Phase.ABSENT, None, ""),
+    "canceled after a step ran out of memory": (
+        EMPTY, accounted(row("7", "CANCELLED by 1001"), row("7.0", "OUT_OF_MEMORY", "0:125", name="sh")),
+        Phase.CANCELED, None, ""),
+    "time limit after a step ran out of memory": (
+        EMPTY, accounted(row("7", "TIMEOUT"), row("7.0", "OUT_OF_MEMORY", "0:125", name="sh")),
+        Phase.FAILED, 137, "out of memory"),
     "canceled while pending": (EMPTY, accounted(row("7", "CANCELLED by 1001", nodes="None assigned")), Phase.CANCELED, None, ""),
     "what it waited for failed, and the accounts have the end as its start for a while": (
         queued("CANCELLED", "DependencyNeverSatisfied", ""),

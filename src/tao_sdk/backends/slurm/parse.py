@@ -58,6 +58,7 @@ WORDS = {
 OWN_ENDS = frozenset({"FAILED", "LAUNCH_FAILED", "OUT_OF_MEMORY"})
 NOT_STARTED = "SLURM could not start its script on the node"
 NOT_LAUNCHED, SCRIPT_KILLED = "SLURM could not launch it", "the batch script was killed"
+OOM_BEHIND = frozenset({"FAILED", "TIMEOUT"})  # what an OOM of a step leads to; other ends have a cause of their own
 NO_EXEC = "0:53"
 LAUNCH_FAILURES = ("JobLaunchFailure", "launch_failed_requeued_held")
 KILLED = 137
@@ -257,7 +258,7 @@ def ended(accounted: Accounted, resumes: bool) -> Observation:
         return given_up(job.state)
     if was_not_started(accounted):
         return Observation(Phase.FAILED, f"{job.state} on {job.nodes}", reason=NOT_STARTED, ended_at=moment(job.end))
-    oom = word != "COMPLETED" and any(step.word == "OUT_OF_MEMORY" for step in accounted.steps)
+    oom = word in OOM_BEHIND and any(step.word == "OUT_OF_MEMORY" for step in accounted.steps)
     word = "OUT_OF_MEMORY" if oom else word
     code = KILLED if word == "OUT_OF_MEMORY" else exit_code(job.exit)
     told = word == "COMPLETED" or (word in OWN_ENDS and bool(code))
