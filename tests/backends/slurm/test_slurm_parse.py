@@ -111,6 +111,10 @@ CASES = {
         queued("PENDING", "job requeued in held state", ""), EMPTY, Phase.PENDING, None, "job requeued in held state"),
     "preempted, canceled": (EMPTY, accounted(row("7", "PREEMPTED")), Phase.CANCELED, None, "preempted"),
     "preempted, requeued": (queued("PENDING", "BeginTime", ""), accounted(row("7", "PENDING")), Phase.PENDING, None, "BeginTime"),
+    "requeued and held, as a node could not start it": (
+        queued("PENDING", "launch failed requeued held", "", start="N/A"),
+        accounted(row("7", "PENDING", reason="JobHeldUser", nodes="None assigned")),
+        Phase.PENDING, None, "launch failed requeued held"),
     "held": (queued("PENDING", "JobHeldUser", ""), EMPTY, Phase.PENDING, None, "JobHeldUser"),
     "waits for what failed": (
         queued("PENDING", "DependencyNeverSatisfied", ""), EMPTY, Phase.PENDING, None, "DependencyNeverSatisfied"),
@@ -326,6 +330,12 @@ def test_every_reason_for_waiting_is_put_in_words_with_what_would_start_it_soone
     meaning, sooner = rules.explained(reason)
     assert meaning != reason
     assert sooner.endswith(".")
+
+
+def test_a_job_that_slurm_holds_since_a_node_could_not_start_it_is_told_to_be_let_go() -> None:
+    """As squeue has it; nobody else does that."""
+    _, sooner = rules.explained("launch failed requeued held")
+    assert "scontrol release" in sooner
 
 
 def test_nodes_that_are_down_are_told_although_slurm_tells_it_in_a_sentence() -> None:

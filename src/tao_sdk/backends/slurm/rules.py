@@ -125,6 +125,8 @@ REASONS: Mapping[str, tuple[str, str]] = {
     "JobHeldUser": ("you have held it", "Let it go: scontrol release its id."),
     "JobHeldAdmin": ("an administrator has held it, or it failed to start too often",
                      "Ask the site, or cancel and submit again."),
+    "launch failed requeued held": ("a node could not start it; it was put back into the queue and is held there",
+                                    "Let it go: scontrol release its id. By itself it does not start."),
     "job requeued in held state": ("it was put back into the queue and is held there", "Let it go: scontrol release its id."),
     "SUSPENDED": ("an administrator has suspended it: its processes are stopped and keep their nodes",
                   "Ask the site; it goes on by itself after scontrol resume."),
