@@ -1,15 +1,17 @@
-"""Partitions of a real cluster that take the jobs of some accounts only: refused before SLURM has them, else explained."""
+"""Partitions that take some accounts only, and accounts with limits: refused before SLURM has the job, else explained."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 import pytest
 from cluster_here import Cluster, until
 
 from tao_sdk.backends.slurm import site, survey
 from tao_sdk.backends.slurm.facts import SlurmFacts
+from tao_sdk.backends.slurm.shape import PartitionLimit
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Refused
 from tao_sdk.model.job import Job
@@ -94,6 +96,23 @@ def test_a_job_that_slurm_would_let_wait_for_ever_for_its_qos_is_refused(cluster
     forget(client)
     made = submit(client, "polar4", qos="short")
     assert client.wait(made.id, timeout=60).status is Status.COMPLETE
+
+
+def test_a_job_that_slurm_would_let_wait_for_ever_for_the_time_of_its_account_is_refused(
+    cluster: Cluster, client: Client, surroundings: dict[str, str]
+) -> None:
+    try:
+        assert cluster.ask("sacctmgr", "-i", "modify", "account", "taoacct", "set", "maxwall=20").returncode == 0
+        taken = cluster.login("sbatch --parsable --time=60 --account=taoacct --wrap true").stdout.strip()
+        until(lambda: "WallDuration" in cluster.ask("squeue", "-h", "-j", taken, "-o", "%r").stdout)
+        assert seen(surroundings).walls == {"taoacct": timedelta(minutes=20)}
+        forget(client)
+        with pytest.raises(PartitionLimit, match=r"1h is longer than polar with account taoacct allows \(20m\)"):
+            client.submit(JobSpec(command="true", gpu_count=0, time_limit=timedelta(hours=1)), "slurm")
+        made = client.submit(JobSpec(command="true", gpu_count=0, cpus=1), "slurm").job
+        assert client.wait(made.id, timeout=60).status is Status.COMPLETE
+    finally:
+        cluster.ask("sacctmgr", "-i", "modify", "account", "taoacct", "set", "maxwall=-1")
 
 
 def test_a_job_that_waits_for_ever_for_its_account_says_so(cluster: Cluster, client: Client) -> None:

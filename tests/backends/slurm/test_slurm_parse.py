@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from tao_sdk.backends.slurm import handover, look, parse, rules
 from tao_sdk.backends.slurm.parse import PHASES, Record, Seen, observation, with_record
 from tao_sdk.model.diagnosis import Evidence, NodeEvent
+from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.observation import Observation, Phase
+from tao_sdk.model.plan import Attempt, Ref
 
 NAME = "digits-0123456789.1"
 START, END = "2026-11-21T08:00:00", "2026-11-21T09:00:00"
@@ -18,9 +23,9 @@ DBD_DOWN = (1, "", "sacct: error: Problem talking to the database: Connection re
 
 
 def queued(
-    state: str, reason: str = "None", nodes: str = "n1", name: str = NAME, start: str = START
+    state: str, reason: str = "None", nodes: str = "n1", name: str = NAME, start: str = START, end: str = "N/A"
 ) -> tuple[int, str, str]:
-    return 0, f"7|{state}|{reason}|{start}|N/A|{nodes}|{name}\n", ""
+    return 0, f"7|{state}|{reason}|{start}|{end}|{nodes}|{name}\n", ""
 
 
 def row(id: str, state: str, exit: str = "0:0", reason: str = "None", nodes: str = "n1", name: str = NAME) -> str:
@@ -35,8 +40,8 @@ def steps(state: str, exit: str = "0:0") -> list[str]:
     return [row("7.batch", state, exit, name="batch"), row("7.0", state, exit, name="sh")]
 
 
-def seen(squeue: tuple[int, str, str], sacct: tuple[int, str, str]) -> Seen:
-    return parse.seen({"squeue": squeue, "sacct": sacct})
+def seen(squeue: tuple[int, str, str], sacct: tuple[int, str, str], now: str = "") -> Seen:
+    return parse.seen({"squeue": squeue, "sacct": sacct, "now": (0, now, "")})
 
 
 EMPTY = (0, "", "")
@@ -55,6 +60,30 @@ CASES = {
     "oom where there are no cgroups": (
         EMPTY, accounted(row("7", "FAILED", "0:9"), row("7.batch", "CANCELLED by 0", "0:9", name="batch")),
         Phase.FAILED, 137, "killed (signal 9)"),
+    "exit 3, and the accounts have not heard its name": (
+        queued("FAILED", "NonZeroExitCode"), accounted(row("7", "FAILED", "3:0", name="allocation"), *steps("FAILED", "3:0")),
+        Phase.FAILED, 3, "exit code 3"),
+    "its script was killed, and the accounts have not heard its name": (
+        queued("FAILED", "JobLaunchFailure"),
+        accounted(row("7", "FAILED", "0:9", name="allocation"), row("7.batch", "CANCELLED", "0:9", name="batch")),
+        Phase.FAILED, 137, "killed (signal 9)"),
+    "its script was killed, and both words for it are there": (
+        EMPTY, accounted(row("7", "FAILED", "0:9", "JobLaunchFailure")), Phase.FAILED, 137, "killed (signal 9)"),
+    "finished, and the accounts have heard of its first step only": (
+        queued("COMPLETED"), accounted(row("7", "PENDING", name="allocation"), row("7.batch", "RUNNING", name="batch")),
+        Phase.SUCCEEDED, 0, ""),
+    "what it waited for failed, and the accounts have not heard its name": (
+        queued("CANCELLED", "DependencyNeverSatisfied", ""),
+        accounted(row("7", "CANCELLED", nodes="None assigned", name="allocation")),
+        Phase.FAILED, None, "DependencyNeverSatisfied"),
+    "running, and the accounts have not heard its name": (
+        EMPTY, accounted(row("7", "RUNNING", name="allocation")), Phase.ABSENT, None, ""),
+    "canceled after a step ran out of memory": (
+        EMPTY, accounted(row("7", "CANCELLED by 1001"), row("7.0", "OUT_OF_MEMORY", "0:125", name="sh")),
+        Phase.CANCELED, None, ""),
+    "time limit after a step ran out of memory": (
+        EMPTY, accounted(row("7", "TIMEOUT"), row("7.0", "OUT_OF_MEMORY", "0:125", name="sh")),
+        Phase.FAILED, 137, "out of memory"),
     "canceled while pending": (EMPTY, accounted(row("7", "CANCELLED by 1001", nodes="None assigned")), Phase.CANCELED, None, ""),
     "what it waited for failed, and the accounts have the end as its start for a while": (
         queued("CANCELLED", "DependencyNeverSatisfied", ""),
@@ -71,17 +100,29 @@ CASES = {
         queued("PENDING", "BeginTime", ""), accounted(row("7", "NODE_FAIL", "1:0")), Phase.PENDING, None, "BeginTime"),
     "its deadline passed": (EMPTY, accounted(row("7", "DEADLINE", "1:0")), Phase.FAILED, None, "deadline"),
     "a node did not start": (EMPTY, accounted(row("7", "BOOT_FAIL")), Phase.FAILED, None, "could not be started"),
+    "a node that was lost and is back refuses to start it again": (
+        queued("FAILED", "NonZeroExitCode"), accounted(row("7", "FAILED", "1:0", "BeginTime"), *steps("CANCELLED", "")[:1]),
+        Phase.FAILED, None, "could not start its script"),
+    "a node has just refused to start it": (
+        queued("FAILED", "NonZeroExitCode"), accounted(row("7", "FAILED", "1:0", "BeginTime"), *steps("FAILED", "0:0")[:1]),
+        Phase.FAILED, None, "could not start its script"),
     "requeued by hand": (queued("PENDING", "BeginTime", ""), accounted(row("7", "REQUEUED")), Phase.PENDING, None, "BeginTime"),
     "requeued and held": (
         queued("PENDING", "job requeued in held state", ""), EMPTY, Phase.PENDING, None, "job requeued in held state"),
     "preempted, canceled": (EMPTY, accounted(row("7", "PREEMPTED")), Phase.CANCELED, None, "preempted"),
     "preempted, requeued": (queued("PENDING", "BeginTime", ""), accounted(row("7", "PENDING")), Phase.PENDING, None, "BeginTime"),
+    "requeued and held, as a node could not start it": (
+        queued("PENDING", "launch failed requeued held", "", start="N/A"),
+        accounted(row("7", "PENDING", reason="JobHeldUser", nodes="None assigned")),
+        Phase.PENDING, None, "launch failed requeued held"),
     "held": (queued("PENDING", "JobHeldUser", ""), EMPTY, Phase.PENDING, None, "JobHeldUser"),
     "waits for what failed": (
         queued("PENDING", "DependencyNeverSatisfied", ""), EMPTY, Phase.PENDING, None, "DependencyNeverSatisfied"),
     "suspended": (queued("SUSPENDED"), accounted(row("7", "SUSPENDED")), Phase.PAUSED, None, ""),
     "no folder for its output": (
         EMPTY, accounted(row("7", "FAILED", "0:53", "JobLaunchFailure")), Phase.FAILED, 181, "could not launch"),
+    "no folder for its output, after it had waited": (
+        EMPTY, accounted(row("7", "FAILED", "0:53", "BeginTime")), Phase.FAILED, 181, "could not launch it (0:53)"),
     "controller hangs, running": (HUNG, accounted(row("7", "RUNNING")), Phase.UNREACHABLE, None, "Socket timed out"),
     "controller hangs, completed": (HUNG, accounted(row("7", "COMPLETED")), Phase.SUCCEEDED, 0, ""),
     "controller hangs, perhaps requeued": (HUNG, accounted(row("7", "NODE_FAIL")), Phase.UNREACHABLE, None, "Socket timed out"),
@@ -106,6 +147,37 @@ def test_what_slurm_answers_is_understood_when_the_job_is(case: str) -> None:
     assert reason in found.reason
     if not reason:
         assert found.reason == ""
+
+
+UNTOLD = {
+    "nothing": EMPTY,
+    "nothing, as it is down": DBD_DOWN,
+    "that it runs": accounted(row("7", "RUNNING"), row("7.0", "RUNNING", name="sh")),
+    "its first step": accounted(row("7", "PENDING", name="allocation"), row("7.batch", "RUNNING", name="batch")),
+}
+
+
+@pytest.mark.parametrize("heard", UNTOLD)
+def test_a_failure_waits_a_while_for_the_accounts_which_alone_know_its_code_and_cause(heard: str) -> None:
+    failed = queued("FAILED", "NonZeroExitCode", end="2026-11-21T09:00:00")
+    soon = observation("7", NAME, seen(failed, UNTOLD[heard], "2026-11-21T09:00:02"))
+    assert (soon.phase, soon.raw) == (Phase.RUNNING, "FAILED on n1")
+    assert "not told why" in soon.reason
+    late = observation("7", NAME, seen(failed, UNTOLD[heard], "2026-11-21T09:02:00"))
+    assert (late.phase, late.exit_code) == (Phase.FAILED, None)
+    told = accounted(row("7", "FAILED", "1:0"), row("7.0", "OUT_OF_MEMORY", "0:125", name="sh"))
+    assert "out of memory" in observation("7", NAME, seen(failed, told, "2026-11-21T09:00:03")).reason
+
+
+def test_a_failure_does_not_wait_for_accounts_that_nobody_keeps() -> None:
+    failed = queued("FAILED", "NonZeroExitCode", end="2026-11-21T09:00:00")
+    assert observation("7", NAME, seen(failed, NO_ACCOUNTS, "2026-11-21T09:00:02")).phase is Phase.FAILED
+
+
+def test_a_script_that_was_killed_is_told_from_one_that_could_not_start_where_there_are_no_accounts() -> None:
+    seen_so = observation("7", NAME, seen(queued("FAILED", "JobLaunchFailure"), NO_ACCOUNTS))
+    assert "could not launch it" in with_record(seen_so, Record()).reason
+    assert with_record(seen_so, Record(begun=True)).reason == "the batch script was killed"
 
 
 def test_every_state_of_slurm_has_its_phase() -> None:
@@ -207,6 +279,32 @@ def test_what_the_commands_said_is_taken_apart_whatever_they_said() -> None:
     assert look.sections(b"")["squeue"][0] == 1
 
 
+@pytest.mark.parametrize("silent", [HUNG, (124, "", "")])
+def test_of_a_slurm_that_does_not_answer_no_evidence_is_had_by_which_a_job_would_be_given_up(
+    silent: tuple[int, str, str],
+) -> None:
+    ref = Ref("slurm", "login1", "/base", "7", NAME, Attempt("digits-0123456789", 1, "slurm", "login1", "store"))
+    nothing = dict.fromkeys(("mine", "idle", "words", "ranks", "image"), (0, "", ""))
+    heard = {**nothing, "squeue": silent, "sacct": accounted(row("7", "NODE_FAIL", "1:0"))}
+    with pytest.raises(Unreachable, match="did not answer"):
+        look.gathered(ref, heard, look.Left(Record()))
+    answered = {**heard, "squeue": NO_JOB}
+    assert look.gathered(ref, answered, look.Left(Record())).reason == "node failed"
+
+
+@pytest.mark.parametrize(
+    ("started", "wants"), [("14\n", "out\nthe last run\n"), ("", "out\nthe first run\nthe last run\n")]
+)
+def test_of_a_job_that_slurm_started_again_the_words_of_the_last_run_count(
+    started: str, wants: str, tmp_path: Path
+) -> None:
+    (tmp_path / "slurm.out").write_text("out\n")
+    (tmp_path / "slurm.err").write_text("the first run\nthe last run\n")
+    (tmp_path / "started").write_text(started)
+    asked = look.LAST_WORDS.format(logs=tmp_path, started=tmp_path / "started", most=1000)
+    assert subprocess.run(["sh", "-c", asked], capture_output=True, text=True, check=True).stdout == wants
+
+
 # What the handover answers
 
 
@@ -232,6 +330,12 @@ def test_every_reason_for_waiting_is_put_in_words_with_what_would_start_it_soone
     meaning, sooner = rules.explained(reason)
     assert meaning != reason
     assert sooner.endswith(".")
+
+
+def test_a_job_that_slurm_holds_since_a_node_could_not_start_it_is_told_to_be_let_go() -> None:
+    """As squeue has it; nobody else does that."""
+    _, sooner = rules.explained("launch failed requeued held")
+    assert "scontrol release" in sooner
 
 
 def test_nodes_that_are_down_are_told_although_slurm_tells_it_in_a_sentence() -> None:
@@ -320,6 +424,8 @@ def said(words: str) -> Evidence:
 
 ENDS = {
     "slurm.node_failed": failed("", "node failed", "NODE_FAIL on n1"),
+    "slurm.node_failed in srun's words": said("srun: error: Node failure on n3"),
+    "slurm.not_started": failed("", "SLURM could not start its script on the node", "FAILED on n1"),
     "slurm.boot_failed": failed("", "the node could not be started", "BOOT_FAIL on n1"),
     "slurm.oom": failed("", "out of memory (OOM): the command was killed", "OUT_OF_MEMORY on n1"),
     "slurm.oom without cgroups": said("slurmstepd: error: Step 7.0 exceeded memory limit (921600 > 65536)"),
@@ -345,7 +451,8 @@ def test_every_end_has_its_rule_and_only_the_clusters_own_failures_are_tried_aga
     assert found is not None
     assert found.rule == rule.partition(" ")[0]
     assert found.retryable is (
-        rule.endswith(("node_failed", "boot_failed", "launch_failed", "controller_away", "script_killed", "resumes"))
+        rule.startswith("slurm.node_failed")
+        or rule.endswith(("boot_failed", "not_started", "launch_failed", "controller_away", "script_killed", "resumes"))
     )
 
 

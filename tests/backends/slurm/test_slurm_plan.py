@@ -56,6 +56,31 @@ def test_the_script_that_hands_a_job_over_is_as_it_was_read_and_approved() -> No
     assert text == (GOLDEN / "submit.txt").read_text()
 
 
+@pytest.mark.parametrize("count", range(4))
+def test_what_a_login_node_left_that_died_while_it_made_the_folders_is_completed(count: int, tmp_path: Path) -> None:
+    plan, attempt = planned(job()), f"{tmp_path}/attempts/1"
+    where = f"job={tmp_path} a={attempt} logs={tmp_path}/logs k={attempt}.lock me=us"
+    script = handover.submit(render.decided_in(plan), ATTEMPT, ["attempts/1", "specs"], handover.UNPACKING)
+    lock = "\n".join(
+        [where, handover.READING, handover.NO_ROOM, script[script.index("lock() {") : script.index("renew() {")]]
+    )
+    dies = f"""left={count}
+mkdir() {{ shift; for each; do [ $left -gt 0 ] || {{ kill -9 $$; exit; }}; left=$((left - 1)); command mkdir -p "$each"; done; }}
+lock"""
+    died = subprocess.run(["sh", "-c", f"{lock}\n{dies}"], check=False).returncode
+    assert (died == -9) is (count < 3), "there are three folders"
+    if died:
+        subprocess.run(["sh", "-c", f"{lock}\nlock"], check=True)
+    assert all(Path(each).is_dir() for each in (attempt, f"{tmp_path}/logs", f"{tmp_path}/specs"))
+
+
+def test_a_long_time_limit_is_written_in_digits() -> None:
+    """Not every `sleep` knows 1e+06."""
+    month = staged(planned(job(time_limit=timedelta(days=30)), partition="endless"), "task.sh")
+    assert "( sleep 2462400; " in month
+    assert "( sleep 1.5; " in staged(planned(job(), timeout=timedelta(seconds=1.5)), "task.sh")
+
+
 def test_a_further_attempt_is_planned_as_the_first_was() -> None:
     first = planned(job(image=IMAGE))
     again = render.build(render.decided_in(first), job(image=IMAGE), replace(ATTEMPT, number=2))
@@ -179,8 +204,43 @@ def test_only_the_default_of_4_hours_is_shortened_and_says_so() -> None:
 
 def test_a_qos_limits_the_time_as_a_partition_does() -> None:
     assert directives(planned(job(), qos="short"))["time"] == "00:10:00"
-    with pytest.raises(PartitionLimit, match="with qos short"):
+    with pytest.raises(PartitionLimit, match="with qos short") as refused:
         planned(job(time_limit=timedelta(hours=1)), qos="short")
+    assert "--partition" not in refused.value.next, "no partition allows it"
+
+
+MINUTES = {"walls": {"mine": timedelta(minutes=20)}}
+
+
+def test_an_account_limits_the_time_unless_a_qos_says_otherwise() -> None:
+    seen = facts(**MINUTES)
+    assert directives(planned(job(), seen))["time"] == "00:20:00"
+    with pytest.raises(PartitionLimit, match=r"1h is longer than polar with account mine allows \(20m\)") as refused:
+        planned(job(time_limit=timedelta(hours=1)), seen, partition="polar")
+    assert "--partition" not in refused.value.next, "no partition allows it"
+    long = facts(**MINUTES, qos={"normal": None, "long": timedelta(hours=8)})
+    assert directives(planned(job(), long, qos="long"))["time"] == "04:00:00"
+    by_default = replace(long, default_qos={"mine": "long"})
+    assert directives(planned(job(), by_default))["time"] == "04:00:00"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"accounts": ("mine", "other")},
+     {"partitions": {"polar": partition("polar", default=True, own_qos="priority")}}],
+)  # fmt: skip
+def test_an_accounts_limit_shortens_nothing_where_another_may_count(more: dict[str, Any]) -> None:
+    assert directives(planned(job(), facts(**{**MINUTES, **more}), partition="polar"))["time"] == "04:00:00"
+
+
+def test_an_account_has_the_longest_of_its_limits_and_none_where_one_of_them_is_missing() -> None:
+    text = "a||normal|00:20:00|\na|polar|normal|01:00:00|\nb||normal|00:10:00|high\nb|polar|normal||\nold||normal\n"
+    assert survey.walls(text) == {"a": timedelta(hours=1)}
+    assert survey.default_qos(text) == {"b": "high"}
+    assert [survey.heeds_limits({"AccountingStorageEnforce": each}) for each in ("none", "associations,safe")] == [
+        False,
+        True,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -578,6 +638,15 @@ def test_the_endpoint_is_the_first_login_host_or_the_name_that_the_user_gives_th
     backend = SlurmBackend(Settings(given), tmp_path)
     assert (backend.endpoint, backend.login.hosts) == ("me@a", ("a", "b:2222"))
     assert SlurmBackend(Settings({**given, "SLURM_CLUSTER_NAME": "east"}), tmp_path).endpoint == "east"
+
+
+def test_a_cluster_keeps_its_name_when_another_of_its_login_hosts_is_listed_first(tmp_path: Path) -> None:
+    """Else its jobs would be another cluster's, and nobody would look at them."""
+    given = {"SLURM_USER": "me", "SLURM_HOSTNAME": "a", "SLURM_BASE_RESULTS_DIR": "/b", "HOME": str(tmp_path)}
+    before = SlurmBackend(Settings(given), tmp_path)
+    before.surveys.keep(before.surveys.path(before.endpoint), "{}")
+    assert SlurmBackend(Settings({**given, "SLURM_HOSTNAME": "b,a"}), tmp_path).endpoint == before.endpoint
+    assert SlurmBackend(Settings({**given, "SLURM_HOSTNAME": "b"}), tmp_path).endpoint == "me@b"
 
 
 @pytest.mark.parametrize("host", ["-oProxyCommand=id", "a b", "a;id"])

@@ -55,9 +55,14 @@ class SlurmBackend:
         self.capabilities = replace(
             type(self).capabilities, poll_seconds=poll_seconds(settings), fetch_bytes=fetch_bytes(settings)
         )
-        self.endpoint = named or self.login.name(self.login.hosts[0])
         self.ssh = Ssh(self.login)
         self.surveys = survey.Surveys(state_dir / "slurm", lambda script: self.ssh.run(script, seconds=120).text)
+        self.endpoint = named or self.known_name()
+
+    def known_name(self) -> str:
+        """The login host under which the cluster is known here already, else the first: all that are listed are the same."""
+        names = [self.login.name(host) for host in self.login.hosts]
+        return next(filter(self.surveys.knows, names), names[0])
 
     @property
     def site(self) -> Site:

@@ -174,7 +174,9 @@ def account_findings(facts: SlurmFacts) -> Iterator[Finding]:
         yield Finding(ERROR, "slurm.account", what, f"SLURM_ACCOUNT names it; yours are {yours}.",
                       f"export SLURM_ACCOUNT={facts.accounts[0]}")  # fmt: skip
     elif account:
-        yield Finding(OK, "slurm.account", f"Jobs are charged to the account {account}.")
+        most = facts.longest(account, "")
+        lasts = f", and may last {format_duration(most)}" if most else ""
+        yield Finding(OK, "slurm.account", f"Jobs are charged to the account {account}{lasts}.")
     elif facts.accounts:
         what = f"SLURM_ACCOUNT is not set: the cluster chooses among {yours}."
         yield Finding(OK, "slurm.account", what)

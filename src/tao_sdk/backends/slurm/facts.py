@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from tao_sdk.backends.slurm.site import Site
 
+USUAL_QOS = "normal"  # of an account that has no other
 ROOT = "root"  # the account above all others
 
 
@@ -27,6 +28,7 @@ class Partition:
     denied: tuple[str, ...] = ()  # accounts that may not
     qos: tuple[str, ...] = ()  # that may use it; empty: all
     denied_qos: tuple[str, ...] = ()  # qos that may not
+    own_qos: str = ""  # whose limits count before those of the job's own qos and account
 
     def takes_qos(self, qos: str) -> bool:
         """Whether jobs of the qos may start in it; of a job that names none nothing is known of that."""
@@ -52,6 +54,8 @@ class SlurmFacts:
     accounts: tuple[str, ...] = ()
     above: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     qos: Mapping[str, timedelta | None] = field(default_factory=dict[str, "timedelta | None"])
+    walls: Mapping[str, timedelta] = field(default_factory=dict[str, timedelta])  # account -> a job's longest time
+    default_qos: Mapping[str, str] = field(default_factory=dict[str, str])  # account -> that of a job that names none
     pyxis: bool = False
     programs: tuple[str, ...] = ()  # of enroot, apptainer, singularity
     folders: tuple[str, ...] = ()  # of those that are mounted by default, such as /lustre
@@ -59,6 +63,11 @@ class SlurmFacts:
     @property
     def default_partition(self) -> Partition | None:
         return next((each for each in self.partitions.values() if each.default), None)
+
+    def longest(self, account: str, qos: str) -> timedelta | None:
+        """How long a job may last by its account or its qos, whose limit counts before the account's. None: no limit."""
+        used = (qos or self.default_qos.get(account.lower(), USUAL_QOS)).lower()
+        return self.qos.get(used) or self.walls.get(account.lower())
 
     def takes(self, partition: Partition, accounts: Sequence[str]) -> bool:
         """Whether jobs of some of the accounts may start in the partition; with no account nothing is known of that."""

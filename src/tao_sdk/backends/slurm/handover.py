@@ -132,10 +132,13 @@ NO_ROOM = """noroom() { echo "NOROOM $said"; exit 0; }"""
 
 
 def lock(folders: Iterable[str]) -> str:
-    """A function that makes the attempt's folders, takes its lock, and fails where another submit has it."""
+    """A function that makes the attempt's folders, takes its lock, and fails where another submit has it.
+
+    The attempt's own comes last: where it is, the others are, also when a submit died between two of them.
+    """
     made = " ".join(f'"$job"/{shlex.quote(folder)}' for folder in folders)
     return f"""lock() {{
-  [ -d "$a" ] || said=$(umask 077; mkdir -p "$a" "$logs" {made} 2>&1) || noroom
+  [ -d "$a" ] || said=$(umask 077; mkdir -p "$logs" {made} "$a" 2>&1) || noroom
   set -C; echo "$me" 2>/dev/null >"$k"; set +C
   owns
 }}
@@ -242,7 +245,8 @@ echo "ID $id"
 
 def submit(decided: Decided, attempt: Attempt, folders: Iterable[str], stage: str) -> str:
     """Have `stage` fill the folders of the job and hand it to SLURM, unless that was done before: then say which job it is."""
-    functions = [NO_ROOM, lock(folders), RENEW, UNLOCK, KNOWN]
+    others = (folder for folder in folders if folder != f"attempts/{attempt.number}")
+    functions = [NO_ROOM, lock(others), RENEW, UNLOCK, KNOWN]
     steps = [
         "known",
         path_checks(decided["checks"]),

@@ -52,7 +52,7 @@ def ask(ssh: Ssh, ids: Sequence[str]) -> parse.Seen:
     """squeue first: it knows of a requeue before sacct does."""
     wanted = sorted(set(filter(None, ids)), key=lambda id: (len(id), id)) or ["0"]
     squeue, sacct = captured("squeue", parse.squeue_command(wanted)), captured("sacct", parse.sacct_command(wanted))
-    answer = ssh.run(f"{PREAMBLE}\n{CAPTURE}\n{squeue}\n{sacct}", seconds=90)
+    answer = ssh.run(f"{PREAMBLE}\n{CAPTURE}\n{NOW}\n{squeue}\n{sacct}", seconds=90)
     return parse.seen(sections(answer.out))
 
 
@@ -62,6 +62,8 @@ CAPTURE = """capture() {
   sh -c "$2" >"$out" 2>"$words" </dev/null; code=$?
   echo "=== $name $code $(wc -c <"$out")"; cat "$out" "$words"; echo; rm -f "$out" "$words"
 }"""
+
+NOW = "printf '=== now 0 19\\n%s\\n' \"$(date +%Y-%m-%dT%H:%M:%S)\""
 
 
 def captured(name: str, command: str) -> str:
@@ -96,7 +98,7 @@ def records(ssh: Ssh, refs: Sequence[Ref], over: Collection[Ref] = ()) -> dict[R
 
 RECORD = "\x1erecord\n"
 FIELD = "\x1f\n"
-# exit, status.json, manifest, and whether it resumes. A status.json that is older than the attempt is another's.
+# exit, status.json, manifest, and whether it resumes and has begun. A status.json that is older than the attempt is another's.
 READ = f"""left() {{
   printf '\\036record\\n'
   [ ! -e "$1/exit" ] || cat "$1/exit"; printf '\\037\\n'
@@ -104,7 +106,8 @@ READ = f"""left() {{
     sort -n | tail -n 1)
   [ -z "$s" ] || tail -n {STATUS_LINES} "${{s#* }}"; printf '\\037\\n'
   [ "$2/.tao/manifest.json" -nt "$1/store" ] && head -c 4000000 "$2/.tao/manifest.json" 2>/dev/null; printf '\\037\\n'
-  [ -e "$1/resumes" ] && echo yes
+  [ -e "$1/resumes" ] && echo resumes
+  [ -e "$1/started" ] && echo begun
   [ "$3" != over ] || rm -f "$1/env.sh"
 }}"""
 
@@ -119,8 +122,8 @@ def results_dir(ref: Ref) -> str:
 
 
 def left(text: str, number: int) -> Left:
-    exit_text, status, manifest, resumes = [*text.split(FIELD), "", "", ""][:4]
-    return Left(parse.record(exit_text, status, manifest, number), "yes" in resumes)
+    exit_text, status, manifest, marks = [*text.split(FIELD), "", "", ""][:4]
+    return Left(parse.record(exit_text, status, manifest, number, "begun" in marks), "resumes" in marks)
 
 
 # Canceling
@@ -151,23 +154,33 @@ def cancel(ssh: Ssh, ref: Ref, seconds: float) -> Observation:
 def not_canceled(reply: handover.Reply) -> TaoError:
     if reply.word == "DENIED":
         return Refused(reply.text, "SLURM does not let you cancel it.", "Cancel it as the user who submitted it.")
-    return Unreachable(f"SLURM did not answer: {reply.text}", "", "Try again.")
+    return no_answer(reply.text)
+
+
+def no_answer(words: str) -> Unreachable:
+    return Unreachable(f"SLURM did not answer: {words}", "", "Try again.")
 
 
 # Evidence
+
+# What was said since the script began the last time: SLURM may have started it more than once, and why is no matter any more.
+LAST_WORDS = """\
+[ ! -e {logs}/slurm.out ] || tail -c {most} {logs}/slurm.out
+begin=$(cat {started} 2>/dev/null)
+[ ! -e {logs}/slurm.err ] || tail -c +$((${{begin:-0}} + 1)) {logs}/slurm.err | tail -c {most}"""
 
 
 def evidence(ssh: Ssh, ref: Ref) -> Evidence:
     """All that SLURM and the nodes say of one attempt, and the last lines of every rank's log but the first's, in one exec."""
     at = Paths(ref.namespace, ref.attempt.job_id, ref.attempt.number)
     logs = shlex.quote(at.logs)
-    words = f"for f in {logs}/slurm.out {logs}/slurm.err; do [ -e $f ] && tail -c {WORDS_BYTES} $f; done"
+    started = f"{at.attempt}/started"
     asked = {
         "squeue": parse.squeue_command([ref.native_id or "0"]),
         "sacct": parse.sacct_command([ref.native_id or "0"]),
         "mine": "timeout 25 squeue --noheader --user=\"$(id -un)\" --states=RUNNING --format='%i %b'",
         "idle": "timeout 25 sinfo --noheader --states=idle --format='%R %D'",
-        "words": words,
+        "words": LAST_WORDS.format(logs=logs, started=shlex.quote(started), most=WORDS_BYTES),
         "ranks": f"for f in {logs}/rank-*; do [ -e $f ] && tail -c {RANK_BYTES} $f; done",
         "image": f"i={shlex.quote(at.attempt)}/image.log; [ -e $i ] && tail -c {WORDS_BYTES} $i",
     }
@@ -178,11 +191,16 @@ def evidence(ssh: Ssh, ref: Ref) -> Evidence:
 
 
 def gathered(ref: Ref, answers: Mapping[str, tuple[int, str, str]], remains: Left) -> Evidence:
-    """The evidence, from the output of the commands and what the attempt has left. Pure."""
+    """The evidence, from the output of the commands and what the attempt has left. Pure.
+
+    Raises Unreachable where SLURM did not answer: of what is not known nothing must follow, least of all for good.
+    """
     asked = parse.seen(answers)
     seen = parse.with_record(
         parse.observation(ref.native_id, job_name(ref.attempt), asked, remains.resumes), remains.record
     )
+    if seen.phase is Phase.UNREACHABLE:
+        raise no_answer(seen.reason)
     said = [NodeEvent("Slurm", line) for line in worth_telling(answers["words"][1])]
     waits = list(pending_events(seen, answers)) if seen.phase is Phase.PENDING else []
     converting = answers["image"][1] if parse.NEVER in seen.reason else ""

@@ -1,7 +1,8 @@
 """squeue's and sacct's words -> what they mean to us. Pure.
 
 squeue is asked before sacct and counts more: the controller knows of a requeue at once, the accounting later. Of sacct's
-rows the job's own decides; its steps tell of an OOM that the job's does not.
+rows the job's own decides; its steps tell of an OOM that the job's does not. The accounting hears of a job bit by bit, and
+at a busy site late: for moments its rows lack a name, a start or the end that squeue shows already.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 from tao_sdk.backends.outcome import json_object
 from tao_sdk.model.observation import Observation, Phase
@@ -55,11 +56,18 @@ WORDS = {
 }
 # Ends of the command itself. Where SLURM has ended a job its exit code is not the command's.
 OWN_ENDS = frozenset({"FAILED", "LAUNCH_FAILED", "OUT_OF_MEMORY"})
+NOT_STARTED = "SLURM could not start its script on the node"
+NOT_LAUNCHED, SCRIPT_KILLED = "SLURM could not launch it", "the batch script was killed"
+OOM_BEHIND = frozenset({"FAILED", "TIMEOUT"})  # what an OOM of a step leads to; other ends have a cause of their own
+NO_EXEC = "0:53"
+LAUNCH_FAILURES = ("JobLaunchFailure", "launch_failed_requeued_held")
 KILLED = 137
 NEVER = "DependencyNeverSatisfied"
 SQUEUE = ("%i", "%T", "%r", "%S", "%e", "%N", "%j")  # id, state, reason, start, end, nodes, name
 SACCT = "JobID,JobIDRaw,State,ExitCode,Reason,Start,End,NodeList,JobName,DerivedExitCode"
 DISABLED = "accounting storage is disabled"
+UNNAMED = "allocation"  # what sacct calls a job of which the accounting has heard, but not its name
+PATIENCE = timedelta(seconds=60)  # for so long a failure waits for the accounting, which alone has its code and cause
 
 
 @dataclass(frozen=True)
@@ -117,6 +125,7 @@ class Seen:
     accounting: Mapping[str, Accounted] | None
     trouble: str = ""
     accounts: bool = True  # False: the site keeps no accounts, so sacct's silence means nothing
+    now: datetime | None = None  # by the cluster's clock
 
 
 @dataclass(frozen=True)
@@ -128,6 +137,7 @@ class Record:
     tao_status: str = ""
     tao_message: str = ""
     whole: bool = False  # whether it tells the end of the attempt that was asked for
+    begun: bool = False  # whether its batch script has run
 
 
 def squeue_command(ids: Sequence[str]) -> str:
@@ -170,7 +180,8 @@ def seen(answers: Mapping[str, tuple[int, str, str]]) -> Seen:
     in_queue = queue(rc, text, words)
     rc_a, text_a, words_a = answers["sacct"]
     trouble = words if in_queue is None else words_a
-    return Seen(in_queue, accounting(rc_a, text_a), last_line(trouble), DISABLED not in words_a)
+    now = moment(answers["now"][1]) if "now" in answers else None
+    return Seen(in_queue, accounting(rc_a, text_a), last_line(trouble), DISABLED not in words_a, now)
 
 
 def last_line(words: str) -> str:
@@ -182,7 +193,7 @@ def observation(id: str, name: str, look: Seen, resumes: bool = False) -> Observ
     """What a look says of the job `id`, which has to have the name `name`: ids are used again, names are not."""
     queued = named(look.queue.get(id) if look.queue else None, name)
     accounted = look.accounting.get(id) if look.accounting else None
-    if accounted is not None and accounted.job.name != name:
+    if accounted is not None and accounted.job.name not in (name, UNNAMED):
         accounted = None
     if queued is not None and not phase(queued.state).ended:
         return in_queue(queued)
@@ -190,8 +201,20 @@ def observation(id: str, name: str, look: Seen, resumes: bool = False) -> Observ
     if accounted is not None and phase(accounted.job.word).ended and not doubtful:
         return ended(accounted, resumes)
     if queued is not None:
-        return ended_in_queue(queued, resumes)
+        return in_doubt(queued) if is_untold(queued, look) else ended_in_queue(queued, resumes)
     return unseen(look, accounted)
+
+
+def is_untold(row: Queued, look: Seen) -> bool:
+    """Whether a failure's code and cause are still on their way to the accounting: squeue has neither."""
+    end = moment(row.end)
+    recent = look.now is not None and end is not None and look.now - end < PATIENCE
+    return row.state == "FAILED" and look.accounts and recent
+
+
+def in_doubt(row: Queued) -> Observation:
+    reason = f"SLURM says {row.state}, and its accounting has not told why yet"
+    return Observation(Phase.RUNNING, f"{row.state} on {row.nodes}", reason=reason, started_at=moment(row.start))
 
 
 def unseen(look: Seen, accounted: Accounted | None) -> Observation:
@@ -233,7 +256,9 @@ def ended(accounted: Accounted, resumes: bool) -> Observation:
     job, word = accounted.job, accounted.job.word
     if is_given_up(job):
         return given_up(job.state)
-    oom = word != "COMPLETED" and any(step.word == "OUT_OF_MEMORY" for step in accounted.steps)
+    if was_not_started(accounted):
+        return Observation(Phase.FAILED, f"{job.state} on {job.nodes}", reason=NOT_STARTED, ended_at=moment(job.end))
+    oom = word in OOM_BEHIND and any(step.word == "OUT_OF_MEMORY" for step in accounted.steps)
     word = "OUT_OF_MEMORY" if oom else word
     code = KILLED if word == "OUT_OF_MEMORY" else exit_code(job.exit)
     told = word == "COMPLETED" or (word in OWN_ENDS and bool(code))
@@ -251,6 +276,16 @@ def ended(accounted: Accounted, resumes: bool) -> Observation:
 def is_given_up(job: Row) -> bool:
     """Whether SLURM itself has ended a job that had not begun. Of one that a person canceled it says "CANCELLED by" and an id."""
     return job.state == "CANCELLED" and not job.has_begun
+
+
+def was_not_started(accounted: Accounted) -> bool:
+    """Whether the exit code is not the script's, but what SLURM says where a node has refused to start it.
+
+    A node does so when it was lost and is back with what it ran: SLURM has that ended there, and starts the job again at once.
+    """
+    batch = next((step for step in accounted.steps if step.name == "batch"), None)
+    never_ran = batch is not None and batch.exit in ("", "0:0")
+    return accounted.job.word == "FAILED" and never_ran and bool(exit_code(accounted.job.exit))
 
 
 def given_up(raw: str) -> Observation:
@@ -283,13 +318,18 @@ def why(word: str, code: int | None, reason: str, exit: str) -> str:
         return ""  # why it waited before it was canceled is no reason
     if word in WORDS:
         return WORDS[word]
-    if exit == "0:53" or reason in ("JobLaunchFailure", "launch_failed_requeued_held"):
-        return f"SLURM could not launch it ({reason or exit}): a folder or file that it needs is not there for the node"
-    if word == "FAILED" and code and exit.startswith("0:"):  # of the command's own end the script makes an exit code
-        return f"the batch script was killed (signal {exit[2:]})"
+    if exit == NO_EXEC or (reason in LAUNCH_FAILURES and not has_ended_by_signal(exit)):
+        told = reason if reason in LAUNCH_FAILURES else exit
+        return f"{NOT_LAUNCHED} ({told}): a folder or file that it needs is not there for the node"
+    if word == "FAILED" and has_ended_by_signal(exit):  # of the command's own end the script makes an exit code
+        return f"{SCRIPT_KILLED} (signal {exit[2:]})"
     if word == "FAILED" and code is not None:
         return f"exit code {code}"
     return reason if reason not in ("", "None", "NonZeroExitCode") else ""
+
+
+def has_ended_by_signal(exit: str) -> bool:
+    return exit.startswith("0:") and exit != "0:0"
 
 
 def exit_code(text: str) -> int | None:
@@ -312,7 +352,7 @@ def moment(text: str) -> datetime | None:
 # What an attempt itself has left
 
 
-def record(exit_text: str, status_text: str, manifest_text: str, number: int) -> Record:
+def record(exit_text: str, status_text: str, manifest_text: str, number: int, begun: bool = False) -> Record:
     """The batch script's record, the last line of TAO's status.json, and the manifest, as far as they are of this attempt."""
     texts = (exit_text, manifest_text, last_status(status_text))
     left, manifest, status = (json_object(text) or {} for text in texts)
@@ -325,6 +365,7 @@ def record(exit_text: str, status_text: str, manifest_text: str, number: int) ->
         tao_status=str(status.get("status", "")).upper(),
         tao_message=str(status.get("message", "")),
         whole=own or kept,
+        begun=begun,
     )
 
 
@@ -337,6 +378,8 @@ def with_record(seen: Observation, left: Record) -> Observation:
     """The end as the attempt itself tells it: its exit code, our time limit, and TAO's last word on success."""
     if left.time_limit and seen.phase is Phase.FAILED:
         return replace(seen, exit_code=124, reason="time limit reached: the command was asked to end")
+    if seen.reason.startswith(NOT_LAUNCHED) and left.begun and seen.exit_code is None:  # squeue has one word for both
+        return replace(seen, exit_code=None, reason=SCRIPT_KILLED)
     if seen.phase is Phase.SUCCEEDED and left.tao_status in ("FAILURE", "FAILED", "ERROR"):
         words = f"the training's status.json says {left.tao_status}" + (
             f": {left.tao_message}" if left.tao_message else ""

@@ -10,7 +10,7 @@ import json
 import posixpath
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
@@ -310,12 +310,12 @@ def batch_script(decided: Decided, at: Paths, attempt: Attempt) -> str:
 
 def batch_body(decided: Decided, at: Paths, attempt: Attempt) -> Iterator[str]:
     yield f"d={shlex.quote(at.attempt)}"
-    yield 'rm -f "$d/exit" "$d/timed_out"; touch "$d/started"'
+    yield f"words={shlex.quote(f'{at.logs}/slurm.err')}"
+    yield 'rm -f "$d/exit" "$d/timed_out"; stat -c %s "$words" >"$d/started" 2>/dev/null'
     yield "ended=; trap 'ended=yes' TERM"
     yield from meeting(decided)
     if decided["image"]:
         yield 'tao_image=$(cat "$d/image")'
-    yield f"words={shlex.quote(f'{at.logs}/slurm.err')}"
     yield from as_soon_as_the_controller_answers(f'{srun(decided)} /bin/sh "$d/task.sh"')
     yield from how_it_ended()
     yield from unless_it_goes_on(decided)
@@ -410,11 +410,16 @@ def task_body(decided: Decided, at: Paths, attempt: Attempt) -> Iterator[str]:
     if decided["gpus"] == 0:
         yield "export CUDA_VISIBLE_DEVICES= NVIDIA_VISIBLE_DEVICES=void"
     if decided["timeout"]:
-        yield f"( sleep {decided['timeout']:g}; trap '' TERM"
+        yield f"( sleep {plain_seconds(decided['timeout'])}; trap '' TERM"
         yield '  : > "$1/timed_out"; kill -TERM -$$ 2>/dev/null || kill -TERM $$'
         yield f"  sleep {decided['grace']}; kill -KILL -$$ 2>/dev/null || kill -KILL $$"
         yield ") >/dev/null 2>&1 &"
     yield 'exec "$4" "$1/command"'
+
+
+def plain_seconds(value: float) -> str:
+    """Digits, and a point if need be: not every `sleep` knows 1e+06."""
+    return f"{value:.3f}".rstrip("0").rstrip(".")
 
 
 # What would stop it
@@ -463,9 +468,8 @@ def qos_findings(decided: Decided, facts: SlurmFacts) -> Iterator[Finding]:
     if not asked or any(each.takes_qos(qos) for each in asked):
         return
     takes = (f"{each.name} takes {', '.join(each.qos) or 'all but ' + ', '.join(each.denied_qos)}." for each in asked)
-    others = [each.name for each in facts.partitions.values()
-              if each.up and each.takes_qos(qos) and fits(each, decided["nodes"], decided["gpus"])]  # fmt: skip
-    fix = f"Use another --qos{f', or --partition {others[0]}' if others else ''}."
+    others = elsewhere(decided, facts, lambda each: each.takes_qos(qos))
+    fix = f"Use another --qos{f', or {others[0]}' if others else ''}."
     why = f"{' '.join(takes)} SLURM would take the job and never start it."
     yield error(
         "slurm.qos", f"Jobs of the qos {qos} may not run in {', '.join(each.name for each in asked)}.", why, fix
@@ -512,13 +516,16 @@ def who_may(partition: Partition) -> str:
 def way_in(decided: Decided, asked: Sequence[Partition], own: Sequence[str], facts: SlurmFacts) -> str:
     """An account or a partition with which the job would start."""
     ways = [f"--account {each}" for each in facts.accounts if any(facts.takes(there, [each]) for there in asked)]
-    ways += [
-        f"--partition {each.name}"
-        for each in facts.partitions.values()
-        if each.up and facts.takes(each, own) and fits(each, decided["nodes"], decided["gpus"])
-    ]
+    ways += elsewhere(decided, facts, lambda each: facts.takes(each, own))
     ask = "ask the site for an account that it takes"
     return f"Use {' or '.join(ways[:3])}, or {ask}." if ways else f"{ask.capitalize()}."
+
+
+def elsewhere(decided: Decided, facts: SlurmFacts, takes: Callable[[Partition], bool]) -> list[str]:
+    """The partitions that could run the job, of those that take it."""
+    nodes, gpus = decided["nodes"], decided["gpus"]
+    open_ones = (each for each in facts.partitions.values() if each.up and takes(each) and fits(each, nodes, gpus))
+    return [f"--partition {each.name}" for each in open_ones]
 
 
 def down_findings(decided: Decided, facts: SlurmFacts) -> Iterator[Finding]:

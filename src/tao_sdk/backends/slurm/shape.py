@@ -47,12 +47,13 @@ class Shape:
 def shape(spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> Shape:
     """Raises SpecError for what cannot be had, with what can."""
     chosen, notes = partitions(options, facts)
-    chosen, shut = open_ones(chosen, facts, accounts(options.account or facts.site.account, facts))
+    payers = accounts(options.account or facts.site.account, facts)
+    chosen, shut = open_ones(chosen, facts, payers)
     chosen, barred = of_the_qos(chosen, options.qos)
     largest = max((each.gpus for each in chosen), default=0) or (0 if facts.partitions else facts.site.gpus_per_node)
     nodes, gpus = spread(spec, largest)
     chosen, dropped = with_enough(chosen, nodes, gpus)
-    time, told = wall_time(spec, facts, chosen, options.qos)
+    time, told = wall_time(spec, facts, chosen, own_limit(facts, chosen, payers, options.qos))
     chosen, late = long_enough(chosen, time)
     exclusive = options.exclusive if options.exclusive is not None else bool(gpus) and gpus >= largest
     return Shape(
@@ -198,13 +199,27 @@ def fits(partition: Partition, nodes: int, gpus: int) -> bool:
     return nodes <= most and gpus <= partition.gpus
 
 
-def wall_time(spec: JobSpec, facts: SlurmFacts, chosen: Sequence[Partition], qos: str) -> tuple[timedelta, list[str]]:
+def own_limit(
+    facts: SlurmFacts, chosen: Sequence[Partition], payers: Sequence[str], qos: str
+) -> tuple[timedelta | None, str]:
+    """What the job's qos or account allows, whatever the partition does, and the words for it. None: no limit, or none known."""
+    if any(each.own_qos for each in chosen):
+        return None, ""
+    limits = [facts.longest(each, qos) for each in payers or [""]]
+    known = [each for each in limits if each is not None]
+    by_qos = qos and facts.qos.get(qos.lower())
+    whose = f" with qos {qos}" if by_qos else f" with account {' or '.join(payers)}" if payers else ""
+    return (max(known), whose) if len(known) == len(limits) else (None, "")
+
+
+def wall_time(
+    spec: JobSpec, facts: SlurmFacts, chosen: Sequence[Partition], own: tuple[timedelta | None, str]
+) -> tuple[timedelta, list[str]]:
     """The time limit, and notes. One that was asked for has to be allowed; the default is shortened to what is allowed."""
-    longest = longest_time(chosen)
-    cap = facts.qos.get(qos.lower())  # SLURM's are in lower case
+    longest, (cap, whose) = longest_time(chosen), own
     if cap is not None:
         longest = cap if longest is None else min(longest, cap)
-    where = ", ".join(each.name for each in chosen) + (f" with qos {qos}" if cap is not None and longest == cap else "")
+    where = ", ".join(each.name for each in chosen) + (whose if cap is not None and longest == cap else "")
     asked = spec.time_limit or facts.site.time
     if asked is None:
         if longest is not None and longest < DEFAULT_TIME:
@@ -213,7 +228,7 @@ def wall_time(spec: JobSpec, facts: SlurmFacts, chosen: Sequence[Partition], qos
             ]
         return DEFAULT_TIME, []
     if longest is not None and asked > longest:
-        raise too_long(asked, longest, where, facts)
+        raise too_long(asked, longest, where, facts if cap is None or asked <= cap else None)
     return asked, []
 
 
@@ -223,8 +238,10 @@ def longest_time(chosen: Sequence[Partition]) -> timedelta | None:
     return None if None in limits else max(each for each in limits if each is not None)
 
 
-def too_long(asked: timedelta, longest: timedelta, where: str, facts: SlurmFacts) -> PartitionLimit:
-    longer = [each.name for each in facts.partitions.values() if each.max_time is None or each.max_time >= asked]
+def too_long(asked: timedelta, longest: timedelta, where: str, facts: SlurmFacts | None) -> PartitionLimit:
+    """`facts` where another partition might allow it."""
+    known = facts.partitions.values() if facts else ()
+    longer = [each.name for each in known if each.max_time is None or each.max_time >= asked]
     other = f", or --partition {longer[0]}, which allows it" if longer else ""
     return PartitionLimit(
         f"{format_duration(asked)} is longer than {where} allows ({format_duration(longest)}).",

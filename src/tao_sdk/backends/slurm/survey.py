@@ -52,7 +52,7 @@ def questions(site: Site) -> dict[str, str]:
         "config": "timeout 20 scontrol show config",
         "partitions": "timeout 20 scontrol show partition --oneliner",
         "nodes": "timeout 20 sinfo --noheader --format='%R|%D|%c|%G'",
-        "accounts": 'timeout 20 sacctmgr -nP show assoc user="$(id -un)" format=account,partition,qos',
+        "accounts": 'timeout 20 sacctmgr -nP show assoc user="$(id -un)" format=account,partition,qos,maxwall,defaultqos',
         "above": ABOVE,
         "qos": "timeout 20 sacctmgr -nP show qos format=name,maxwall",
         "flags": "srun --help | grep -o -e '--container-image'",
@@ -92,12 +92,19 @@ def read(seen: Sections, site: Site, seen_at: datetime) -> SlurmFacts:
         accounting="slurmdbd" in config.get("AccountingStorageType", ""),
         kill_wait=int(re.sub(r"\D.*", "", config.get("KillWait", "30")) or 30),
         accounts=tuple(dict.fromkeys(line.split("|")[0] for line in seen["accounts"].splitlines() if "|" in line)),
+        walls=walls(seen["accounts"]) if heeds_limits(config) else {},
+        default_qos=default_qos(seen["accounts"]),
         above=above(seen.get("above", "")),  # an answer that an older release has kept lacks it
         qos={line.split("|")[0]: limit(line.split("|")[1]) for line in seen["qos"].splitlines() if "|" in line},
         pyxis="--container-image" in seen["flags"],
         programs=tuple(seen["programs"].split()),
         folders=tuple(seen["folders"].split()),
     )
+
+
+def heeds_limits(config: Mapping[str, str]) -> bool:
+    """Whether the limits of accounts hold jobs up; many sites only keep account of who has used what."""
+    return re.search(r"limits|safe|all", config.get("AccountingStorageEnforce", "")) is not None
 
 
 def is_new(facts: SlurmFacts) -> bool:
@@ -135,12 +142,35 @@ def partition(words: Mapping[str, str]) -> Partition:
         denied=names(words.get("DenyAccounts", "ALL")),
         qos=names(words.get("AllowQos", "ALL")),
         denied_qos=names(words.get("DenyQos", "ALL")),
+        own_qos="" if words.get("QoS", "N/A") == "N/A" else words["QoS"],
     )
 
 
 def names(text: str) -> tuple[str, ...]:
     """Of a list that does not mean all."""
     return () if text == "ALL" else tuple(text.split(","))
+
+
+def walls(text: str) -> dict[str, timedelta]:
+    """Account -> how long a job of it may last, where it may not last for ever in any partition."""
+    rows = [(cells[0], limit(cells[3])) for cells in associations(text)]
+    free = {account for account, most in rows if most is None}
+    found: dict[str, timedelta] = {}
+    for account, most in rows:
+        if most is not None and account not in free:
+            found[account] = max(most, found.get(account, most))
+    return found
+
+
+def default_qos(text: str) -> dict[str, str]:
+    """Account -> the qos of its jobs that name none."""
+    return {cells[0]: cells[4] for cells in associations(text) if cells[4]}
+
+
+def associations(text: str) -> list[list[str]]:
+    """Lines `account|partition|qos|maxwall|defaultqos`; the last two are not in an answer that an older release has kept."""
+    rows = (line.split("|") for line in text.splitlines())
+    return [cells for cells in rows if len(cells) == 5]
 
 
 def above(text: str) -> dict[str, frozenset[str]]:
@@ -209,6 +239,9 @@ class Surveys:
 
     def path(self, name: str) -> Path:
         return self.folder / f"{re.sub(r'[^A-Za-z0-9_.@-]', '_', name)}.facts.json"
+
+    def knows(self, name: str) -> bool:
+        return self.path(name).exists()
 
     def last(self, site: Site, name: str) -> SlurmFacts | None:
         """The last answer, however old it is: good enough for settings that a site hardly ever changes."""
