@@ -106,6 +106,8 @@ CASES = {
     "a node has just refused to start it": (
         queued("FAILED", "NonZeroExitCode"), accounted(row("7", "FAILED", "1:0", "BeginTime"), *steps("FAILED", "0:0")[:1]),
         Phase.FAILED, None, "could not start its script"),
+    "exit 3, and the accounts have not heard of its script's end": (
+        EMPTY, accounted(row("7", "FAILED", "3:0"), row("7.batch", "RUNNING", name="batch")), Phase.FAILED, 3, "exit code 3"),
     "requeued by hand": (queued("PENDING", "BeginTime", ""), accounted(row("7", "REQUEUED")), Phase.PENDING, None, "BeginTime"),
     "requeued and held": (
         queued("PENDING", "job requeued in held state", ""), EMPTY, Phase.PENDING, None, "job requeued in held state"),

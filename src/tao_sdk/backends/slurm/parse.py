@@ -284,7 +284,7 @@ def was_not_started(accounted: Accounted) -> bool:
     A node does so when it was lost and is back with what it ran: SLURM has that ended there, and starts the job again at once.
     """
     batch = next((step for step in accounted.steps if step.name == "batch"), None)
-    never_ran = batch is not None and batch.exit in ("", "0:0")
+    never_ran = batch is not None and phase(batch.word).ended and batch.exit in ("", "0:0")
     return accounted.job.word == "FAILED" and never_ran and bool(exit_code(accounted.job.exit))
 
 
