@@ -810,6 +810,20 @@ def test_a_server_that_stays_away_makes_the_job_an_error_that_says_where_the_fil
     assert ran.named("ended")[0].facts["exit_code"] == 0
 
 
+def test_a_store_that_stays_busy_is_waited_for_once_and_not_for_each_file(jobs, line):
+    job = start(jobs, line, waits(jobs), {"TAO_SYNC_SECONDS": "100", "TAO_RETRY_SECONDS": "2"})
+    job.until(b"ready")
+    for number in range(200):
+        (jobs.results / "results_dir" / f"{number:03}.pth").write_text("x")
+    line.link.faults(busy=1)
+    let_go(jobs)
+    ran = job.ended()
+    assert (ran.code, ran.failure["code"]) == (125, "output.lost"), ran.raw
+    lost = int(ran.failure["what"].split()[0])
+    assert lost > 200 and "results_dir/000.pth" in ran.failure["why"]
+    assert line.link.counts["503"] < lost  # most were not even tried: the store had its time
+
+
 def test_a_failing_commands_exit_code_is_kept_when_its_results_cannot_be(jobs, line):
     job = start(jobs, line, f"{waits(jobs)}; exit 3", {"TAO_SYNC_SECONDS": "100", "TAO_RETRY_SECONDS": "1"})
     job.until(b"ready")

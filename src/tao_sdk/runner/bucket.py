@@ -227,8 +227,8 @@ class Bucket:
             self.unread[item.name] = "%s: %s" % (item.path, error.strerror)
         except Failure as failure:
             self.refused[item.name] = failure
-            if failure.code.startswith("web."):
-                self.sending.drop()  # the next would wait as long to learn the same
+            if failure.code.startswith(("web.", "s3.busy")) and self.remote.s3.web.away:
+                self.sending.drop()  # the others would only learn the same
         finally:
             with self.lock:
                 self.done += item.size
@@ -308,6 +308,7 @@ class Bucket:
 
     def finish(self, exit_code: int, ended: float, hurry: Callable[[], bool], report: Report) -> List[str]:
         """Send everything: first the little that must be known, since the runner may be killed any moment now."""
+        self.remote.s3.web.away.clear()  # it is waited for once more
         self.sending.drop()
         self.sending.wait(set(self.sending.busy))
         self.ended = True
@@ -324,7 +325,7 @@ class Bucket:
         self.put_manifest(exit_code, not lost, problems)
         self.sending.close()
         if lost or MANIFEST in self.refused:
-            self.failure = self.not_sent(len(lost), len(items))
+            self.failure = self.not_sent([each.name for each in lost], len(items))
         return problems + list(self.unread.values())
 
     def ship_all(self, items: List[Item], report: Report, tell: bool) -> List[Item]:
@@ -352,12 +353,12 @@ class Bucket:
         while not (self.follow() or hurry() or time.monotonic() > latest):
             time.sleep(min(1.0, self.place.interval))
 
-    def not_sent(self, lost: int, total: int) -> Failure:
+    def not_sent(self, lost: List[str], total: int) -> Failure:
         failure = next(iter(self.refused.values()))
         return Failure(
             "output.lost",
-            "%d of %d files could not be sent to %s." % (lost, total, self.remote.address),
-            "%s %s" % (failure.what, failure.why),
+            "%d of %d files could not be sent to %s." % (len(lost), total, self.remote.address),
+            "%s %s First of them: %s." % (failure.what, failure.why, ", ".join(lost[:5] or [MANIFEST])),
             "%s The files are still in %s, for as long as that is there." % (failure.next, self.place.folder),
         )
 

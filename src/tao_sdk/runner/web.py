@@ -45,6 +45,7 @@ MOST = 30.0  # seconds that a server can ask for
 PATIENCE = 300.0  # seconds for a server that has answered before
 STRANGER = 20.0  # seconds for one that never has: more likely a wrong name than a short absence
 WORTH_TELLING = 3  # tries; most that is broken answers before
+AWAY = 90.0  # seconds after a try that failed, in which a server still counts as away: the next looks come by then
 NAMELESS = 3  # tries of a name that nobody knows; a server that has answered before is waited for all the same
 LARGEST = 64 << 20  # bytes of an answer that is held in memory
 
@@ -101,6 +102,7 @@ class Web:
         self.idle: Dict[Origin, List[Tuple[float, Connection]]] = {}
         self.known: Dict[Origin, bool] = {}
         self.awaited: Set[Origin] = set()  # it was told that these do not answer
+        self.away: Dict[Origin, Tuple[float, float]] = {}  # those that serve nobody: since when, and the last try
         self.lock = threading.Lock()
         self.closed = False
         self.tell: Callable[..., None] = unheard  # takes an event and its facts, from any thread
@@ -189,6 +191,8 @@ class Web:
                 raise
             self.known[origin] = True
             self.awaited.discard(origin)
+            if status not in BUSY:
+                self.away.pop(origin, None)
             return Answer(url, status, heard, connection, self)
 
     def take(self, origin: Origin) -> Connection:
@@ -259,6 +263,15 @@ class Pause(Patience):
         usual = web.patience if web.known.get(origin) else min(STRANGER, web.patience)
         super().__init__(patience or usual)
         self.web, self.origin, self.given = web, origin, patience
+
+    def wait(self, least: float = 0.0) -> bool:
+        """A server that serves nobody has one patience, whoever asks it."""
+        now = time.monotonic()
+        since, latest = self.web.away.get(self.origin, (now, now))
+        since = since if now < latest + AWAY else now
+        self.web.away[self.origin] = since, now
+        self.started = self.started or (now if self.given else since)
+        return super().wait(least)
 
     def after(self, error: OSError) -> None:
         """Wait, or raise the Failure that tells why waiting is no use."""
