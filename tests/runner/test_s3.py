@@ -452,6 +452,40 @@ def test_an_upload_that_fails_is_given_up(server_line, tmp_path):
     assert server.s3().head(bucket, "large") is None
 
 
+@pytest.mark.parametrize("code", ["InternalError", "AccessDenied"])
+def test_an_upload_whose_completion_fails_in_an_answer_that_began_as_a_success_is_not_counted_as_done(
+    server_line, tmp_path, code
+):
+    server, link, bucket = server_line
+    path = tmp_path / "large"
+    path.write_bytes(bytes(9 << 20))
+    late = {
+        "expired": s3_here.ACCESS,
+        "expired_at": 1,
+        "expired_status": 200,
+        "expired_code": code,
+        "match": "large?uploadId=",
+    }
+    link.faults(**late)
+    with pytest.raises(Failure) as failure:
+        server.s3(link.url, TAO_RETRY_SECONDS="1").put(bucket, "large", str(path))
+    assert failure.value.code == ("s3.busy" if code == "InternalError" else "s3.denied")
+    assert (link.counts["200"] > 2) == (code == "InternalError")  # with the one that tried to give it up
+    assert server.s3().head(bucket, "large") is None
+
+
+def test_an_upload_whose_completion_failed_in_such_an_answer_is_completed_by_another_try(server_line, tmp_path):
+    server, link, bucket = server_line
+    path = tmp_path / "large"
+    path.write_bytes(bytes(9 << 20))
+    late = {"expired": s3_here.ACCESS, "expired_at": 1, "expired_status": 200, "expired_code": "InternalError"}
+    with called(link.faults) as hook:
+        link.faults(**late, methods="POST", match="large?uploadId=", hook=hook.url, hook_at=2)
+        version = server.s3(link.url).put(bucket, "large", str(path))
+    head = server.s3().head(bucket, "large")
+    assert head and (head.size, head.version) == (9 << 20, version)
+
+
 def test_a_file_that_becomes_shorter_while_it_is_sent_is_not_stored(tmp_path):
     server = s3_here.minio()
     bucket = server.bucket()
