@@ -23,7 +23,7 @@ from socket import gaierror
 
 from .place import number
 from .report import Failure
-from .wire import Connection, Garbled, TlsTrust, proxy_for, split
+from .wire import Connection, Garbled, TlsTrust, host_header, proxy_for, split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -295,15 +295,15 @@ def seconds(retry_after: str) -> float:
 
 def resolved(url: str, to: str) -> str:
     """Where a `location` points, seen from `url`."""
-    scheme, _, rest = url.partition("://")
     if "://" in to.partition("?")[0]:
         return to
+    origin, target = split(url)
     if to.startswith("//"):
-        return scheme + ":" + to
-    authority, _, path = rest.partition("/")
-    if to.startswith("/"):
-        return "%s://%s%s" % (scheme, authority, to)
-    return "%s://%s/%s%s" % (scheme, authority, path.partition("?")[0].rpartition("/")[0] + "/", to)
+        return "%s:%s" % (origin[0], to)
+    path = target.partition("?")[0]
+    if not to.startswith("/"):
+        to = (path if to.startswith("?") else path[: path.rindex("/") + 1]) + to
+    return "%s://%s%s" % (origin[0], host_header(origin), to)
 
 
 def hopeless(error: OSError) -> bool:
