@@ -27,14 +27,15 @@ FOLDER = re.compile(  # names of folders that are checkpoints: of Hugging Face, 
 class Tree:
     """Relative path -> shape of every regular file below a folder; `problems` holds what was left out, and why.
 
-    Links are followed, each folder once and by its own name, so that a link to a folder above ends.
+    Links are followed, each folder once and by its own name, so that a link to a folder above ends; one that leads above
+    the top is left out: it would bring everything that lies beside it.
     """
 
     def __init__(self, top: str, excludes: List[str]) -> None:
-        self.top, self.excludes = top, excludes
+        self.top, self.excludes, self.real = top, excludes, os.path.realpath(top)
         self.files: Dict[str, Shape] = {}
         self.problems: List[str] = []
-        self.visited: Set[Tuple[int, int]] = set()
+        self.visited: Set[str] = set()
         self.folders = [""]  # to enter, by their paths below the top
         self.links: List[str] = []
         while self.folders or self.links:
@@ -42,12 +43,15 @@ class Tree:
 
     def enter(self, folder: str) -> None:
         """Take in a folder."""
+        here = os.path.realpath(os.path.join(self.top, folder))
+        if here in self.visited:
+            return
+        self.visited.add(here)
+        if self.real.startswith(os.path.join(here, "")):
+            self.problems.append("%s: a link to %s, which holds all of this" % (folder, here))
+            return
         try:
-            here = os.stat(os.path.join(self.top, folder))
-            if (here.st_dev, here.st_ino) in self.visited:
-                return
-            self.visited.add((here.st_dev, here.st_ino))
-            names = sorted(os.listdir(os.path.join(self.top, folder)))
+            names = sorted(os.listdir(here))
         except OSError as error:
             self.problems.append("%s: %s" % (folder or self.top, error.strerror))
             return

@@ -72,7 +72,7 @@ def files(folder: str) -> Iterator[Tuple[str, str]]:
 
 def loop(folder: str, top: str, name: str) -> bool:
     """Whether a link leads to where it would be met again."""
-    there = os.path.realpath(os.path.join(top, name)) + "/"
+    there = os.path.realpath(os.path.join(top, name)).rstrip("/") + "/"
     while not (os.path.realpath(top) + "/").startswith(there):
         if top == folder:
             return False

@@ -8,11 +8,14 @@ import stat
 import tarfile
 import zipfile
 import zlib
+from itertools import islice
 from pathlib import Path
 
 import pytest
 from archives import FILES, MAKERS, file, link, special, tarred, zipped
 from trees import tree
+
+from tao_sdk.runner import unpacking
 
 SUFFIXES = sorted(MAKERS)
 
@@ -100,6 +103,16 @@ def test_a_local_folder_whose_archives_are_wanted_unpacked_may_have_links_to_fol
         assert (found / name / "deep" / "1" / "1").read_bytes() == b"1"
     assert (found / "sub" / "above").is_dir()
     assert (far / "deep" / "1.tar").is_file()
+
+
+def test_a_link_to_everything_in_a_local_folder_is_not_followed(paths, tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    tarred(folder / "1.tar", {"1": b"1"})
+    (folder / "all").symlink_to("/")
+    assert len(list(islice(unpacking.files(str(folder)), 100))) == 2
+    found = Path(paths({"x": str(folder)}, {"x": {"extract": True}})["x"])
+    assert (found / "1" / "1").read_bytes() == b"1" and (found / "all").is_symlink()
 
 
 def test_a_passthrough_archive_stays_packed_unless_told_otherwise(jobs, web, tmp_path):
