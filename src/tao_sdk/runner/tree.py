@@ -35,7 +35,7 @@ class Tree:
         self.top, self.excludes, self.real = top, excludes, os.path.realpath(top)
         self.files: Dict[str, Shape] = {}
         self.problems: List[str] = []
-        self.visited: Set[str] = set()
+        self.visited: Set[Tuple[int, int]] = set()
         self.folders = [""]  # to enter, by their paths below the top
         self.links: List[str] = []
         while self.folders or self.links:
@@ -43,15 +43,12 @@ class Tree:
 
     def enter(self, folder: str) -> None:
         """Take in a folder."""
-        here = os.path.realpath(os.path.join(self.top, folder))
-        if here in self.visited:
-            return
-        self.visited.add(here)
-        if self.real.startswith(os.path.join(here, "")):
-            self.problems.append("%s: a link to %s, which holds all of this" % (folder, here))
-            return
         try:
-            names = sorted(os.listdir(here))
+            here = os.stat(os.path.join(self.top, folder))
+            if (here.st_dev, here.st_ino) in self.visited:
+                return
+            self.visited.add((here.st_dev, here.st_ino))
+            names = sorted(os.listdir(os.path.join(self.top, folder)))
         except OSError as error:
             self.problems.append("%s: %s" % (folder or self.top, error.strerror))
             return
@@ -61,13 +58,18 @@ class Tree:
                 self.take(path)
 
     def take(self, path: str) -> None:
+        full = os.path.join(self.top, path)
         try:
-            found = os.stat(os.path.join(self.top, path))
+            found = os.stat(full)
         except OSError as error:
             self.problems.append("%s: %s" % (path, error.strerror))
             return
-        if stat.S_ISDIR(found.st_mode):
-            (self.links if os.path.islink(os.path.join(self.top, path)) else self.folders).append(path)
+        folder = stat.S_ISDIR(found.st_mode)
+        link = os.path.realpath(full) if folder and os.path.islink(full) else ""
+        if link and self.real.startswith(os.path.join(link, "")):
+            self.problems.append("%s: a link to %s, which holds all of this" % (path, link))
+        elif folder:
+            (self.links if link else self.folders).append(path)
         elif stat.S_ISREG(found.st_mode):
             self.files[path] = found.st_size, found.st_mtime
         else:
