@@ -62,11 +62,12 @@ def shape(path: str, name: str) -> Tuple[str, int, str]:
 
 
 def files(folder: str) -> Iterator[Tuple[str, str]]:
-    """(path, path below the folder) of every file, also behind links; a link that would lead on for ever counts as one."""
+    """(path, path below the folder) of every file, also behind links; a link that would lead on for ever counts as one.
+    The path of a folder in which nothing is ends in a slash."""
     for top, folders, names in os.walk(folder, followlinks=True):
         loops = [each for each in folders if os.path.islink(os.path.join(top, each)) and loop(folder, top, each)]
         folders[:] = [each for each in folders if each not in loops]
-        for name in names + loops:
+        for name in names + loops + ([] if names or folders else [""]):
             yield os.path.join(top, name), os.path.relpath(os.path.join(top, name), folder)
 
 
@@ -85,8 +86,9 @@ def mirror(folder: str, into: str) -> None:
     os.makedirs(into)
     for full, path in files(folder):
         there = os.path.join(into, path)
-        os.makedirs(os.path.dirname(there), exist_ok=True)
-        os.symlink(full, there)
+        os.makedirs(there if full.endswith("/") else os.path.dirname(there), exist_ok=True)
+        if not full.endswith("/"):
+            os.symlink(full, there)
 
 
 def merge(folder: str, into: str) -> None:

@@ -105,6 +105,19 @@ def test_a_local_folder_whose_archives_are_wanted_unpacked_may_have_links_to_fol
     assert (far / "deep" / "1.tar").is_file()
 
 
+def test_folders_without_anything_are_there_when_the_archives_of_a_local_folder_are_unpacked(paths, tmp_path):
+    folder = tmp_path / "data"
+    for name in ("sub/empty", "below"):
+        (folder / name).mkdir(parents=True)
+    (folder / "link").symlink_to("sub/empty")
+    tarred(folder / "1.tar", {"1": b"1"}, lambda tar: tar.addfile(special("none/", tarfile.DIRTYPE)))
+    found = Path(paths({"x": str(folder)}, {"x": {"extract": True}})["x"])
+    assert {str(each.relative_to(found)) for each in found.rglob("*") if each.is_dir()} == {
+        "sub", "sub/empty", "below", "link", "1", "1/none",
+    }  # fmt: skip
+    assert list((folder / "sub" / "empty").iterdir()) == []
+
+
 def test_a_link_to_everything_in_a_local_folder_is_not_followed(paths, tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()
