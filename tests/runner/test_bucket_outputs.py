@@ -739,6 +739,21 @@ def test_what_differs_is_sent_although_rank_0_had_the_same_once(jobs, minio):
     assert of_rank_1(minio) == {"early.pth": b"same", "late.pth": b"same"}
 
 
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_what_rank_0_replaced_just_before_it_was_killed_is_not_taken_for_what_its_manifest_says(jobs, minio, attempt):
+    """Each file goes before the manifest that lists it; a rank that believed the last one kept its own nowhere."""
+    zero, one = opened(jobs, minio), opened(jobs, minio, rank=1, folder="one", attempt=attempt)
+    for each in (zero, one):
+        write(each, "last.pth", "same")
+        write(each, "first.pth", "same")
+    look(zero, one, times=4)
+    assert of_rank_1(minio) == {}
+    zero.remote.write("last.pth", b"another")
+    one.place.interval = 0.1  # how long it waits for rank 0
+    finish(one)
+    assert (of_rank_1(minio), one.failure) == ({"last.pth": b"same"}, None)
+
+
 def test_what_differs_is_sent_although_size_and_time_are_the_same(jobs, minio):
     zero, one = opened(jobs, minio), opened(jobs, minio, rank=1, folder="one")
     for each, text in ((zero, "0"), (one, "1")):

@@ -74,7 +74,7 @@ class Bucket:
             self.remote.sweep()
         self.there = self.remote.list()
         found = self.manifest()
-        self.entries, self.folders = by_path(found), found.get("folders", {})
+        self.entries, self.folders = by_path(found.get("files", [])), found.get("folders", {})
 
     def manifest(self) -> Dict[str, Any]:
         """This job's manifest in the bucket."""
@@ -145,12 +145,16 @@ class Bucket:
             found = self.manifest()
         except Failure:  # sending tells why, if that fails as well
             return False
-        self.entries = by_path(found)
+        self.believe(found.get("files", []))
+        return bool(found.get("whole")) and found["attempt"] == self.place.attempt
+
+    def believe(self, entries: List[Entry]) -> None:
+        """That rank 0 has these, and no others."""
+        self.entries = by_path(entries)
         for name, sha256 in list(self.spared.items()):
             if not self.is_at_rank_0(name, sha256):
                 self.sent.pop(name, None)
                 del self.spared[name]
-        return bool(found.get("whole")) and found["attempt"] == self.place.attempt
 
     def note(self, items: Dict[str, Item]) -> None:
         """Which have stood still for long enough. Another rank gives rank 0 a look more, to have sent the same."""
@@ -348,10 +352,18 @@ class Bucket:
         return item.still and not self.place.rank and listed is not None and not listed["sha256"]
 
     def await_rank_0(self, hurry: Callable[[], bool]) -> None:
-        """What rank 0 has sent need not be sent again; an interval is enough for it to end, too."""
+        """What rank 0 has sent need not be sent again; an interval is enough for it to end, too.
+
+        What it lists may be another file by now: each is sent before the manifest, and it may have been killed between.
+        """
         latest = time.monotonic() + self.place.interval
         while not (self.follow() or hurry() or time.monotonic() > latest):
             time.sleep(min(1.0, self.place.interval))
+        try:
+            self.there = self.remote.list()
+        except Failure:
+            self.there = {}
+        self.believe(self.intact())
 
     def not_sent(self, lost: List[str], total: int) -> Failure:
         failure = next(iter(self.refused.values()))
@@ -398,8 +410,8 @@ def entry(name: str, shape: Shape, sha256: Optional[str], version: str) -> Entry
     return {"path": name, "size": shape[0], "mtime": shape[1], "sha256": sha256, "version": version}
 
 
-def by_path(manifest: Dict[str, Any]) -> Dict[str, Entry]:
-    return {each["path"]: each for each in manifest.get("files", [])}
+def by_path(entries: List[Entry]) -> Dict[str, Entry]:
+    return {each["path"]: each for each in entries}
 
 
 def shape_of(path: str) -> Shape:
