@@ -79,6 +79,18 @@ def test_a_listing_may_end_with_a_page_that_holds_nothing():
     web.close()
 
 
+def test_a_listing_that_breaks_off_without_saying_how_it_goes_on_is_an_error_and_not_a_part():
+    """As of stores that know the older listing only, which goes on from a marker."""
+    web = WebServer()
+    web.odd["/b"] = lambda _: Reply(
+        200, b"<IsTruncated>true</IsTruncated><Contents><Key>a</Key><Size>1</Size></Contents>"
+    )
+    with pytest.raises(Failure) as failure:
+        list(s3_here.minio().s3(web.url).list("b", ""))
+    assert failure.value.code == "s3.listing"
+    web.close()
+
+
 def test_an_object_where_a_folder_would_have_to_be_is_told_by_a_store_that_keeps_objects_as_files():
     s3, bucket = s3_here.versitygw().s3(), s3_here.versitygw().bucket()
     s3.put(bucket, "a", b"x")
@@ -174,6 +186,18 @@ def test_an_object_that_was_replaced_is_not_read_as_the_one_before(server):
     s3.put(bucket, "k", b"two")
     with pytest.raises(Changed):
         list(s3.get(bucket, "k", 0, 3, before.version))
+
+
+@pytest.mark.parametrize("status, told", [(200, ""), (206, "bytes 0-4/20")])
+def test_bytes_that_were_not_asked_for_are_never_taken_for_those_that_were(tmp_path, status, told):
+    """Of a cache on the way that knows no ranges: where an object has no checksum, nothing else would tell."""
+    web, content = WebServer(), os.urandom(20)
+    headers = {"etag": '"0-2"', **({"content-range": told} if told else {})}
+    web.odd["/b/k"] = lambda _: Reply(status, content, headers)
+    s3 = s3_here.minio().s3(web.url)
+    with pytest.raises(OSError, match="range"):
+        list(s3.get("b", "k", 5, 10, '"0-2"'))
+    web.close()
 
 
 NOTHING = json.dumps({
