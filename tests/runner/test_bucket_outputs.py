@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import random
 import signal
+import socket
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -846,6 +849,29 @@ def test_a_store_that_stays_busy_is_waited_for_once_and_not_for_each_file(jobs, 
     lost = int(ran.failure["what"].split()[0])
     assert lost > 200 and "results_dir/000.pth" in ran.failure["why"]
     assert line.link.counts["503"] < lost  # most were not even tried: the store had its time
+
+
+def test_a_store_that_falls_silent_is_waited_for_once_and_not_at_each_step_of_the_end(jobs, line, monkeypatch):
+    bucket = opened(jobs, line, url=line.link.url)
+    for number in range(40):
+        write(bucket, f"{number}.pth", "x")
+    line.link.process.kill()
+    line.link.process.wait()
+    monkeypatch.setattr("tao_sdk.runner.wire.SILENCE", 0.5)
+    asked = []
+    with socket.create_server(("127.0.0.1", line.link.port)) as silent:
+
+        def keep():
+            with contextlib.suppress(OSError):
+                while True:
+                    asked.append(silent.accept())
+
+        threading.Thread(target=keep, daemon=True).start()
+        finish(bucket)
+    assert bucket.failure and bucket.failure.what.startswith("40 of 40 files")
+    assert (
+        len(asked) < 17
+    )  # it was the first step that had its time: later ones would have asked for as many files at once
 
 
 def test_a_failing_commands_exit_code_is_kept_when_its_results_cannot_be(jobs, line):

@@ -230,19 +230,26 @@ class Bucket:
         except OSError as error:
             self.unread[item.name] = "%s: %s" % (item.path, error.strerror)
         except Failure as failure:
-            self.refused[item.name] = failure
-            if failure.code.startswith(("web.", "s3.busy")) and self.remote.s3.web.away:
-                self.sending.drop()  # the others would only learn the same
+            self.refuse(item.name, failure)
         finally:
             with self.lock:
                 self.done += item.size
                 self.done_files += 1
+
+    def refuse(self, name: str, failure: Failure) -> None:
+        """It could not be sent. A store that is away has had its time: the others would only learn the same."""
+        self.refused[name] = failure
+        if failure.code.startswith(("web.", "s3.busy")) and self.remote.s3.web.away:
+            self.sending.drop()
+            self.failure = failure if self.ended else None
 
     def broke(self, item: Item, error: BaseException) -> None:
         """What nobody foresaw is told with the results that it costs."""
         self.refused[item.name] = crash(error)
 
     def ship(self, item: Item) -> None:
+        if self.failure:
+            raise self.failure
         name, shape = self.remote_name(item.name), item.shape
         known = {} if self.place.rank else self.complete(item)
         sha256 = (known.get("sha256") or digest(item.path, "sha256")) if item.still else None
@@ -294,11 +301,13 @@ class Bucket:
         if text == self.told:
             return
         try:
+            if self.failure:
+                raise self.failure
             self.remote.write(MANIFEST, text)
             self.told = text
             self.refused.pop(MANIFEST, None)
         except Failure as failure:
-            self.refused[MANIFEST] = failure
+            self.refuse(MANIFEST, failure)
 
     def troubles(self) -> List[str]:
         """What could not be kept up to now, a line for each."""
@@ -323,7 +332,7 @@ class Bucket:
         self.note_folders(items)
         self.ship_all([each for each in items.values() if each.urgent], report, tell=False)
         self.put_manifest(exit_code, False, problems)
-        if self.place.rank:
+        if self.place.rank and not self.failure:
             self.await_rank_0(hurry)
         lost = self.ship_all(list(items.values()), report, tell=True)
         self.put_manifest(exit_code, not lost, problems)

@@ -266,11 +266,12 @@ class Pause(Patience):
 
     def wait(self, least: float = 0.0) -> bool:
         """A server that serves nobody has one patience, whoever asks it."""
-        now = time.monotonic()
-        since, latest = self.web.away.get(self.origin, (now, now))
-        since = since if now < latest + AWAY else now
-        self.web.away[self.origin] = since, now
-        self.started = self.started or (now if self.given else since)
+        if not self.given:
+            now = time.monotonic()
+            since, latest = self.web.away.get(self.origin, (now, now))
+            since = since if now < latest + AWAY else now
+            self.web.away[self.origin] = since, now
+            self.started = self.started or since
         return super().wait(least)
 
     def after(self, error: OSError) -> None:
