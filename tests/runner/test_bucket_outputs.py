@@ -752,6 +752,7 @@ def test_what_rank_0_replaced_just_before_it_was_killed_is_not_taken_for_what_it
     look(zero, one, times=4)
     assert of_rank_1(minio) == {}
     zero.remote.write("last.pth", b"another")
+    zero.sending.close()
     one.place.interval = 0.1  # how long it waits for rank 0
     finish(one)
     assert (of_rank_1(minio), one.failure) == ({"last.pth": b"same"}, None)
