@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import random
 import signal
+import socket
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -329,6 +332,15 @@ def test_links_are_sent_as_what_they_lead_to_and_once(jobs, minio):
     ran = run(jobs, minio, "echo 1 > epoch_1.pth; ln -s epoch_1.pth latest.pth; mkdir d; echo 2 > d/x; ln -s .. d/up")
     assert ran.code == 0
     assert set(minio.listed()) == {"results_dir/epoch_1.pth", "results_dir/latest.pth", "results_dir/d/x", "spec.json"}
+
+
+def test_a_link_to_a_folder_that_holds_the_results_is_not_sent_and_is_told(jobs, minio):
+    (jobs.root / "another-job").mkdir(parents=True)
+    (jobs.root / "another-job" / "theirs").write_text("1")
+    ran = run(jobs, minio, "echo 1 > x; ln -s / all; ln -s ../.. jobs", timeout=60)
+    assert ran.code == 0 and set(minio.listed()) == {"results_dir/x", "spec.json"}
+    left_out = ran.named("warning")[0].facts["paths"]
+    assert {each.split(":")[0] for each in left_out} == {"results_dir/all", "results_dir/jobs"}
 
 
 def test_what_cannot_be_kept_costs_only_itself_and_is_told(jobs, minio):
@@ -730,6 +742,22 @@ def test_what_differs_is_sent_although_rank_0_had_the_same_once(jobs, minio):
     assert of_rank_1(minio) == {"early.pth": b"same", "late.pth": b"same"}
 
 
+@pytest.mark.parametrize("attempt", [1, 2])
+def test_what_rank_0_replaced_just_before_it_was_killed_is_not_taken_for_what_its_manifest_says(jobs, minio, attempt):
+    """Each file goes before the manifest that lists it; a rank that believed the last one kept its own nowhere."""
+    zero, one = opened(jobs, minio), opened(jobs, minio, rank=1, folder="one", attempt=attempt)
+    for each in (zero, one):
+        write(each, "last.pth", "same")
+        write(each, "first.pth", "same")
+    look(zero, one, times=4)
+    assert of_rank_1(minio) == {}
+    zero.remote.write("last.pth", b"another")
+    zero.sending.close()
+    one.place.interval = 0.1  # how long it waits for rank 0
+    finish(one)
+    assert (of_rank_1(minio), one.failure) == ({"last.pth": b"same"}, None)
+
+
 def test_what_differs_is_sent_although_size_and_time_are_the_same(jobs, minio):
     zero, one = opened(jobs, minio), opened(jobs, minio, rank=1, folder="one")
     for each, text in ((zero, "0"), (one, "1")):
@@ -808,6 +836,43 @@ def test_a_server_that_stays_away_makes_the_job_an_error_that_says_where_the_fil
     assert str(jobs.results) in ran.failure["next"]
     assert (jobs.results / "results_dir" / "x").read_text() == "1\n"
     assert ran.named("ended")[0].facts["exit_code"] == 0
+
+
+def test_a_store_that_stays_busy_is_waited_for_once_and_not_for_each_file(jobs, line):
+    job = start(jobs, line, waits(jobs), {"TAO_SYNC_SECONDS": "100", "TAO_RETRY_SECONDS": "2"})
+    job.until(b"ready")
+    for number in range(200):
+        (jobs.results / "results_dir" / f"{number:03}.pth").write_text("x")
+    line.link.faults(busy=1)
+    let_go(jobs)
+    ran = job.ended()
+    assert (ran.code, ran.failure["code"]) == (125, "output.lost"), ran.raw
+    lost = int(ran.failure["what"].split()[0])
+    assert lost > 200 and "results_dir/000.pth" in ran.failure["why"]
+    assert line.link.counts["503"] < lost  # most were not even tried: the store had its time
+
+
+def test_a_store_that_falls_silent_is_waited_for_once_and_not_at_each_step_of_the_end(jobs, line, monkeypatch):
+    bucket = opened(jobs, line, url=line.link.url)
+    for number in range(40):
+        write(bucket, f"{number}.pth", "x")
+    line.link.process.kill()
+    line.link.process.wait()
+    monkeypatch.setattr("tao_sdk.runner.wire.SILENCE", 0.5)
+    asked = []
+    with socket.create_server(("127.0.0.1", line.link.port)) as silent:
+
+        def keep():
+            with contextlib.suppress(OSError):
+                while True:
+                    asked.append(silent.accept())
+
+        threading.Thread(target=keep, daemon=True).start()
+        finish(bucket)
+    assert bucket.failure and bucket.failure.what.startswith("40 of 40 files")
+    assert (
+        len(asked) < 17
+    )  # it was the first step that had its time: later ones would have asked for as many files at once
 
 
 def test_a_failing_commands_exit_code_is_kept_when_its_results_cannot_be(jobs, line):

@@ -206,6 +206,22 @@ def test_a_link_to_a_file_or_folder_is_kept_as_what_it_points_to(jobs, tmp_path)
     assert set(ran.files) == {"epoch_1.pth", "latest.pth", "linked/f"}
 
 
+def test_a_link_to_a_folder_that_holds_the_results_is_left_out_and_told(jobs, tmp_path):
+    (jobs.root / "another-job").mkdir(parents=True)
+    (jobs.root / "another-job" / "theirs").write_text("1")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "round").symlink_to(tmp_path)
+    ran = jobs.run(
+        f"cd $TAO_RESULTS_DIR; echo 1 > x; ln -s . self; ln -s / all; ln -s .. jobs; ln -s {tmp_path}/outside outside",
+        timeout=60,
+    )
+    assert ran.code == 0 and set(ran.files) == {"x"}
+    assert ran.warnings == ["output.left_out"]
+    left_out = ran.named("warning")[0].facts["paths"]
+    assert {each.split(":")[0] for each in left_out} == {"all", "jobs", "outside/round"}
+    assert ran.manifest["whole"] is True
+
+
 @pytest.mark.parametrize("ending", ["exit 3", "kill -KILL $$", "kill -TERM $PPID; sleep 100"])
 def test_results_are_accounted_for_however_the_command_ends(jobs, ending):
     ran = jobs.run(f"cd $TAO_RESULTS_DIR; echo 1 > old; touch -d '1 hour ago' old; echo 1 > fresh; {ending}")

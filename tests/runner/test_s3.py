@@ -79,6 +79,18 @@ def test_a_listing_may_end_with_a_page_that_holds_nothing():
     web.close()
 
 
+def test_a_listing_that_breaks_off_without_saying_how_it_goes_on_is_an_error_and_not_a_part():
+    """As of stores that know the older listing only, which goes on from a marker."""
+    web = WebServer()
+    web.odd["/b"] = lambda _: Reply(
+        200, b"<IsTruncated>true</IsTruncated><Contents><Key>a</Key><Size>1</Size></Contents>"
+    )
+    with pytest.raises(Failure) as failure:
+        list(s3_here.minio().s3(web.url).list("b", ""))
+    assert failure.value.code == "s3.listing"
+    web.close()
+
+
 def test_an_object_where_a_folder_would_have_to_be_is_told_by_a_store_that_keeps_objects_as_files():
     s3, bucket = s3_here.versitygw().s3(), s3_here.versitygw().bucket()
     s3.put(bucket, "a", b"x")
@@ -174,6 +186,18 @@ def test_an_object_that_was_replaced_is_not_read_as_the_one_before(server):
     s3.put(bucket, "k", b"two")
     with pytest.raises(Changed):
         list(s3.get(bucket, "k", 0, 3, before.version))
+
+
+@pytest.mark.parametrize("status, told", [(200, ""), (206, "bytes 0-4/20")])
+def test_bytes_that_were_not_asked_for_are_never_taken_for_those_that_were(tmp_path, status, told):
+    """Of a cache on the way that knows no ranges: where an object has no checksum, nothing else would tell."""
+    web, content = WebServer(), os.urandom(20)
+    headers = {"etag": '"0-2"', **({"content-range": told} if told else {})}
+    web.odd["/b/k"] = lambda _: Reply(status, content, headers)
+    s3 = s3_here.minio().s3(web.url)
+    with pytest.raises(OSError, match="range"):
+        list(s3.get("b", "k", 5, 10, '"0-2"'))
+    web.close()
 
 
 NOTHING = json.dumps({
@@ -450,6 +474,40 @@ def test_an_upload_that_fails_is_given_up(server_line, tmp_path):
         server.s3(link.url, TAO_RETRY_SECONDS="1").put(bucket, "large", str(path))
     assert uploads(server.s3(), bucket) == 0
     assert server.s3().head(bucket, "large") is None
+
+
+@pytest.mark.parametrize("code", ["InternalError", "AccessDenied"])
+def test_an_upload_whose_completion_fails_in_an_answer_that_began_as_a_success_is_not_counted_as_done(
+    server_line, tmp_path, code
+):
+    server, link, bucket = server_line
+    path = tmp_path / "large"
+    path.write_bytes(bytes(9 << 20))
+    late = {
+        "expired": s3_here.ACCESS,
+        "expired_at": 1,
+        "expired_status": 200,
+        "expired_code": code,
+        "match": "large?uploadId=",
+    }
+    link.faults(**late)
+    with pytest.raises(Failure) as failure:
+        server.s3(link.url, TAO_RETRY_SECONDS="1").put(bucket, "large", str(path))
+    assert failure.value.code == ("s3.busy" if code == "InternalError" else "s3.denied")
+    assert (link.counts["200"] > 2) == (code == "InternalError")  # with the one that tried to give it up
+    assert server.s3().head(bucket, "large") is None
+
+
+def test_an_upload_whose_completion_failed_in_such_an_answer_is_completed_by_another_try(server_line, tmp_path):
+    server, link, bucket = server_line
+    path = tmp_path / "large"
+    path.write_bytes(bytes(9 << 20))
+    late = {"expired": s3_here.ACCESS, "expired_at": 1, "expired_status": 200, "expired_code": "InternalError"}
+    with called(link.faults) as hook:
+        link.faults(**late, methods="POST", match="large?uploadId=", hook=hook.url, hook_at=2)
+        version = server.s3(link.url).put(bucket, "large", str(path))
+    head = server.s3().head(bucket, "large")
+    assert head and (head.size, head.version) == (9 << 20, version)
 
 
 def test_a_file_that_becomes_shorter_while_it_is_sent_is_not_stored(tmp_path):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import socket
 import threading
 import time
+import urllib.request
 from types import SimpleNamespace
 
 import link_here
 import pytest
 import s3_here
+from web_server import Reply, WebServer
 
 from tao_sdk.runner import web
 from tao_sdk.runner.report import Failure
@@ -176,6 +178,21 @@ def test_addresses_are_taken_apart():
     assert split("http://h?q=1/2") == (("http", "h", 80), "/?q=1/2")
     assert resolved("http://h/a/b?c", "d") == "http://h/a/d"
     assert resolved("http://h/a/b", "//g/x") == "http://g/x"
+    assert resolved("http://h:81/a/b?c", "/d?e") == "http://h:81/d?e"
+    assert resolved("http://[::1]:8080/a", "d?to=http://g") == "http://[::1]:8080/d?to=http://g"
+
+
+@pytest.mark.parametrize("start", ["/a/b", "/a/b?q=1/2", "?q=1/2"])
+def test_a_redirect_may_name_a_query_alone_and_leads_where_it_leads_others(start):
+    def answer(request):
+        led = request.query == "c=1/2"
+        return Reply(200, request.path.encode()) if led else Reply(302, b"", {"location": "?c=1/2"})
+
+    server = WebServer()
+    server.odd.update(dict.fromkeys(["/", "/a/", "/a/b"], answer))
+    with urllib.request.urlopen(server.url + start) as others:
+        assert Web({}).ask("GET", server.url + start).body == others.read()
+    server.close()
 
 
 def test_pauses_between_tries_grow_differ_from_anybody_elses_and_are_as_long_as_the_server_asks(monkeypatch):

@@ -46,11 +46,11 @@ COPIES = ("copies", "brought")
 BUCKET = ("bucket", "brought", "remote", "sending", "s3_put", "s3_input", *NEEDS["s3_input"])
 # The order in which modules are packed: neighbours share words, and the compressor looks back over 32 KB only.
 ORDER = (
-    "boot", "bucket", "signals", "process", "main", "manifest", "outputs", "inputs", "spec", "folder", "resume",
-    "brought", "staging", "crew", "keep", "report", "lock", "place", "private", "atomic", "tree", "unpacking",
-    "local", "entry", "scheme", "archive", "sending", "jsontext", "quote", "journal", "remote", "transfer", "shown",
-    "s3", "percent", "s3_credentials", "s3_put", "copies", "http_source", "s3_sign", "web", "s3_words", "s3_input",
-    "crc", "wire", "hub_input", "annotation", "s3_xml", "http_input", "ngc_input", "files", "template",
+    "boot", "bucket", "signals", "process", "main", "spec", "local", "outputs", "inputs", "files", "brought",
+    "manifest", "resume", "crew", "folder", "staging", "keep", "report", "lock", "place", "atomic", "entry",
+    "scheme", "private", "tree", "copies", "unpacking", "sending", "archive", "jsontext", "quote", "journal",
+    "transfer", "shown", "percent", "remote", "web", "http_source", "s3_put", "s3_sign", "s3_input", "crc", "wire",
+    "s3", "hub_input", "s3_credentials", "s3_words", "ngc_input", "annotation", "http_input", "template", "s3_xml",
 )  # fmt: skip
 WIDTH = 1000
 

@@ -96,9 +96,12 @@ def arrow(text: str, returns: ast.expr) -> tuple[int, int]:
     return returns.lineno, line.rindex(b" ->", 0, returns.col_offset)
 
 
+OPENING, CLOSING = ("(", "[", "{"), (")", "]", "}")
+
+
 def blanks(text: str) -> Iterator[Cut]:
-    """Comments, and the blanks of a line that part nothing."""
-    before = None
+    """Comments, and the blanks of a line that part nothing: inside brackets also those it begins with."""
+    before, depth = None, 0
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         row, column = token.start
         start = len(token.line[:column].encode())
@@ -107,6 +110,10 @@ def blanks(text: str) -> Iterator[Cut]:
         elif before and before.end[0] == row and token.string.strip() and before.string.strip():
             apart = is_wordlike(before.string[-1]) and is_wordlike(token.string[0])
             yield (row, start - (column - before.end[1])), (row, start), b" " if apart else b""
+        elif depth and before and before.end[0] < row and token.string.strip():
+            yield (row, 0), (row, start), b""
+        if token.type == tokenize.OP:
+            depth += (token.string in OPENING) - (token.string in CLOSING)
         before = token
 
 

@@ -74,7 +74,7 @@ class Bucket:
             self.remote.sweep()
         self.there = self.remote.list()
         found = self.manifest()
-        self.entries, self.folders = by_path(found), found.get("folders", {})
+        self.entries, self.folders = by_path(found.get("files", [])), found.get("folders", {})
 
     def manifest(self) -> Dict[str, Any]:
         """This job's manifest in the bucket."""
@@ -145,12 +145,16 @@ class Bucket:
             found = self.manifest()
         except Failure:  # sending tells why, if that fails as well
             return False
-        self.entries = by_path(found)
+        self.believe(found.get("files", []))
+        return bool(found.get("whole")) and found["attempt"] == self.place.attempt
+
+    def believe(self, entries: List[Entry]) -> None:
+        """That rank 0 has these, and no others."""
+        self.entries = by_path(entries)
         for name, sha256 in list(self.spared.items()):
             if not self.is_at_rank_0(name, sha256):
                 self.sent.pop(name, None)
                 del self.spared[name]
-        return bool(found.get("whole")) and found["attempt"] == self.place.attempt
 
     def note(self, items: Dict[str, Item]) -> None:
         """Which have stood still for long enough. Another rank gives rank 0 a look more, to have sent the same."""
@@ -226,19 +230,26 @@ class Bucket:
         except OSError as error:
             self.unread[item.name] = "%s: %s" % (item.path, error.strerror)
         except Failure as failure:
-            self.refused[item.name] = failure
-            if failure.code.startswith("web."):
-                self.sending.drop()  # the next would wait as long to learn the same
+            self.refuse(item.name, failure)
         finally:
             with self.lock:
                 self.done += item.size
                 self.done_files += 1
+
+    def refuse(self, name: str, failure: Failure) -> None:
+        """It could not be sent. A store that is away has had its time: the others would only learn the same."""
+        self.refused[name] = failure
+        if failure.code.startswith(("web.", "s3.busy")) and self.remote.s3.web.away:
+            self.sending.drop()
+            self.failure = failure if self.ended else None
 
     def broke(self, item: Item, error: BaseException) -> None:
         """What nobody foresaw is told with the results that it costs."""
         self.refused[item.name] = crash(error)
 
     def ship(self, item: Item) -> None:
+        if self.failure:
+            raise self.failure
         name, shape = self.remote_name(item.name), item.shape
         known = {} if self.place.rank else self.complete(item)
         sha256 = (known.get("sha256") or digest(item.path, "sha256")) if item.still else None
@@ -290,11 +301,13 @@ class Bucket:
         if text == self.told:
             return
         try:
+            if self.failure:
+                raise self.failure
             self.remote.write(MANIFEST, text)
             self.told = text
             self.refused.pop(MANIFEST, None)
         except Failure as failure:
-            self.refused[MANIFEST] = failure
+            self.refuse(MANIFEST, failure)
 
     def troubles(self) -> List[str]:
         """What could not be kept up to now, a line for each."""
@@ -308,6 +321,7 @@ class Bucket:
 
     def finish(self, exit_code: int, ended: float, hurry: Callable[[], bool], report: Report) -> List[str]:
         """Send everything: first the little that must be known, since the runner may be killed any moment now."""
+        self.remote.s3.web.away.clear()  # it is waited for once more
         self.sending.drop()
         self.sending.wait(set(self.sending.busy))
         self.ended = True
@@ -318,13 +332,13 @@ class Bucket:
         self.note_folders(items)
         self.ship_all([each for each in items.values() if each.urgent], report, tell=False)
         self.put_manifest(exit_code, False, problems)
-        if self.place.rank:
+        if self.place.rank and not self.failure:
             self.await_rank_0(hurry)
         lost = self.ship_all(list(items.values()), report, tell=True)
         self.put_manifest(exit_code, not lost, problems)
         self.sending.close()
         if lost or MANIFEST in self.refused:
-            self.failure = self.not_sent(len(lost), len(items))
+            self.failure = self.not_sent([each.name for each in lost], len(items))
         return problems + list(self.unread.values())
 
     def ship_all(self, items: List[Item], report: Report, tell: bool) -> List[Item]:
@@ -347,17 +361,25 @@ class Bucket:
         return item.still and not self.place.rank and listed is not None and not listed["sha256"]
 
     def await_rank_0(self, hurry: Callable[[], bool]) -> None:
-        """What rank 0 has sent need not be sent again; an interval is enough for it to end, too."""
+        """What rank 0 has sent need not be sent again; an interval is enough for it to end, too.
+
+        What it lists may be another file by now: each is sent before the manifest, and it may have been killed between.
+        """
         latest = time.monotonic() + self.place.interval
         while not (self.follow() or hurry() or time.monotonic() > latest):
             time.sleep(min(1.0, self.place.interval))
+        try:
+            self.there = self.remote.list()
+        except Failure:
+            self.there = {}
+        self.believe(self.intact())
 
-    def not_sent(self, lost: int, total: int) -> Failure:
+    def not_sent(self, lost: List[str], total: int) -> Failure:
         failure = next(iter(self.refused.values()))
         return Failure(
             "output.lost",
-            "%d of %d files could not be sent to %s." % (lost, total, self.remote.address),
-            "%s %s" % (failure.what, failure.why),
+            "%d of %d files could not be sent to %s." % (len(lost), total, self.remote.address),
+            "%s %s First of them: %s." % (failure.what, failure.why, ", ".join(lost[:5] or [MANIFEST])),
             "%s The files are still in %s, for as long as that is there." % (failure.next, self.place.folder),
         )
 
@@ -397,8 +419,8 @@ def entry(name: str, shape: Shape, sha256: Optional[str], version: str) -> Entry
     return {"path": name, "size": shape[0], "mtime": shape[1], "sha256": sha256, "version": version}
 
 
-def by_path(manifest: Dict[str, Any]) -> Dict[str, Entry]:
-    return {each["path"]: each for each in manifest.get("files", [])}
+def by_path(entries: List[Entry]) -> Dict[str, Entry]:
+    return {each["path"]: each for each in entries}
 
 
 def shape_of(path: str) -> Shape:

@@ -47,8 +47,7 @@ class Keeper:
     def watch(self) -> None:
         error = caught(self.look_after)
         if error:  # what is not kept by now is kept at the end, or fails there
-            failure = crash(error)
-            self.report.queue("warning", code=failure.code, what=failure.what, why=failure.why, next=failure.next)
+            self.report.queue("warning", **vars(crash(error)))
 
     def look_after(self) -> None:
         while not self.wait():

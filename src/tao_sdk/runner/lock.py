@@ -69,14 +69,16 @@ class Lock:
         return True
 
     def dead(self, number: int) -> bool:
-        """Whether its holder is no more: seen at once on this machine, by its silence elsewhere."""
+        """Whether its holder is no more: seen at once on this machine, by its silence where nobody can look."""
         try:
             with open(self.path(number)) as file:  # opening makes NFS ask the server for the time
                 holder, touched = file.read().split(), os.fstat(file.fileno()).st_mtime
         except OSError:
             return False
         if len(holder) == 4 and tuple(holder[:2]) == identity(0)[:2]:
-            return identity(int(holder[2])) != tuple(holder)
+            found = identity(int(holder[2]))
+            if found[3]:
+                return found != tuple(holder)
         return atomic.now(self.folder) - touched > DEAD
 
     def beat(self) -> None:
@@ -111,9 +113,16 @@ def namespace() -> str:
 
 
 def began(pid: int) -> str:
-    """Its start, in clock ticks; "-" for one that is not there, or is dead and was not waited for."""
+    """Its start, in clock ticks; "-" for one that is not there, or is dead and was not waited for. "" for another user's
+    where /proc shows each only his own (hidepid)."""
     fields = read("/proc/%d/stat" % pid).rpartition(")")[2].split()
-    return fields[19] if len(fields) > 19 and fields[0] != "Z" else "-"
+    if len(fields) > 19:
+        return fields[19] if fields[0] != "Z" else "-"
+    try:
+        os.kill(pid, 0)
+    except OSError as error:
+        return "" if isinstance(error, PermissionError) else "-"
+    return "-"
 
 
 def read(path: str) -> str:

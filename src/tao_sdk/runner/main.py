@@ -76,7 +76,10 @@ class Job:
         if self.starts_in_work():
             make(self.place.work, "The job's work folder")
             os.chdir(self.place.work)
-        self.tell_fetched("files", files.unpack(self.document["files"], blobs), started)
+        size = files.unpack(self.document["files"], blobs)
+        seconds = time.monotonic() - started
+        rate = round(size / max(0.001, seconds))
+        self.report.event("fetched", what="files", bytes=size, seconds=round(seconds, 3), rate=rate)
 
     def prepare_results(self) -> None:
         """The results folder, ready; when it cannot be made and need not be, a private one takes its place."""
@@ -120,11 +123,6 @@ class Job:
 
         chosen = [each for each in self.document["outputs"] if not explicit(each) and not in_bucket(each)]
         return bool(self.document["copies"] or chosen)
-
-    def tell_fetched(self, what: str, size: int, started: float) -> None:
-        seconds = time.monotonic() - started
-        rate = size / seconds if seconds else 0.0
-        self.report.event("fetched", what=what, bytes=size, seconds=round(seconds, 3), rate=round(rate))
 
     def fetch_inputs(self) -> None:
         self.report.stage("inputs")

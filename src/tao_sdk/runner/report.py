@@ -120,4 +120,4 @@ class Report:
         self.event("warning", code=code, what=what, why=why, next=next)
 
     def fail(self, failure: Failure) -> None:
-        self.event("failed", code=failure.code, what=failure.what, why=failure.why, next=failure.next)
+        self.event("failed", **vars(failure))

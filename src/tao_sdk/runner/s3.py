@@ -24,7 +24,7 @@ from .s3_words import refusal, words
 from .s3_xml import elements, inner
 from .shown import shown
 from .web import Changed
-from .wire import host_header, split
+from .wire import Garbled, host_header, split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,9 +88,15 @@ class S3:
             if answer.status != 200:
                 raise refusal(answer, bucket, query["prefix"], self)
             yield answer.text
-            token = inner(answer.text, "NextContinuationToken")
-            if inner(answer.text, "IsTruncated") != "true" or not token:
+            if inner(answer.text, "IsTruncated") != "true":
                 return
+            token = inner(answer.text, "NextContinuationToken")
+            if not token:
+                what = "The list of s3://%s/%s breaks off." % (bucket, query["prefix"])
+                why = "There is more, and the store does not say how to go on: it may know the older listing only."
+                raise Failure(
+                    "s3.listing", what, why, "Name the objects one by one, or use a store with ListObjectsV2."
+                )
             asked["continuation-token"] = token
 
     def get(
@@ -112,6 +118,8 @@ class S3:
                 raise refusal(answer, bucket, key, self)
             if whole is not None:
                 whole.update(answer.headers)
+            elif not answer.headers.get("content-range", "").startswith("bytes %d-" % start):
+                raise Garbled("another range came than was asked for")
             yield from answer.chunks()
 
     def put(

@@ -17,7 +17,7 @@ from .crew import Crew
 from .report import Failure
 from .s3_words import NAMES, WORDS, refusal
 from .s3_xml import elements, inner
-from .web import Changed
+from .web import Changed, Patience
 from .wire import SILENCE
 
 TYPE_CHECKING = False
@@ -207,7 +207,11 @@ class Upload:
         listed = "".join([PART_XML % (number, version, encoded(checksum)) for number, version, checksum in parts])
         body = "<CompleteMultipartUpload>%s</CompleteMultipartUpload>" % listed
         asked = {"x-amz-checksum-crc32": self.put.checksum, "x-amz-checksum-type": "FULL_OBJECT", **self.put.condition}
-        return self.put.settled(self.ask("POST", {"uploadId": self.id}, body.encode(), asked))
+        pause = Patience(self.put.s3.web.patience)
+        while True:  # a store may begin its answer before it knows, and then tell in a 200 that it was too busy
+            answer = self.ask("POST", {"uploadId": self.id}, body.encode(), asked)
+            if answer.status != 200 or NAMES.get(inner(answer.text, "Code")) != "busy" or not pause.wait():
+                return self.put.settled(answer)
 
     def abort(self) -> None:
         """As far as the store can be asked; what stays is swept by the next attempt."""

@@ -90,7 +90,7 @@ class Sending:
         """Until none of the names is on its way any more, or `done`, which is asked now and then, says so."""
         names = set(names)
         with self.changed:
-            while names & self.busy and not done():
+            while not names.isdisjoint(self.busy) and not done():
                 self.changed.wait(turn)
 
     def drop(self) -> None:

@@ -27,11 +27,12 @@ FOLDER = re.compile(  # names of folders that are checkpoints: of Hugging Face, 
 class Tree:
     """Relative path -> shape of every regular file below a folder; `problems` holds what was left out, and why.
 
-    Links are followed, each folder once and by its own name, so that a link to a folder above ends.
+    Links are followed, each folder once and by its own name, so that a link to a folder above ends; one that leads above
+    the top is left out: it would bring everything that lies beside it.
     """
 
     def __init__(self, top: str, excludes: List[str]) -> None:
-        self.top, self.excludes = top, excludes
+        self.top, self.excludes, self.real = top, excludes, os.path.realpath(top)
         self.files: Dict[str, Shape] = {}
         self.problems: List[str] = []
         self.visited: Set[Tuple[int, int]] = set()
@@ -57,13 +58,18 @@ class Tree:
                 self.take(path)
 
     def take(self, path: str) -> None:
+        full = os.path.join(self.top, path)
         try:
-            found = os.stat(os.path.join(self.top, path))
+            found = os.stat(full)
         except OSError as error:
             self.problems.append("%s: %s" % (path, error.strerror))
             return
-        if stat.S_ISDIR(found.st_mode):
-            (self.links if os.path.islink(os.path.join(self.top, path)) else self.folders).append(path)
+        folder = stat.S_ISDIR(found.st_mode)
+        link = os.path.realpath(full) if folder and os.path.islink(full) else ""
+        if link and self.real.startswith(os.path.join(link, "")):
+            self.problems.append("%s: a link to %s, which holds all of this" % (path, link))
+        elif folder:
+            (self.links if link else self.folders).append(path)
         elif stat.S_ISREG(found.st_mode):
             self.files[path] = found.st_size, found.st_mtime
         else:

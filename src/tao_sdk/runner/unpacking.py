@@ -19,11 +19,17 @@ if TYPE_CHECKING:
 
 def local(wanted: Input, path: str, part: str, env: Mapping[str, str]) -> str:
     """An archive of this machine, or a folder with archives; what others own is not touched."""
-    if not os.path.isdir(path):
-        return whole(wanted, path, part, env)
-    copy = os.path.join(part, os.path.basename(path))
-    mirror(path, anew(copy))
-    return inside(wanted, copy, part, env)
+    before = shapes(path)
+    if os.path.isdir(path):
+        copy = os.path.join(part, os.path.basename(path))
+        mirror(path, anew(copy))
+        made = inside(wanted, copy, part, env)
+    else:
+        made = whole(wanted, path, part, env)
+    if shapes(path) != before:
+        next = "Wait until whoever writes it has finished."
+        raise Failure("input.changing", "%s changes while it is unpacked." % path, "It is another one by now.", next)
+    return made
 
 
 def whole(wanted: Input, path: str, part: str, env: Mapping[str, str]) -> str:
@@ -62,17 +68,26 @@ def shape(path: str, name: str) -> Tuple[str, int, str]:
 
 
 def files(folder: str) -> Iterator[Tuple[str, str]]:
-    """(path, path below the folder) of every file, also behind links; a link that would lead on for ever counts as one."""
-    for top, folders, names in os.walk(folder, followlinks=True):
+    """(path, path below the folder) of every file, also behind links; a link that would lead on for ever counts as one.
+    The path of a folder in which nothing is ends in a slash."""
+    for top, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
         loops = [each for each in folders if os.path.islink(os.path.join(top, each)) and loop(folder, top, each)]
         folders[:] = [each for each in folders if each not in loops]
-        for name in names + loops:
+        for name in names + loops + ([] if names or folders else [""]):
             yield os.path.join(top, name), os.path.relpath(os.path.join(top, name), folder)
+
+
+def refuse(error: OSError) -> None:
+    """What cannot be looked into would be missing, and nobody would know."""
+    what = "A folder of an input cannot be read: %s" % error.filename
+    raise Failure(
+        "input.unreadable", what, "%s." % error.strerror, "Give the job's user the right to read it."
+    ) from error
 
 
 def loop(folder: str, top: str, name: str) -> bool:
     """Whether a link leads to where it would be met again."""
-    there = os.path.realpath(os.path.join(top, name)) + "/"
+    there = os.path.realpath(os.path.join(top, name)).rstrip("/") + "/"
     while not (os.path.realpath(top) + "/").startswith(there):
         if top == folder:
             return False
@@ -85,8 +100,9 @@ def mirror(folder: str, into: str) -> None:
     os.makedirs(into)
     for full, path in files(folder):
         there = os.path.join(into, path)
-        os.makedirs(os.path.dirname(there), exist_ok=True)
-        os.symlink(full, there)
+        os.makedirs(there if full.endswith("/") else os.path.dirname(there), exist_ok=True)
+        if not full.endswith("/"):
+            os.symlink(full, there)
 
 
 def merge(folder: str, into: str) -> None:

@@ -23,7 +23,7 @@ from socket import gaierror
 
 from .place import number
 from .report import Failure
-from .wire import Connection, Garbled, TlsTrust, proxy_for, split
+from .wire import Connection, Garbled, TlsTrust, host_header, proxy_for, split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ MOST = 30.0  # seconds that a server can ask for
 PATIENCE = 300.0  # seconds for a server that has answered before
 STRANGER = 20.0  # seconds for one that never has: more likely a wrong name than a short absence
 WORTH_TELLING = 3  # tries; most that is broken answers before
+AWAY = 90.0  # seconds after a try that failed, in which a server still counts as away: the next looks come by then
 NAMELESS = 3  # tries of a name that nobody knows; a server that has answered before is waited for all the same
 LARGEST = 64 << 20  # bytes of an answer that is held in memory
 
@@ -101,6 +102,7 @@ class Web:
         self.idle: Dict[Origin, List[Tuple[float, Connection]]] = {}
         self.known: Dict[Origin, bool] = {}
         self.awaited: Set[Origin] = set()  # it was told that these do not answer
+        self.away: Dict[Origin, Tuple[float, float]] = {}  # those that serve nobody: since when, and the last try
         self.lock = threading.Lock()
         self.closed = False
         self.tell: Callable[..., None] = unheard  # takes an event and its facts, from any thread
@@ -189,6 +191,8 @@ class Web:
                 raise
             self.known[origin] = True
             self.awaited.discard(origin)
+            if status not in BUSY:
+                self.away.pop(origin, None)
             return Answer(url, status, heard, connection, self)
 
     def take(self, origin: Origin) -> Connection:
@@ -260,6 +264,16 @@ class Pause(Patience):
         super().__init__(patience or usual)
         self.web, self.origin, self.given = web, origin, patience
 
+    def wait(self, least: float = 0.0) -> bool:
+        """A server that serves nobody has one patience, whoever asks it."""
+        if not self.given:
+            now = time.monotonic()
+            since, latest = self.web.away.get(self.origin, (now, now))
+            since = since if now < latest + AWAY else now
+            self.web.away[self.origin] = since, now
+            self.started = self.started or since
+        return super().wait(least)
+
     def after(self, error: OSError) -> None:
         """Wait, or raise the Failure that tells why waiting is no use."""
         nameless = type(error).__name__ == "gaierror" and not self.web.known.get(self.origin)
@@ -282,15 +296,15 @@ def seconds(retry_after: str) -> float:
 
 def resolved(url: str, to: str) -> str:
     """Where a `location` points, seen from `url`."""
-    scheme, _, rest = url.partition("://")
     if "://" in to.partition("?")[0]:
         return to
+    origin, target = split(url)
     if to.startswith("//"):
-        return scheme + ":" + to
-    authority, _, path = rest.partition("/")
-    if to.startswith("/"):
-        return "%s://%s%s" % (scheme, authority, to)
-    return "%s://%s/%s%s" % (scheme, authority, path.partition("?")[0].rpartition("/")[0] + "/", to)
+        return "%s:%s" % (origin[0], to)
+    path = target.partition("?")[0]
+    if not to.startswith("/"):
+        to = (path if to.startswith("?") else path[: path.rindex("/") + 1]) + to
+    return "%s://%s%s" % (origin[0], host_header(origin), to)
 
 
 def hopeless(error: OSError) -> bool:

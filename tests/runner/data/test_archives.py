@@ -8,11 +8,16 @@ import stat
 import tarfile
 import zipfile
 import zlib
+from itertools import islice
 from pathlib import Path
 
 import pytest
 from archives import FILES, MAKERS, file, link, special, tarred, zipped
 from trees import tree
+
+from tao_sdk.runner import unpacking
+from tao_sdk.runner.report import Failure
+from tao_sdk.script_runner import build_entrypoint
 
 SUFFIXES = sorted(MAKERS)
 
@@ -100,6 +105,59 @@ def test_a_local_folder_whose_archives_are_wanted_unpacked_may_have_links_to_fol
         assert (found / name / "deep" / "1" / "1").read_bytes() == b"1"
     assert (found / "sub" / "above").is_dir()
     assert (far / "deep" / "1.tar").is_file()
+
+
+def test_folders_without_anything_are_there_when_the_archives_of_a_local_folder_are_unpacked(paths, tmp_path):
+    folder = tmp_path / "data"
+    for name in ("sub/empty", "below"):
+        (folder / name).mkdir(parents=True)
+    (folder / "link").symlink_to("sub/empty")
+    tarred(folder / "1.tar", {"1": b"1"}, lambda tar: tar.addfile(special("none/", tarfile.DIRTYPE)))
+    found = Path(paths({"x": str(folder)}, {"x": {"extract": True}})["x"])
+    assert {str(each.relative_to(found)) for each in found.rglob("*") if each.is_dir()} == {
+        "sub", "sub/empty", "below", "link", "1", "1/none",
+    }  # fmt: skip
+    assert list((folder / "sub" / "empty").iterdir()) == []
+
+
+def test_a_folder_inside_a_local_folder_that_cannot_be_read_is_an_error_and_not_left_out(jobs, tmp_path, request):
+    secret = tmp_path / "data" / "secret"
+    secret.mkdir(parents=True)
+    tarred(tmp_path / "data" / "1.tar", {"1": b"1"})
+    secret.chmod(0)
+    request.addfinalizer(lambda: secret.chmod(0o700))
+    specs, inputs = {"x": str(tmp_path / "data")}, {"x": {"extract": True}}
+    text = build_entrypoint(command="cat {config_path}", specs=specs, inputs=inputs)["command"]
+    without_rights = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()
+    ran = jobs.run_text(text, shell=(*without_rights, "bash", "-c"))
+    assert (ran.code, ran.failure["code"]) == (125, "input.unreadable"), ran.raw
+    assert str(secret) in ran.failure["what"]
+
+
+@pytest.mark.parametrize("single", [True, False])
+def test_a_local_archive_that_is_written_anew_while_it_is_unpacked_is_not_used(tmp_path, monkeypatch, single):
+    (tmp_path / "data").mkdir()
+    path = tarred(tmp_path / "data" / "1.tar", {"1": b"1"})
+    wanted = {"key": "x", "uri": str(path), "kind": "", "target": "", "options": {"extract": "yes"}}
+
+    def unpack(*arguments, real=unpacking.archive.unpack):
+        real(*arguments)
+        os.utime(path, (1, 1))
+
+    monkeypatch.setattr(unpacking.archive, "unpack", unpack)
+    with pytest.raises(Failure) as failure:
+        unpacking.local(wanted, str(path if single else path.parent), str(tmp_path / "part"), {})
+    assert failure.value.code == "input.changing"
+
+
+def test_a_link_to_everything_in_a_local_folder_is_not_followed(paths, tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    tarred(folder / "1.tar", {"1": b"1"})
+    (folder / "all").symlink_to("/")
+    assert len(list(islice(unpacking.files(str(folder)), 100))) == 2
+    found = Path(paths({"x": str(folder)}, {"x": {"extract": True}})["x"])
+    assert (found / "1" / "1").read_bytes() == b"1" and (found / "all").is_symlink()
 
 
 def test_a_passthrough_archive_stays_packed_unless_told_otherwise(jobs, web, tmp_path):

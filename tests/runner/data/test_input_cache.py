@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -18,6 +19,7 @@ from trees import tree
 from web_server import Reply, etag, ranged
 
 from tao_sdk.runner.journal import PART
+from tao_sdk.runner.lock import Lock
 
 BIG = os.urandom(20_000_000)
 
@@ -228,6 +230,36 @@ def test_who_fetches_touches_its_lock_so_that_other_machines_see_it_live(jobs, w
     gate.set()
     assert job.ended().code == 0
     assert not lock.exists()
+
+
+UNSEEN = """
+import os, sys
+from tao_sdk.runner.lock import Lock
+os.setgroups([]), os.setgid(65534), os.setuid(65534)
+print(os.path.exists("/proc/" + sys.argv[2]), Lock(sys.argv[1]).dead(1))
+"""
+
+
+def test_a_fetcher_that_other_users_may_not_see_on_its_machine_lives_as_long_as_it_touches_its_lock(request):
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    request.addfinalizer(lambda: subprocess.run(["rm", "-rf", folder], check=False))
+    folder.chmod(0o777)
+    hidden = ["unshare", "-m", "sh", "-c", 'mount -t proc -o hidepid=invisible proc /proc && exec "$@"', "sh"]
+    if subprocess.run([*hidden, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("needs the right to mount, and Linux 5.8")
+    lock = Lock(str(folder))
+    assert lock.acquire(lambda: False, lambda: None)
+
+    def seen(pid):
+        argv = [*hidden, sys.executable, "-c", UNSEEN, str(folder), str(pid)]
+        return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
+
+    assert seen(os.getpid()) == ["False", "False"]
+    lock.over.set()
+    lock.thread.join()
+    os.utime(lock.path(1), (0, 0))
+    assert seen(os.getpid()) == ["False", "True"]
+    lock.release()
 
 
 def test_nobody_ever_sees_half_an_entry(jobs, run, web, mount, tmp_path):
