@@ -96,6 +96,13 @@ def test_watch_ends_when_no_job_is_live(tao: Tao) -> None:
     assert tao("status", "--json", job).json["status"] == "Complete"
 
 
+def test_watch_says_whose_hooks_wait_for_their_next_try(tao: Tao) -> None:
+    job = tao.run_detached("true", "--hooks", "on_complete=exit 1")
+    assert f"Hooks of {job} have failed" in tao("watch").err
+    well = tao.run_detached("true", "--hooks", "on_complete=true")
+    assert well not in tao("watch").err
+
+
 def test_a_service_stops_watching_when_it_is_told_to(tao: Tao) -> None:
     watching = tao.start("watch", "--forever")
     assert watching.stderr is not None

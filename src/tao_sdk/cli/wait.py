@@ -102,4 +102,6 @@ def watch(client: Client, out: Output, forever: bool) -> int:
     left = len(client.store.live())
     out.object({"schema": 1, "live": left})
     out.note("No job is live." if not left else "No longer watching; the jobs go on. Come back: tao watch")
+    if untold := client.jobs_with_failed_hooks():
+        out.note(f"Hooks of {', '.join(untold)} have failed and are tried again by whoever watches later: tao watch")
     return exit_codes.DONE

@@ -354,6 +354,10 @@ class Client:
         """Carry the live jobs to their end, in this thread; returns when none is live, or `stop` is set."""
         Watcher(self.engine, self._callbacks, stop or self._stop, self.poll_interval).run()
 
+    def jobs_with_failed_hooks(self) -> list[str]:
+        """The ids of jobs with hooks that are still to be delivered: between two watches, those that have failed."""
+        return self.store.jobs_with_undelivered(hooks.DUE, hooks.DONE)
+
     def _start_watching(self) -> None:
         with self._watch_lock:
             self._more_to_watch = True
