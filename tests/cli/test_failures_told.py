@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import signal
 import stat
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -215,3 +218,19 @@ def test_an_interrupt_that_python_made_another_error_of_is_one(capsys: pytest.Ca
     error.__cause__ = KeyboardInterrupt()
     assert tell(error, ["logs"]) == exit_codes.DETACHED
     assert "tao ls" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_an_interrupt_while_the_program_is_loaded_ends_it_without_a_word(tmp_path: Path, ignored: bool) -> None:
+    """What is loaded first is a module of ours, which interrupts its own process."""
+    (tmp_path / "click").mkdir()
+    (tmp_path / "click/__init__.py").write_text(
+        "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\nraise SystemExit(7)\n"
+    )
+    before = "signal.signal(signal.SIGINT, signal.SIG_IGN); " if ignored else ""
+    script = f"import signal; {before}from tao_sdk.cli.start import main; main()"
+    argv = [sys.executable, "-c", script]
+    ran = subprocess.run(
+        argv, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, ran.stderr) == (7 if ignored else -signal.SIGINT, "")

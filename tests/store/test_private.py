@@ -51,6 +51,15 @@ def test_a_directory_that_others_can_write_to_is_refused(path: Path, bits: int) 
     assert f"chmod go-w {path.parent}" in error.value.next
 
 
+def test_nobody_is_told_to_close_a_directory_that_is_there_for_all(path: Path) -> None:
+    path.parent.mkdir()
+    path.parent.chmod(0o1777)
+    with pytest.raises(StoreError, match="can be written by other users") as error:
+        Store.open(path)
+    assert "chmod" not in error.value.next
+    assert f"such as {path.parent}/tao" in error.value.next
+
+
 def test_a_symbolic_link_in_place_of_the_database_is_refused(path: Path, tmp_path: Path) -> None:
     path.parent.mkdir(mode=0o700)
     (tmp_path / "elsewhere.db").touch()

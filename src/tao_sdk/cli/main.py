@@ -83,7 +83,7 @@ def tao(**_: Any) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """What the script `tao` and `python -m tao_sdk.cli.main` run."""
+    """What `python -m tao_sdk.cli.main` runs, and the script `tao` once it is loaded."""
     stand_in_for_closed_streams()
     code = run(list(sys.argv[1:] if argv is None else argv))
     try:

@@ -63,7 +63,7 @@ def plan_with(engine: Engine, backend: Backend, request: Request, secrets: Mappi
     """`prepare`, once the secrets are known and set apart."""
     spec = with_root(request.spec)
     packed = replace(spec, command=pack(spec))  # first: it refuses a spec without an end
-    refuse_open_secrets(spec, request.options, Redactor.of(secrets.values()))
+    refuse_open_secrets(spec, request.options, secrets)
     options = read_options(backend, request.options)
     job_id = mint_id(spec.name or spec.image.rpartition("/")[2].partition(":")[0] or "job")
     attempt = Attempt(job_id, 1, backend.platform, backend.endpoint, engine.store.store_id)
@@ -127,15 +127,16 @@ def texts(tree: Any) -> Iterator[str]:
             )
 
 
-def refuse_open_secrets(spec: JobSpec, options: Mapping[str, Any], redact: Redactor) -> None:
+def refuse_open_secrets(spec: JobSpec, options: Mapping[str, Any], secrets: Mapping[str, str]) -> None:
     """A secret's value in any field but env_vars, or in an option, would be stored, shown and sent in the open."""
     given = {name: getattr(spec, name) for name in settings_of(spec) if name != "env_vars"}
-    for name, value in {**given, **options}.items():
-        if redact.finds_in(_searchable(value)):
+    for where, value in {**given, **options}.items():
+        text = _searchable(value)
+        if name := next((name for name in secrets if Redactor.of([secrets[name]]).finds_in(text)), ""):
             raise SpecError(
-                f"{name} contains the value of a secret.",
+                f"{where} contains the value of {name}, which is a secret.",
                 "It would be stored and shown in the open.",
-                "Name the environment variable instead, e.g. $NGC_KEY: it is set in the job.",
+                f"Name the environment variable instead, ${name}: it is set in the job.",
             )
 
 

@@ -41,8 +41,15 @@ def make_directory(path: Path) -> None:
             raise StoreError(
                 f"{path} can be written by other users.",
                 "They could replace the job store.",
-                f"Run: chmod go-w {path}",
+                shut_or_leave(path),
             )
+
+
+def shut_or_leave(path: Path) -> str:
+    """What to do about a directory that others can write to. One with the sticky bit, as /tmp, is there for them."""
+    if path.lstat().st_mode & stat.S_ISVTX:
+        return f"Choose a directory of your own, such as {path / 'tao'}, with TAO_SDK_STATE_DIR or state_file."
+    return f"Run: chmod go-w {path}"
 
 
 def make_file(path: Path) -> None:
