@@ -97,7 +97,7 @@ def test_only_the_chosen_platforms_options_and_native_patch_are_used(read: Read)
         ("command: x\ngpus: 2", "2:1: unknown key 'gpus'. Did you mean gpu_count?"),
         ("command: x\nenv: {A: b}", "2:1: unknown key 'env'. Did you mean env_vars?"),
         ("command: x\ngpu_count: two", "2:12: gpu_count is 'two'; it must be a whole number of -1 or more."),
-        ("command: x\ntime_limit: soon", "2:13: time_limit is 'soon'; it must be a duration such as 30m, 4h or 1-12:00:00."),
+        ("command: x\ntime_limit: soon", "2:13: time_limit is 'soon'; it must be a duration such as 90s, 30m, 4h or 1-12:00:00."),
         ("command: x\nmode: confg", "2:7: mode is 'confg'; it must be one of config, args, passthrough."),
         ("command: x\nupload_excludes: [a, {b: c}]", "2:22: upload_excludes is ['a', {'b': 'c'}]; it must be a list of texts."),
         ("command: x\nupload_excludes: a", "2:18: upload_excludes is 'a'; it must be a list of texts."),

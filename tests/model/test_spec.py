@@ -22,7 +22,7 @@ from tao_sdk.model.units import format_duration, parse_duration, parse_size
         ({"command": "true", "gpu_count": 1.5}, "gpu_count is 1.5"),
         ({"command": "true", "gpu_count": True}, "gpu_count is True"),
         ({"command": "true", "num_nodes": 0}, "num_nodes is 0; it must be a whole number of 1 or more."),
-        ({"command": "true", "time_limit": "soon"}, "time_limit is 'soon'; it must be a duration such as 30m"),
+        ({"command": "true", "time_limit": "soon"}, "time_limit is 'soon'; it must be a duration such as 90s"),
         ({"command": "true", "time_limit": 0}, "time_limit is 0"),
         ({"command": "true", "memory": "lots"}, "memory is 'lots'; it must be a size such as 512m"),
         ({"command": "true", "mode": "yaml"}, "mode is 'yaml'; it must be one of config, args, passthrough."),

@@ -108,7 +108,7 @@ def _map_of_text(value: Any) -> dict[str, Any]:
 TEXT = Kind("a text", _text, {"type": ["string", "number"]})
 NUMBER = Kind("a number above 0", _number, {"type": "number", "exclusiveMinimum": 0})
 YES_OR_NO = Kind("true or false", _yes_or_no, {"type": "boolean"})
-DURATION = Kind("a duration such as 30m, 4h or 1-12:00:00", _duration, {"type": "string"})
+DURATION = Kind("a duration such as 90s, 30m, 4h or 1-12:00:00", _duration, {"type": "string"})
 SIZE = Kind("a size such as 512m, 8g or 1.5T", _size, {"type": ["string", "integer"]})
 TEXTS = Kind("a list of texts", _list_of(_text), {"type": "array", "items": {"type": "string"}}, multiple=True)
 MAP_OF_TEXT = Kind(
