@@ -153,6 +153,7 @@ def test_two_files_that_are_meant_for_one_place_are_told(tao: Tao, flags: list[s
         (["--option", "venv_pth=1"], "Did you mean venv_path?"),
         (["--files", "nowhere.py"], "there is no nowhere.py"),
         (["--specs", "nowhere.yaml"], "nowhere.yaml: there is no such file."),
+        (["--partition", "polar"], "--partition is for slurm only: add --platform slurm."),
         (["--time-limit", "soon"], "--time-limit is 'soon'; it must be a duration such as 90s, 30m, 4h or 1-12:00:00."),
         (["--mode", "confg"], "--mode is 'confg'; it must be one of config, args, passthrough."),
         (["stray", "words"], "Got unexpected extra argument"),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tao_sdk.backends.registry import is_known
+from tao_sdk.backends.registry import is_known, platforms
 from tao_sdk.cli import exit_codes, show
 from tao_sdk.cli.command import command, platform_option
 from tao_sdk.cli.failure import Detached
@@ -48,7 +48,7 @@ class Submitting(click.Command):
         try:
             return super().parse_args(ctx, [*before])
         except click.UsageError as error:
-            raise words_of_a_command(error, before, words) from None
+            raise words_of_a_command(flag_of_another(error), before, words) from None
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         own = super().get_params(ctx)
@@ -70,6 +70,19 @@ class Submitting(click.Command):
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
+
+
+def flag_of_another(error: click.UsageError) -> click.UsageError:
+    """A flag that only other platforms have, told as that."""
+    if not isinstance(error, click.NoSuchOption):
+        return error
+    name = error.option_name.removeprefix("--").replace("-", "_")
+    theirs = [each for each in platforms() if (record := options_class(each)) and name in settings_of(record)]
+    if not theirs:
+        return error
+    return click.UsageError(
+        f"{error.option_name} is for {' and '.join(theirs)} only: add --platform {theirs[0]}.", error.ctx
+    )
 
 
 def words_of_a_command(error: click.UsageError, args: Sequence[str], words: Sequence[str]) -> click.UsageError:
