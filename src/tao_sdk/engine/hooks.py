@@ -157,7 +157,7 @@ def _send(target: Any, message: Mapping[str, Any], environ: Mapping[str, str]) -
             process.kill()
             process.wait()
         if process.returncode:
-            raise OSError(f"exit code {process.returncode}: {_last_words(said)}")
+            raise OSError(f"exit code {process.returncode}: {_last_words(said) or 'it printed nothing'}")
 
 
 def _last_words(said: IO[bytes]) -> str:

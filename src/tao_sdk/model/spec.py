@@ -130,7 +130,7 @@ def check_spec(spec: JobSpec, where: str = "") -> None:
         if hook not in HOOKS:
             raise f.unknown_field(hook, HOOKS, f"{where}hooks: ")
         if not is_target(spec.hooks[hook]):
-            allowed = "a command, a list of its words, or the address of a webhook"
+            allowed = "a command, a list of its words, or the address of a webhook (http:// or https://)"
             raise f.FieldError("hooks", f"{where}hooks.{hook} is {spec.hooks[hook]!r}; it must be {allowed}.")
 
 
@@ -165,7 +165,13 @@ def is_target(hook: Any) -> bool:
     if isinstance(hook, (list, tuple)):
         words = cast("Sequence[Any]", hook)
         return bool(words) and all(map(is_word, words))
-    return hook is None or callable(hook) or is_word(hook)
+    return hook is None or callable(hook) or (is_word(hook) and not is_foreign_address(hook))
+
+
+def is_foreign_address(text: str) -> bool:
+    """Whether it is an address that no webhook has, be it only misspelt: no shell has such a command."""
+    scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)://", text)
+    return scheme is not None and scheme[1] not in ("http", "https")
 
 
 def is_word(word: Any) -> bool:
