@@ -37,7 +37,10 @@ from tao_sdk.model.units import format_duration, parse_duration, parse_size
         ({"command": "true", "specs": {}, "args": {}}, "both specs and args are given"),
         ({"command": "true", "hooks": {"on_compleet": "x"}}, "Did you mean on_complete?"),
         ({"command": "true", "hooks": {"on_error": {"a": "b"}}}, "hooks.on_error is {'a': 'b'}; it must be a command"),
-        ({"command": "true", "hooks": {"on_error": "htp://x"}}, "it must be a command, a list of its words, or the address"),
+        (
+            {"command": "true", "hooks": {"on_error": "htp://x"}},
+            "it must be a command, a list of its words, or the address",
+        ),
         ({"command": "true", "hooks": {"on_error": []}}, "hooks.on_error is []"),
         ({"command": "true", "hooks": {"on_error": ["echo", 1]}}, "hooks.on_error is ['echo', 1]"),
         ({"command": "true", "hooks": {"on_error": "a\0b"}}, "hooks.on_error is"),
