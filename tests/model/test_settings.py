@@ -57,6 +57,14 @@ def test_a_value_of_the_env_file_is_what_a_shell_would_read(tmp_path: Path, writ
     assert settings(tmp_path).env_file == {"NGC_KEY": meant}
 
 
+@pytest.mark.parametrize("quote", ["'", '"'])
+def test_a_quote_that_is_not_closed_is_told_with_its_line_and_without_the_value(tmp_path: Path, quote: str) -> None:
+    write(tmp_path / ".config/tao/.env", f"# mine\nNGC_KEY={quote}nvapi-1\n")
+    with pytest.raises(UsageError, match=r"\.env:2: the quote before the value of NGC_KEY is not closed") as refused:
+        settings(tmp_path).get("NGC_KEY")
+    assert "nvapi-1" not in str(refused.value)
+
+
 def test_the_state_folder_follows_the_documented_order(tmp_path: Path) -> None:
     assert settings(tmp_path).state_dir == tmp_path / ".local/state/tao"
     assert settings(tmp_path, XDG_STATE_HOME="/x").state_dir == Path("/x/tao")

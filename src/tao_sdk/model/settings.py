@@ -72,7 +72,7 @@ class Settings:
                 raise UsageError(
                     f"{path} can be read by other users.", "It holds credentials.", f"Run: chmod 600 {path}"
                 )
-            return parse_env_file(path.read_text(encoding="utf-8"))
+            return parse_env_file(path.read_text(encoding="utf-8"), path)
         return {}
 
     @cached_property
@@ -147,13 +147,16 @@ def texts(own: Any) -> dict[str, str]:
     return {str(name): str(value) for name, value in own.items()} if own else {}
 
 
-def parse_env_file(text: str) -> dict[str, str]:
+def parse_env_file(text: str, path: Path) -> dict[str, str]:
     """`NAME=value` and `export NAME="value"` lines, as a shell reads them; comments and unknown names are left out."""
     values: dict[str, str] = {}
-    for line in text.splitlines():
-        name, equals, value = line.strip().removeprefix("export ").partition("=")
-        if equals and name.strip() in KNOWN_NAMES:
-            values[name.strip()] = unquoted(value.strip())
+    for number, line in enumerate(text.splitlines(), 1):
+        name, equals, value = (part.strip() for part in line.strip().removeprefix("export ").partition("="))
+        if equals and name in KNOWN_NAMES:
+            values[name] = unquoted(value)
+            if value[:1] in ("'", '"') and value.count(value[0]) == 1:
+                what = f"{path}:{number}: the quote before the value of {name} is not closed."
+                raise UsageError(what, "", "Close it, or leave it out.")
     return values
 
 
