@@ -360,13 +360,31 @@ def declared_inputs(spec: JobSpec) -> list[Input]:
 
 def shared_paths(spec: JobSpec) -> list[tuple[str, str]]:
     """(key, path) of each lustre:// and slurm:// value that is neither input nor output; of a glob, the folder it is for."""
-    keys = keys_of(spec)
+    keys = with_holes(spec)
     if keys is None:
         return []
-    keys.inputs(spec.inputs)
-    keys.outputs(spec.outputs)
     globs = [way for way, _ in keys.shared() if keys.literal_type(way) == "local_glob"]
     return [(joined(way), before_wildcards(path) if way in globs else path) for way, path in keys.shared()]
+
+
+def passed_on(spec: JobSpec) -> list[tuple[str, str]]:
+    """(key, address) of each s3:// value that is neither input nor output: some programs read it by themselves."""
+    keys = with_holes(spec)
+    found = leaves(keys.tree, []) if keys else ()
+    return [
+        (joined(way), value)
+        for way, value in found
+        if keys and isinstance(value, str) and scheme(value) == "s3" and not keys.literal_type(way)
+    ]
+
+
+def with_holes(spec: JobSpec) -> SpecKeys | None:
+    """Its keys, with a Hole for each input and output that it declares."""
+    keys = keys_of(spec)
+    if keys:
+        keys.inputs(spec.inputs)
+        keys.outputs(spec.outputs)
+    return keys
 
 
 def chosen_outputs(spec: JobSpec) -> list[str]:
