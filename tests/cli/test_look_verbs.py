@@ -110,6 +110,15 @@ def test_results_name_the_best_and_the_newest_checkpoint_and_fetch_copies_them(e
     assert (into / "curve.svg").is_file()
 
 
+def test_checkpoints_that_a_failure_may_have_cut_off_are_called_so_by_the_end_of_run_and_by_results(tao: Tao) -> None:
+    ran = tao(
+        "run", "--gpus", "0", "--outputs", "train", "--", "mkdir train; echo 1 > train/model_epoch_001.pth; exit 3"
+    )
+    assert "1 checkpoint, none known to be whole" in ran.out
+    job = ran.out.partition("tao logs ")[2].split()[0]
+    assert "newest   -  (1 checkpoint, none known to be whole)" in tao("results", job).out
+
+
 def test_results_name_the_places_that_the_spec_chose_for_outputs(tao: Tao, tmp_path: Path) -> None:
     (tmp_path / "spec.yaml").write_text(f"results_dir: ''\nmodel: {tmp_path}/model\n")
     (tmp_path / "job.yaml").write_text(

@@ -10,6 +10,7 @@ import pytest
 
 from tao_sdk.cli import screen
 from tao_sdk.cli.screen import Line, Plain, Scene
+from tao_sdk.model.checkpoints import Checkpoint
 from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Best, Progress
 from tao_sdk.model.status import Status
@@ -204,10 +205,11 @@ NOTHING = Progress()
 
 
 def end_of(
-    status: Status, progress: Progress = NOTHING, count: int = 0, width: int = 80, code: int | None = 0
+    status: Status, progress: Progress = NOTHING, count: int = 0, width: int = 80, code: int | None = 0, whole: int = 99
 ) -> list[str]:
     job = replace(DIGITS, status=status, exit_code=code, ended=BEGAN + timedelta(seconds=21))
-    return [screen.text_of(line) for line in screen.final(job, progress, count, width)]
+    left = [Checkpoint(f"model_epoch_{each}.pth", 1, each, complete=each < whole) for each in range(count)]
+    return [screen.text_of(line) for line in screen.final(job, progress, left, width)]
 
 
 def test_the_final_line_is_the_documented_one() -> None:
@@ -225,6 +227,13 @@ def test_the_final_line_is_the_documented_one() -> None:
 def test_a_failed_and_a_canceled_job_say_so() -> None:
     assert end_of(Status.ERROR, code=137) == ["✗ Error after 0:21 · exit code 137"]
     assert end_of(Status.CANCELED, code=None) == ["■ Canceled after 0:21"]
+
+
+def test_a_job_that_was_ended_says_how_many_of_its_checkpoints_are_known_to_be_whole() -> None:
+    reached = Progress(epoch=6, best=Best(6, "accuracy", 0.944))
+    assert end_of(Status.ERROR, reached, 6, whole=0)[0].endswith("· 6 checkpoints, none known to be whole")
+    assert end_of(Status.CANCELED, reached, 6, whole=4)[0].endswith("· 6 checkpoints, 4 known to be whole")
+    assert end_of(Status.CANCELED, reached, 6)[0].endswith("· 6 checkpoints, best is epoch 6")
 
 
 def test_places_share_a_line_where_there_is_room() -> None:

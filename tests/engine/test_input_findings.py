@@ -54,6 +54,17 @@ def test_patterns_that_choose_nothing_since_a_path_is_used_whole_are_a_warning(c
 
 
 @pytest.mark.parametrize(
+    ("inputs", "warned"), [(None, ["input.undeclared"]), ({"m.a": {"type": "text"}, "m.b": "text"}, [])]
+)
+def test_an_address_that_nobody_declares_is_a_warning_unless_it_is_called_a_text(client, inputs, warned):
+    specs = {"m": {"a": "s3://b/x", "b": "s3://b/y"}, "out": "s3://b/z"}
+    spec = JobSpec(command="true {config_path}", gpu_count=0, specs=specs, inputs=inputs, outputs=["out"])
+    found = [each for each in client.plan(spec, "local").findings if each.code.startswith("input.")]
+    assert [each.code for each in found] == warned
+    assert all("m.a is s3://b/x" in each.what and "1 more" in each.what for each in found)
+
+
+@pytest.mark.parametrize(
     ("path", "env", "code"),
     [
         ("data/gone", {}, "input.nothing"),

@@ -230,6 +230,14 @@ def test_why_a_job_failed_is_still_told_when_nothing_of_it_is_left(client: Clien
     assert client.diagnose(job) == before
 
 
+def test_a_job_whose_next_attempt_follows_is_not_to_be_submitted_again(client: Client) -> None:
+    job = run(client, SUPERVISOR_DIES, retries=1)
+    until(client, job, "waits for a watcher")
+    why = client.diagnose(job)
+    assert why is not None
+    assert why.suggestion == "The next attempt is started by a watcher: tao watch."
+
+
 def test_a_retry_comes_due_however_short_its_watchers_live(client: Client) -> None:
     job = run(client, SUPERVISOR_DIES, retries=1)
     until(client, job, "waits for a watcher")

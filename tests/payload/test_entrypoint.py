@@ -244,10 +244,38 @@ def test_an_address_of_a_shared_file_system_becomes_the_path_that_it_names_but_i
         ({"selective": {"annotation": "a", "format": "xml"}}, "json, jsonl, csv, parquet"),
         ({"selective": {"annotation": "a", "keys": [3]}}, "list of texts"),
         ({"patterns": {"a": 1}}, "list of texts"),
+        ({"type": "dir"}, "file, folder, list, local_glob, text"),
+        ({"type": 7}, "file, folder, list, local_glob, text"),
+        ({"optional": "maybe"}, "true or false"),
     ],
 )
 def test_an_option_of_an_input_that_cannot_be_is_refused_with_what_can(about, told):
     assert told in refused(specs={"a": "s3://b/k/"}, inputs={"a": about}, config_format="yaml")
+
+
+@pytest.mark.parametrize("about", [{"type": "dir"}, {"type": 7}, {"optional": "maybe"}, "dir"])
+def test_an_option_that_cannot_be_is_refused_of_an_output_and_without_specs_too(about):
+    assert "It " in refused(specs={"a": ""}, outputs={"a": about}, config_format="yaml")
+    assert "outputs['/out']" in refused(outputs={"/out": about})
+    if isinstance(about, dict):
+        assert "inputs['/in']" in refused(inputs={"/in": {"uri": "/data", **about}})
+
+
+def test_an_address_beside_the_key_of_an_input_is_refused_as_it_belongs_in_the_spec():
+    assert "s3://b/x" in refused(specs={"a": "/x"}, inputs={"a": "s3://b/x"}, config_format="yaml")
+
+
+@pytest.mark.parametrize("key", ["/out", "./out", "out/model"])
+def test_an_output_that_is_a_path_beside_specs_is_refused_with_what_to_write(key):
+    for given in ({"specs": {"a": 1}, "config_format": "yaml"}, {"args": {"a": 1}}):
+        told = refused(outputs=[key], **given)
+        assert key in told and "$TAO_RESULTS_DIR" in told
+
+
+def test_an_output_that_is_nearly_a_key_left_empty_is_refused_with_that_key():
+    specs = {"train": {"results_dir": "", "epochs": 1}}
+    assert "train.results_dir?" in refused(specs=specs, outputs=["train.reslts_dir"], config_format="yaml")
+    build_entrypoint(command="true", specs=specs, outputs=["train.results_dir", "train.results_dir2", "results_dir"])
 
 
 def test_an_input_comes_after_the_annotation_that_it_needs():

@@ -273,6 +273,27 @@ def test_an_output_that_was_never_written_is_told(jobs, tmp_path):
     assert (ran.code, ran.warnings) == (0, ["output.missing"])
 
 
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_an_output_of_the_spec_that_was_never_written_is_told(jobs, kind):
+    ran = jobs.run("true {config_path}", specs={"a": 1}, outputs={"out": {"type": kind}})
+    assert (ran.code, ran.warnings, ran.stages[-1]) == (0, ["output.missing"], "done")
+    assert str(jobs.results / "out") in ran.named("warning")[0].facts["what"]
+
+
+@pytest.mark.parametrize(
+    ("command", "env"),
+    [
+        ("echo 1 > {out}/x", {}),
+        ("mkdir {out}/train; echo 1 > {out}/train/x", {}),
+        ("exit 3", {}),
+        ("true", {"TAO_RANK": "1"}),
+    ],
+)
+def test_nothing_is_told_of_an_output_with_a_file_nor_after_a_failure_nor_by_a_further_rank(jobs, command, env):
+    ran = jobs.run(command, args={"out": ""}, outputs={"out": {"type": "folder"}}, env=env)
+    assert ran.warnings == []
+
+
 def test_outputs_are_kept_when_the_command_fails(jobs, tmp_path):
     ran = jobs.run(f"mkdir {tmp_path}/o; echo 50 > {tmp_path}/o/epoch_50.pth; exit 1", outputs=[f"{tmp_path}/o"])
     assert ran.code == 1

@@ -87,7 +87,7 @@ def results_lines(left: Results) -> list[str]:
     lines = [
         f"results  {show.path(left.dir)}  ({len(left.files)} files, {format_size(size)})",
         f"best     {show.path(left.best) if left.best else '-'}" + best_value(left),
-        f"newest   {show.path(left.newest) if left.newest else '-'}",
+        f"newest   {show.path(left.newest) if left.newest else '-'}" + why_none(left),
     ]
     also = [f"output   {show.path(each)}" for each in left.elsewhere]
     return [*lines, *also] if left.files else [lines[0], "Nothing has been written there yet.", *also]
@@ -102,6 +102,12 @@ def fetch_lines(job: Job, left: Results, fetch: Path | None) -> list[str]:
 def best_value(left: Results) -> str:
     best = left.progress.best
     return f"  ({best.metric} {show.number(best.value)} at epoch {best.epoch})" if best else ""
+
+
+def why_none(left: Results) -> str:
+    """There are some, and the job ended, or was looked at last, too soon after they were written."""
+    found = left.checkpoints
+    return f"  ({show.known_whole(found)})" if found and not any(each.complete for each in found) else ""
 
 
 @command("files")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tao_sdk.cli import show
 from tao_sdk.cli.output import printable
@@ -19,6 +19,9 @@ from tao_sdk.model.progress import Progress, ProgressReader, richer
 from tao_sdk.model.status import Status
 from tao_sdk.model.units import format_clock, format_size
 from tao_sdk.runner.events import Event, EventFilter
+
+if TYPE_CHECKING:
+    from tao_sdk.model.checkpoints import Checkpoint
 
 Span = tuple[str, str]  # text, style
 Line = list[Span]
@@ -258,13 +261,15 @@ MARKS = {Status.COMPLETE: "✓", Status.ERROR: "✗", Status.CANCELED: "■"}
 STYLES = {Status.COMPLETE: "green", Status.ERROR: "red", Status.CANCELED: "magenta"}
 
 
-def final(job: Job, progress: Progress, checkpoints: int, width: int) -> list[Line]:
+def final(job: Job, progress: Progress, checkpoints: Sequence[Checkpoint], width: int) -> list[Line]:
     """`✓ Complete in 0:21 · accuracy 0.972 · 20 checkpoints, best is epoch 17`; in several lines where one is too short."""
     facts = [f"{job.status} {'in' if job.status is Status.COMPLETE else 'after'} {format_clock(seconds_of(job))}"]
     if job.status is Status.ERROR and job.exit_code is not None:
         facts.append(f"exit code {job.exit_code}")
     facts += [text for text in show.metrics(progress)[-1:] if progress.epoch]
-    facts += [plural(checkpoints, "checkpoint") + best(progress)] if checkpoints else []
+    unsure = job.status is not Status.COMPLETE and not all(each.complete for each in checkpoints)
+    told = show.known_whole(checkpoints) if unsure else show.plural(len(checkpoints), "checkpoint") + best(progress)
+    facts += [told] if checkpoints else []
     mark = (f"{MARKS.get(job.status, '?')} ", STYLES.get(job.status, ""))
     lines = [" · ".join(facts)] if len(" · ".join(facts)) + 2 <= width else facts
     return [[mark if not index else ("  ", ""), (text, "bold")] for index, text in enumerate(lines)]
@@ -277,10 +282,6 @@ def seconds_of(job: Job) -> float:
 
 def best(progress: Progress) -> str:
     return f", best is epoch {progress.best_epoch}" if progress.best_epoch else ""
-
-
-def plural(count: int, noun: str) -> str:
-    return f"{count} {noun}" + ("s" if count != 1 else "")
 
 
 def places(found: Sequence[tuple[str, str]], width: int | None) -> list[Line]:

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tao_sdk.cli.output import COLORS, Output, printable
 from tao_sdk.model.clock import utc_now
@@ -20,6 +20,9 @@ from tao_sdk.model.job import Event, Job
 from tao_sdk.model.progress import Progress, is_loss, telling_order
 from tao_sdk.model.status import Status
 from tao_sdk.model.units import format_clock
+
+if TYPE_CHECKING:
+    from tao_sdk.model.checkpoints import Checkpoint
 
 HEAD = ("ID", "PLATFORM", "STATUS", "AGE", "TOOK", "PROGRESS", "MESSAGE")
 
@@ -144,6 +147,16 @@ def finding(found: Finding, out: Output | None = None) -> str:
     word = out.paint(severity, COLORS[severity]) if out else severity
     told = sentences(found.what, found.evidence) + (f" -> {found.fix}" if found.fix else "")
     return f"{word}: {printable(told)}"
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" + ("s" if count != 1 else "")
+
+
+def known_whole(found: Sequence[Checkpoint]) -> str:
+    """Of how many checkpoints it is known that they were written to their end."""
+    whole = sum(each.complete for each in found)
+    return f"{plural(len(found), 'checkpoint')}, {whole or 'none'} known to be whole"
 
 
 def waiting_time(job: Job, now: datetime) -> str:

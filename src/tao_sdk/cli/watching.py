@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from tao_sdk.cli import screen, show
 from tao_sdk.cli.screen import Line, Plain, Scene
-from tao_sdk.model.checkpoints import checkpoints
 from tao_sdk.model.curve import curve_svg, curve_text
 from tao_sdk.model.errors import TaoError, Unreachable
 from tao_sdk.model.job import Job
@@ -171,12 +170,8 @@ def tell_end(client: Client, out: Output, scene: Scene) -> None:
         out.lines(["", *(f"  {line}" for line in curve_text(progress, min(width - 4, 96))), ""])
     if not progress.epoch and scene.job.status is not Status.ERROR:
         out.lines(f"  {line}" for line in scene.tail)
-    count = (
-        len(checkpoints([(file.path, file.size, file.mtime) for file in found.files], found.dir, found.manifest))
-        if found
-        else 0
-    )
-    out.lines(painted(out, line) for line in screen.final(scene.job, progress, count, out.width or UNBOUNDED))
+    left = found.checkpoints if found else []
+    out.lines(painted(out, line) for line in screen.final(scene.job, progress, left, out.width or UNBOUNDED))
     if scene.job.status is not Status.COMPLETE:
         tell_why(client, out, scene)
     out.lines(painted(out, line) for line in screen.places(places(scene.job, progress, found), out.width))

@@ -13,7 +13,7 @@ from tao_sdk.backends.registry import ALIASES, BUILT_IN, NOT_BUILT
 from tao_sdk.client.job_file import options_class
 from tao_sdk.model.fields import schema_of
 from tao_sdk.model.spec import HOOKS, JobSpec
-from tao_sdk.payload.declared import DECLARATION
+from tao_sdk.payload.declared import DECLARATION, KINDS
 
 SCHEMA_FILE = Path(__file__).with_name("job.schema.json")
 
@@ -24,7 +24,8 @@ ABOUT: Schema = {
     "type": ["string", "object", "null"],
     "properties": {
         "type": {
-            "description": "file or folder: a hint, what is there decides; text, list, local_glob: nothing to fetch."
+            "enum": [*KINDS, "", None],
+            "description": "file or folder: a hint, what is there decides; text, list, local_glob: nothing to fetch.",
         },
         "optional": {"type": "boolean", "description": "It may be absent or empty."},
         "container_path": {"type": "string", "description": "Where it has to lie in the job: an absolute path."},

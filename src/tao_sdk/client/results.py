@@ -52,6 +52,12 @@ class Results:
     manifest: Mapping[str, Any] | None
     elsewhere: tuple[str, ...] = ()
 
+    @property
+    def checkpoints(self) -> list[checkpoints.Checkpoint]:
+        """All of them, the least trained first; one that was still being written, for all that is known, is not complete."""
+        files = [(stat.path, stat.size, stat.mtime) for stat in self.files]
+        return checkpoints.checkpoints(files, self.dir, self.manifest)
+
 
 def results(engine: Engine, job: Job) -> Results:
     """What is below the results directory; empty where the job has written nothing yet."""

@@ -24,6 +24,7 @@ LONGEST_LINE = 1000  # characters of one line that are shown
 
 
 WAITS_FOR_WATCHER = "waits for a watcher"
+FOLLOWS = "The next attempt is started by a watcher: tao watch."
 OVER = "Submit it again once that is mended."
 WELL = (Status.COMPLETE, Status.CANCELED, Status.RUNNING)
 
@@ -34,7 +35,7 @@ def diagnose(engine: Engine, job: Job) -> Diagnosis | None:
         return None
     found = told_at_the_end(engine, job) or explain(engine, job)
     if waits_for_watcher(job):
-        return replace(found, suggestion=f"The next attempt is started by a watcher: tao watch. {found.suggestion}")
+        return replace(found, suggestion=FOLLOWS)  # who also submits it again has two jobs
     return found
 
 

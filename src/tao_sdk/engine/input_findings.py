@@ -20,11 +20,12 @@ from tao_sdk.engine.engine import Engine
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.units import format_size
-from tao_sdk.payload.declared import declared_inputs
+from tao_sdk.payload.declared import declared_inputs, passed_on
 from tao_sdk.payload.schemes import is_here
 from tao_sdk.runner.document import Input
 from tao_sdk.runner.report import Failure
 from tao_sdk.runner.scheme import MODULES, scheme
+from tao_sdk.runner.shown import shown
 
 if TYPE_CHECKING:
     from tao_sdk.runner.web import Web
@@ -50,6 +51,7 @@ def input_findings(
     """Nothing is opened for a job without such inputs. A job that runs here has the keys that we have, and no others."""
     declared = declared_inputs(spec)
     yield from map(whole, filter(leaves_nothing_out, declared))
+    yield from undeclared(passed_on(spec))
     inputs = [each for each in declared if not is_here(each["uri"])]
     if not inputs:
         return
@@ -74,6 +76,17 @@ def leaves_nothing_out(wanted: Input) -> bool:
 def whole(wanted: Input) -> Finding:
     what = f"The patterns of {wanted['key']} leave nothing out: {wanted['uri']} is a path, of which the job sees everything."
     return Finding(Severity.WARNING, "input.whole", what, "", "Name a folder that holds only what the job is to see.")
+
+
+def undeclared(found: list[tuple[str, str]]) -> Iterator[Finding]:
+    """One warning for all of them: a list may hold thousands."""
+    if not found:
+        return
+    (key, uri), *others = found
+    more = f", and {len(others)} more such values" if others else ""
+    what = f"{key} is {shown(uri)}, which nobody declares{more}: the command gets it as it stands."
+    fix = f"Declare {key} in inputs to have it fetched, in outputs if it is written; as type text it is left alone."
+    yield Finding(Severity.WARNING, "input.undeclared", what, "", fix)
 
 
 def looked_at(wanted: Input, web: Web, runs_here: bool) -> Finding | None:

@@ -87,7 +87,7 @@ RULES: Sequence[Rule] = (
     Rule("slow_source", fetched_until_the_end, "The time limit came while an input was still being fetched ({seen}).", INFRA,
          "Put the data nearer to the job or on a mount (mount_path keeps what was fetched for all jobs), or give it more time."),
     Rule("time_limit", backend_says(r"time.?limit"), "The job reached its time limit ({seen}).", USER,
-         "Give it more (--time-limit 8h), and to go on where it was, name its newest checkpoint (tao results) in the spec."),
+         "Give it more (--time-limit 8h); to go on where it was, name the newest checkpoint that tao results shows in the spec."),
     Rule("machine_restarted", backend_says(r"machine was restarted"), "{seen}.", INFRA,
          "Submit it again, with --retries: a further attempt resumes from the newest complete checkpoint.", retryable=True),
     Rule("supervisor_lost", backend_says(r"supervisor was killed"), "{seen}.", INFRA,

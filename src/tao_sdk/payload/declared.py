@@ -25,6 +25,7 @@ DECLARATION = ("type", "optional", "container_path", "extract", "extract_to_pare
 LITERAL = frozenset(
     {"list", "local_glob", "text"}
 )  # values the program reads itself: nothing to fetch, no place to choose
+KINDS = ("file", "folder", *sorted(LITERAL))
 OWN = frozenset({"", ".", "..", ".tao", "work"})  # no names for a copy below the results
 RESUME = "resume_training_checkpoint_path"
 
@@ -44,6 +45,7 @@ class SpecKeys:
         """Those that need another's file come after it."""
         found: list[Input] = []
         for key, about in pairs("inputs", wanted):
+            refuse_wrong(f"inputs[{key!r}]", about)
             if about.get("type") in LITERAL:
                 self.literal.append((self.way(key), str(about["type"])))
             else:
@@ -113,9 +115,43 @@ class SpecKeys:
         )
 
     def outputs(self, wanted: Declared) -> list[Output]:
-        found = [self.output(key, about) for key, about in pairs("outputs", wanted) if about.get("type") not in LITERAL]
+        declared = pairs("outputs", wanted)
+        for key, about in declared:
+            refuse_wrong(f"outputs[{key!r}]", about)
+            self.refuse_path(key)
+            self.refuse_nearly(key, [each for each, _ in declared])
+        found = [self.output(key, about) for key, about in declared if about.get("type") not in LITERAL]
         refuse_shared(found)
         return found
+
+    def refuse_path(self, key: str) -> None:
+        """What is written as a path of the job's: it would become a key of the spec, and nothing at the path be kept."""
+        if "/" in key and (key.startswith(".") or not self.has(key)):
+            raise SpecError(
+                f"outputs names {key}, and {self.name} has nothing there.",
+                f"With {self.name} an output is a key of theirs, whose value is the path to write to.",
+                f"Name that key, such as results_dir, or have the command write to $TAO_RESULTS_DIR/{key.lstrip('./')}.",
+            )
+
+    def refuse_nearly(self, key: str, declared: Sequence[str]) -> None:
+        """A key that there is not, beside one of nearly that name that waits for its path."""
+        if self.has(key):
+            return
+        *above, last = self.way(key)
+        beside = lookup(self.tree, above)
+        for name, value in beside.items() if isinstance(beside, dict) else ():
+            other = joined([*above, name])
+            if value in (None, "") and other not in declared and difflib.get_close_matches(str(last), [name], 1, 0.8):
+                why = f"{other}, which is empty, would stay so."
+                raise SpecError(
+                    f"outputs names {key}, and {self.name} has nothing there.", why, f"Did you mean {other}?"
+                )
+
+    def has(self, key: str) -> bool:
+        """Whether it is there, be it empty."""
+        *above, last = self.way(key)
+        parent = lookup(self.tree, above)
+        return last in parent if isinstance(parent, dict) else lookup(self.tree, [*above, last]) is not None
 
     def output(self, key: str, about: Mapping[str, object]) -> Output:
         way = self.way(key)
@@ -204,6 +240,15 @@ def refuse_misspelt(place: str, about: Mapping[str, object]) -> None:
         near = difflib.get_close_matches(str(name), DECLARATION, n=1, cutoff=0.75)
         if name not in DECLARATION and near:
             raise SpecError(f"{place} has {name}.", "It would be ignored.", f"Did you mean {near[0]}?")
+
+
+def refuse_wrong(place: str, about: Mapping[str, object]) -> None:
+    """A type or an optional that is none: it would be taken for one that was not meant."""
+    kind, optional = about.get("type"), about.get("optional")
+    if kind not in (None, "", *KINDS):
+        raise SpecError(f"{place} has the type {short(kind)}.", f"It can be {', '.join(KINDS)}.")
+    if optional is not None and not isinstance(optional, bool):
+        raise SpecError(f"{place} has optional: {short(optional)}.", "It is true or false.")
 
 
 def refuse_shared(outputs: list[Output]) -> None:
@@ -315,13 +360,31 @@ def declared_inputs(spec: JobSpec) -> list[Input]:
 
 def shared_paths(spec: JobSpec) -> list[tuple[str, str]]:
     """(key, path) of each lustre:// and slurm:// value that is neither input nor output; of a glob, the folder it is for."""
-    keys = keys_of(spec)
+    keys = with_holes(spec)
     if keys is None:
         return []
-    keys.inputs(spec.inputs)
-    keys.outputs(spec.outputs)
     globs = [way for way, _ in keys.shared() if keys.literal_type(way) == "local_glob"]
     return [(joined(way), before_wildcards(path) if way in globs else path) for way, path in keys.shared()]
+
+
+def passed_on(spec: JobSpec) -> list[tuple[str, str]]:
+    """(key, address) of each s3:// value that is neither input nor output: some programs read it by themselves."""
+    keys = with_holes(spec)
+    found = leaves(keys.tree, []) if keys else ()
+    return [
+        (joined(way), value)
+        for way, value in found
+        if keys and isinstance(value, str) and scheme(value) == "s3" and not keys.literal_type(way)
+    ]
+
+
+def with_holes(spec: JobSpec) -> SpecKeys | None:
+    """Its keys, with a Hole for each input and output that it declares."""
+    keys = keys_of(spec)
+    if keys:
+        keys.inputs(spec.inputs)
+        keys.outputs(spec.outputs)
+    return keys
 
 
 def chosen_outputs(spec: JobSpec) -> list[str]:
@@ -361,13 +424,14 @@ def path_inputs(wanted: Declared) -> list[Input]:
 
 def left_out(about: object) -> bool:
     """An optional input that is empty."""
-    return isinstance(about, Mapping) and bool(about.get("optional")) and not about.get("uri")  # pyright: ignore
+    return isinstance(about, Mapping) and about.get("optional") is True and not about.get("uri")  # pyright: ignore
 
 
 def path_input(path: object, about: object) -> Input:
     """An archive stays packed here unless told otherwise: the path says under which name the command wants it."""
     given = {"uri": about} if isinstance(about, str) else attributes("inputs", path, about)
     uri, place = given.get("uri"), f"inputs[{path!r}]"
+    refuse_wrong(place, given)
     if not isinstance(path, str) or not path or scheme(path):
         raise SpecError(f"inputs has the key {short(path)}.", "Without specs and args a key is a path in the job.")
     if not isinstance(uri, str) or not uri:
@@ -393,6 +457,7 @@ def path_outputs(wanted: Declared) -> list[Copy]:
                 "Without specs and args an output is a path in the job, and all of them go to one place.",
                 "Name that place: env_vars: {TAO_RESULTS_ROOT: s3://bucket/prefix}.",
             )
+        refuse_wrong(f"outputs[{path!r}]", about)
     distinct = {posixpath.normpath(path): path for path in paths}
     for path, given in distinct.items():
         if posixpath.basename(path) in ("", ".", ".."):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 TYPE_CHECKING = False
@@ -24,3 +25,11 @@ def stays(source: str, place: Place) -> bool:
     if source.startswith(place.work + "/"):
         return False
     return folder == source or folder.startswith(source.rstrip("/") + "/") or source.startswith(folder + "/")
+
+
+def make_folders(copies: List[Copy]) -> None:
+    """A path that ends in a slash is a folder that the command may expect; where it cannot be made, it is the command's."""
+    for each in copies:
+        if each["path"].endswith("/"):
+            with contextlib.suppress(OSError):
+                os.makedirs(each["path"], exist_ok=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
 
+from .outputs import explicit, in_bucket, make, settle
 from .place import Place
 from .process import Command, exit_code
 from .report import Failure, Report, Stopped, crash
@@ -71,20 +71,17 @@ class Job:
         if not self.document["files"]:
             return
         from . import files
-        from .outputs import make
 
         if self.starts_in_work():
             make(self.place.work, "The job's work folder")
             os.chdir(self.place.work)
         size = files.unpack(self.document["files"], blobs)
-        seconds = time.monotonic() - started
+        seconds = round(time.monotonic() - started, 3)
         rate = round(size / max(0.001, seconds))
-        self.report.event("fetched", what="files", bytes=size, seconds=round(seconds, 3), rate=rate)
+        self.report.event("fetched", what="files", bytes=size, seconds=seconds, rate=rate)
 
     def prepare_results(self) -> None:
         """The results folder, ready; when it cannot be made and need not be, a private one takes its place."""
-        from .outputs import in_bucket, make
-
         if not self.keeps_results():
             self.place.remote = ""
         sends = bool(self.place.remote) or any(map(in_bucket, self.document["outputs"]))
@@ -119,10 +116,8 @@ class Job:
 
     def keeps_results(self) -> bool:
         """Whether the job names results whose place is ours to choose."""
-        from .outputs import explicit, in_bucket
-
-        chosen = [each for each in self.document["outputs"] if not explicit(each) and not in_bucket(each)]
-        return bool(self.document["copies"] or chosen)
+        placed = all(explicit(each) or in_bucket(each) for each in self.document["outputs"])
+        return bool(self.document["copies"]) or not placed
 
     def fetch_inputs(self) -> None:
         self.report.stage("inputs")
@@ -134,12 +129,11 @@ class Job:
 
     def write_spec(self) -> None:
         self.report.stage("spec")
-        if self.document["outputs"]:
-            from . import outputs
+        self.values.update(settle(self.document["outputs"], self.place))
+        if self.document["copies"]:
+            from .brought import make_folders
 
-            self.values.update(outputs.settle(self.document["outputs"], self.place))
-        for each in self.document["copies"]:
-            outputs_folder(each["path"])
+            make_folders(self.document["copies"])
         if self.document["resume"] and self.place.resume:
             from . import resume
 
@@ -187,6 +181,10 @@ class Job:
     def keep_outputs(self, code: int) -> bool:
         """Keep what the command wrote, whatever its end was. False when that failed."""
         self.report.stage("outputs")
+        for each in [] if code or self.place.rank else self.document["outputs"]:
+            path = self.values[each["key"]]  # left empty by a command that wrote elsewhere, perhaps
+            if not (os.path.isfile(path) or any(folders or files for _, folders, files in os.walk(path))):
+                self.report.queue("warning", code="output.missing", what="The output %s was never written." % path)
         try:
             if self.keeper:
                 self.keeper.finish(code)
@@ -209,13 +207,6 @@ class Job:
         except OSError as error:
             self.report.warn("log.unwritable", "The log cannot be kept: %s" % self.place.log, "%s." % error.strerror)
             return -1
-
-
-def outputs_folder(path: str) -> None:
-    """A path that ends in a slash is a folder that the command may expect; where it cannot be made, it is the command's."""
-    if path.endswith("/"):
-        with contextlib.suppress(OSError):
-            os.makedirs(path, exist_ok=True)
 
 
 def open_standard_streams() -> None:

@@ -20,9 +20,8 @@ def settle(outputs: List[Output], place: Place) -> Dict[str, str]:
     """Key -> absolute path of each output, its folder made. Raises Failure for one that could not be kept."""
     values: Dict[str, str] = {}
     for output in outputs:
-        path = destination(output, place)
+        path = values[output["key"]] = destination(output, place)
         make(os.path.dirname(path) if output["file"] else path, "The output %s" % output["key"])
-        values[output["key"]] = path
     return values
 
 
