@@ -49,6 +49,23 @@ def test_ctrl_c_in_a_followed_log_leaves_the_job_alone(tao: Tao) -> None:
     assert tao("status", "--json", job).json["status"] == "Running"
 
 
+def take_elsewhere(tao: Tao, job: str) -> None:
+    with sqlite3.connect(tao.home / "state" / "jobs.db") as db:
+        db.execute("UPDATE attempts SET endpoint = 'elsewhere' WHERE job_id = ?", (job,))
+
+
+def test_following_a_log_that_cannot_be_had_now_says_so_while_it_waits(tao: Tao) -> None:
+    job = tao.run_detached("true")
+    tao("wait", job)
+    take_elsewhere(tao, job)
+    following = tao.start("logs", "-f", job)
+    assert following.stderr is not None
+    assert following.stderr.readline().startswith(f"warning: {job} cannot be seen now, its log goes on once it can: ")
+    following.send_signal(signal.SIGINT)
+    following.communicate(timeout=20)
+    assert following.returncode == 130
+
+
 def test_waiting_for_several_ends_with_the_worst(ended: Ended) -> None:
     assert ended.tao("wait", ended.complete).code == 0
     assert ended.tao("wait", ended.complete, ended.canceled).code == 6

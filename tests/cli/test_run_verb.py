@@ -7,9 +7,14 @@ import re
 import shutil
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from tao_command import TRAINING, Tao
+import pytest
+from tao_command import TRAINING, Ran, Tao
+
+from tao_sdk.backends.local.backend import LocalBackend
 
 
 def test_a_job_file_runs_to_its_end_and_says_how_it_went(tao: Tao) -> None:
@@ -131,6 +136,41 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_come_back(tao: Tao, tmp_p
     go.touch()
     assert tao("logs", "-f", job).out.endswith("over\n")
     assert tao("wait", job).code == 0
+
+
+def interrupting(verb: Callable[..., Any], *, after: bool) -> Callable[..., Any]:
+    """The backend's verb, with Ctrl-C pressed before or after it."""
+
+    def interrupted(*given: Any) -> Any:
+        answer = verb(*given) if after else None
+        signal.raise_signal(signal.SIGINT)
+        return answer
+
+    return interrupted
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_ctrl_c_while_the_job_is_handed_over_names_the_job_that_is_left(
+    typed: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(LocalBackend, "submit", interrupting(LocalBackend.submit, after=after))
+        ran = typed("run", "--gpus", "0", "--", "echo ran")
+    [job] = typed("ls", "--json").json
+    assert ran.code == 130
+    assert ran.err == f"\nInterrupted; {job['id']} goes on. Come back: tao logs -f {job['id']}\n"
+    assert typed("logs", "-f", job["id"]).out == "ran\n"
+    assert typed("wait", job["id"]).code == 0
+
+
+@pytest.mark.parametrize("verb", ["survey", "plan", "check"])
+def test_ctrl_c_before_there_is_a_job_says_that_nothing_was_started(
+    typed: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, verb: str
+) -> None:
+    monkeypatch.setattr(LocalBackend, verb, interrupting(getattr(LocalBackend, verb), after=True))
+    ran = typed("run", "--gpus", "0", "--", "true")
+    assert (ran.code, ran.err) == (130, "\nInterrupted; nothing was started.\n")
+    assert typed("ls", "--json").json == []
 
 
 def test_a_job_that_is_removed_while_it_is_watched_is_not_said_to_go_on(tao: Tao) -> None:

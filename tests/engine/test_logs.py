@@ -112,6 +112,35 @@ class Forgets:
         return getattr(self._backend, name)
 
 
+class Away:
+    """The real backend, which cannot be asked for a log a few times."""
+
+    def __init__(self, backend: Backend, times: int) -> None:
+        self._backend, self._times = backend, times
+
+    def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
+        self._times -= 1
+        if self._times >= 0:
+            raise Unreachable("connection refused", "", "Start it.")
+        yield from self._backend.logs(ref, request)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+
+@pytest.mark.parametrize(("times", "told"), [(1, 0), (2, 1), (4, 1)])
+def test_who_follows_is_told_once_that_the_backend_stays_away(
+    client: Client, caplog: pytest.LogCaptureFixture, times: int, told: int
+) -> None:
+    job = client.submit(JobSpec(command="echo once", gpu_count=0), "local").job
+    client.wait(job.id, timeout=30)
+    backend = client.engine.backend_of(job)
+    client.engine._backends[job.platform, backend.endpoint] = Away(backend, times)  # pyright: ignore
+    assert b"".join(client.follow_logs(job.id)) == b"once\n"
+    said = [each.getMessage() for each in caplog.records if each.name == "tao_sdk.logs"]
+    assert said == [f"{job.id} cannot be seen now, its log goes on once it can: connection refused. Start it."] * told
+
+
 class Unreadable:
     """The real backend, which keeps no log that it could show."""
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -251,3 +252,31 @@ def test_a_job_that_waits_for_its_retry_is_explained_once(client: Client) -> Non
     until(client, job, "waits for a watcher")
     Changed(client, job, "evidence", pytest.fail)
     assert "waits for a watcher" in client.list_jobs()[0].message
+
+
+class KnowsStartsLate:
+    """The real backend, which says when something was started only once that has ended."""
+
+    def __init__(self, client: Client, job: str) -> None:
+        endpoint = client.store.attempt(job).attempt.endpoint
+        self._backend = client.engine.backend("local", endpoint)
+        client.engine._backends["local", endpoint] = self  # pyright: ignore
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+    def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
+        seen = self._backend.observe(refs)
+        return {ref: one if one.phase.ended else replace(one, started_at=None) for ref, one in seen.items()}
+
+
+def test_a_start_that_the_backend_tells_late_counts_from_when_it_was(client: Client, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    job = run(client, f"until [ -e {go} ]; do sleep 0.05; done")
+    KnowsStartsLate(client, job)
+    running = until(client, job, "Running")
+    go.touch()
+    ended = until(client, job, "Complete")
+    assert running.started is not None
+    assert ended.started is not None
+    assert ended.started < running.started

@@ -250,6 +250,29 @@ def test_an_endpoint_that_is_not_here_is_not_asked_for_at_every_turn(
     assert len(caplog.records) == 1
 
 
+def test_jobs_that_live_elsewhere_are_named_once_however_long_it_is_watched(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    ids = [f"far-{n}123456789" for n in range(7)]
+    for job in ids:
+        attempt = Attempt(job, 1, "local", "another machine", client.store.store_id)
+        client.store.add(Job(job, "far", "local"), AttemptRow(attempt, Plan(attempt, {}).to_json()))
+    watcher = Watcher(client.engine, poll_seconds=0.01)
+    threading.Timer(2, watcher.stop.set).start()
+    looks = list[float]()
+    while not watcher.stop.wait(0.05):
+        watcher.pass_once()
+        looks += [pace.next_look for pace in watcher._paces.values()]  # pyright: ignore[reportPrivateUsage]
+    for job in ids:
+        client.store.remove(job)
+    assert len(set(looks)) > 2
+    [said] = [each.getMessage() for each in caplog.records]
+    named = [job for job in ids if job in said]
+    assert len(named) == 5
+    assert said.startswith("watching goes on without far-")
+    assert " and 2 more: This job lives on another machine, " in said
+
+
 @pytest.mark.parametrize(("asked", "longest"), [(None, 10.0), (3.0, 30.0), (90.0, 90.0)])
 def test_looks_become_rarer_to_a_bound_that_goes_with_what_is_polite_there(
     client: Client, asked: float | None, longest: float

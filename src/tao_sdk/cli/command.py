@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tao_sdk.client.client import Client
 
 Verb = Callable[..., "int | None"]
+WARNING = frozenset({"watch", "logs"})  # verbs that go on for long and say meanwhile what they cannot do
 
 
 def command(
@@ -43,7 +44,7 @@ def command(
                 return verb(out=out, **given)
             from tao_sdk.cli.log_lines import tell_warnings
 
-            tell_warnings(printed=name == "watch" and not as_json)
+            tell_warnings(printed=name in WARNING and not out.json)
             with open_client(state_file, watch=watches and not given.get("detach")) as client:
                 return verb(client=client, out=out, **given)
 

@@ -24,13 +24,12 @@ LONGEST_LINE = 1000  # characters of an error that quotes what was given; --json
 
 
 class Detached(TaoError):
-    """Ctrl-C: the command stops looking, the jobs go on. `back` is how to come back to them."""
+    """Ctrl-C: the command stops looking, the jobs go on. `back` is how to come back to them, where there are any."""
 
     code = "detached"
 
-    def __init__(self, what: str, back: str) -> None:
-        super().__init__(what, "", f"Come back: {back}")
-        self.back = back
+    def __init__(self, what: str, back: str = "") -> None:
+        super().__init__(what, "", f"Come back: {back}" if back else "")
 
 
 def tell(error: BaseException, argv: list[str]) -> int:
@@ -38,7 +37,7 @@ def tell(error: BaseException, argv: list[str]) -> int:
     if is_interrupt(error):
         error = Detached("Interrupted.", "tao ls")
     if isinstance(error, Detached) and not wants_json(argv):
-        print(f"\n{error.what} Come back: {error.back}", file=sys.stderr)
+        print(f"\n{error}", file=sys.stderr)
         return exit_codes.DETACHED
     told, code = as_told(error, argv)
     redact = Redactor.of(secrets_around(argv))

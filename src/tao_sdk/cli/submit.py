@@ -201,13 +201,23 @@ def run(
     warn_of_open_secrets(out, params)
     try:
         submission = client.submit(wanted.spec, wanted.platform, wanted.options)
+        for finding in submission.findings:
+            out.aside(show.finding(finding), {"finding": finding.to_json()})
+        for note in submission.notes:
+            out.aside(f"note: {note}", {"note": note})
     except SpecError as error:
         raise wanted.located(error) from None
-    for finding in submission.findings:
-        out.aside(show.finding(finding), {"finding": finding.to_json()})
-    for note in submission.notes:
-        out.aside(f"note: {note}", {"note": note})
+    except KeyboardInterrupt:
+        raise interrupted(client) from None
     return detached(out, submission.job) if detach else watched(client, out, submission.job)
+
+
+def interrupted(client: Client) -> Detached:
+    """Ctrl-C while the job was handed over: whoever looks next at one that is left finishes that."""
+    job = client.engine.last_kept
+    if not job or not client.store.named(job):
+        return Detached("Interrupted; nothing was started.")
+    return Detached(f"Interrupted; {job} goes on.", f"tao logs -f {job}")
 
 
 def detached(out: Output, job: Job) -> int:

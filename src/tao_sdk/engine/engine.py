@@ -26,6 +26,7 @@ class Engine:
     process: str = field(default_factory=lease.this_process)
     file_looks: dict[str, float] = field(default_factory=dict[str, float])  # job -> when its results were looked into
     submit_again: dict[str, float] = field(default_factory=dict[str, float])  # job -> when its submit can get further
+    last_kept: str = ""  # the job whose row was written last, or was about to be when the caller was interrupted
     _backends: dict[tuple[str, str], Backend] = field(default_factory=dict[tuple[str, str], Backend])
 
     @property

@@ -222,16 +222,21 @@ def _worth_writing(job: Job, seen: Observation) -> bool:
 
 
 def _after(job: Job, seen: Observation, standing: Standing) -> Job:
-    started = job.started or seen.started_at
-    if started is None and seen.phase in (Phase.RUNNING, Phase.PAUSED, Phase.SUCCEEDED):
-        started = seen.seen_at
     return replace(
         job,
         status=standing.status,
         message=standing.message,
         exit_code=standing.exit_code,
         absent_looks=standing.absent_looks,
-        started=started,
+        started=_started(job, seen),
         ended=(seen.ended_at or seen.seen_at) if standing.status.terminal else None,
         seen_at=job.seen_at if seen.phase is Phase.UNREACHABLE else seen.seen_at,
     )
+
+
+def _started(job: Job, seen: Observation) -> datetime | None:
+    """When its first attempt began: as the backend says, which may know it only later, else when it was first seen to."""
+    told = [moment for moment in (job.started, seen.started_at) if moment is not None]
+    if not told and seen.phase in (Phase.RUNNING, Phase.PAUSED, Phase.SUCCEEDED):
+        return seen.seen_at
+    return min(told, default=None)

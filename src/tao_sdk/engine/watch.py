@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -28,6 +28,7 @@ log = logging.getLogger("tao_sdk.watch")
 LEASE_SECONDS = 60.0
 TURN_SECONDS = 0.2
 LAST_WORK_SECONDS = 5.0
+MOST_NAMED = 5  # jobs in one warning
 
 
 @dataclass
@@ -42,6 +43,7 @@ class Watcher:
     stop: threading.Event = field(default_factory=threading.Event)
     poll_seconds: float | None = None  # None: as often as each backend says is polite
     _paces: dict[Endpoint, Pace] = field(default_factory=dict[Endpoint, Pace])
+    _away: dict[Endpoint, str] = field(default_factory=dict[Endpoint, str])  # why it cannot be had, as was said
     _retry_at: dict[tuple[str, int], datetime] = field(default_factory=dict[tuple[str, int], datetime])
     _busy: dict[str, threading.Thread] = field(default_factory=dict[str, threading.Thread])
     _starting: threading.Lock = field(default_factory=threading.Lock)
@@ -115,11 +117,22 @@ class Watcher:
         pace = self._paces.setdefault(endpoint, Pace.of_watcher(polite))
         changed = False
         try:
-            self.engine.backend(*endpoint)  # one that cannot be had from here is left to other watchers
-            if self.engine.keep_watch(lease_of(endpoint), LEASE_SECONDS):
+            if self._is_here(endpoint) and self.engine.keep_watch(lease_of(endpoint), LEASE_SECONDS):
                 changed = self._look_and_act(self.engine.store.live_at(endpoint))
         finally:
             pace.looked(changed)
+
+    def _is_here(self, endpoint: Endpoint) -> bool:
+        """Whether it can be had from here; else it is left to other watchers, and which jobs are is said once."""
+        try:
+            self.engine.backend(*endpoint)
+        except TaoError as error:
+            if self._away.get(endpoint) != str(error):
+                log.warning("watching goes on without %s: %s", shortened(self.engine.store.live_at(endpoint)), error)
+            self._away[endpoint] = str(error)
+            return False
+        self._away.pop(endpoint, None)
+        return True
 
     def _look_and_act(self, jobs: list[Job]) -> bool:
         """Whether anything changed. A job that cannot be acted on keeps no other from it."""
@@ -167,3 +180,9 @@ class Watcher:
 
 def lease_of(endpoint: Endpoint) -> str:
     return "watch:" + "/".join(endpoint)
+
+
+def shortened(jobs: Sequence[Job]) -> str:
+    """Their ids, as many as a line has room for."""
+    more = f" and {len(jobs) - MOST_NAMED} more" if len(jobs) > MOST_NAMED else ""
+    return ", ".join(job.id for job in jobs[:MOST_NAMED]) + more

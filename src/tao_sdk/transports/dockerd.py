@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
 import tarfile
 import threading
 import time
@@ -15,6 +16,7 @@ import warnings
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tao_sdk.model.errors import MissingExtra, Refused, TaoError, Unreachable, UsageError
@@ -25,6 +27,8 @@ FRESH = 10.0  # seconds for which a daemon is believed to be as it was
 AT_ONCE = 32 * 1024  # bytes that a connection takes before the other side reads
 DENIED = "Become one of those who may use its socket: sudo usermod -aG docker $USER; then log in anew."
 OLDEST, NEWEST = "1.40", "1.47"  # versions of the API that we speak
+
+CERTIFICATES = ("ca.pem", "cert.pem", "key.pem")
 
 Json = dict[str, Any]
 
@@ -51,7 +55,7 @@ def ignored(*statuses: int) -> Generator[None]:
 
 @dataclass(frozen=True)
 class Address:
-    """Where a daemon listens. `certificates` is a folder with ca.pem, cert.pem and key.pem; `verify` checks its name."""
+    """Where a daemon listens. `certificates` is a folder with CERTIFICATES; `verify` checks its name."""
 
     url: str
     certificates: str = ""
@@ -188,6 +192,7 @@ def connect(address: Address) -> Any:
     import requests
 
     tls: Any = None
+    must_have_certificates(address)
     try:
         if address.certificates:
             folder = address.certificates
@@ -211,6 +216,18 @@ def connect(address: Address) -> Any:
         return session
     except (DockerException, TLSParameterError, requests.RequestException, OSError) as error:
         raise unreachable(address, cause_of(error)) from error
+
+
+def must_have_certificates(address: Address) -> None:
+    """Raises Unreachable that names the files; the library does not say which it misses."""
+    wanted = [Path(address.certificates) / name for name in CERTIFICATES if address.certificates]
+    missing = [str(path) for path in wanted if not os.access(path, os.R_OK)]
+    if missing:
+        raise Unreachable(
+            f"The certificates for the Docker daemon at {address.url} are not all there.",
+            f"Not there, or not to be read: {', '.join(missing)}.",
+            f"Set DOCKER_CERT_PATH to the folder that has {', '.join(CERTIFICATES[:-1])} and {CERTIFICATES[-1]}.",
+        )
 
 
 @contextmanager

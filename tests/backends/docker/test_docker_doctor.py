@@ -40,6 +40,18 @@ def test_a_daemon_that_does_not_answer_is_told_in_the_documents_words(
     )
 
 
+@pytest.mark.parametrize("there", [(), ("ca.pem", "cert.pem")])
+def test_certificates_that_are_missing_are_named(tmp_path: Path, there: tuple[str, ...]) -> None:
+    for name in there:
+        (tmp_path / name).write_text("")
+    tls = {"DOCKER_HOST": "tcp://127.0.0.1:2376", "DOCKER_TLS_VERIFY": "1", "DOCKER_CERT_PATH": str(tmp_path)}
+    seen = found({"HOME": str(tmp_path), "TAO_SDK_STATE_DIR": str(tmp_path / "state"), **tls}, "backend.unreachable")
+    missing = [name for name in ("ca.pem", "cert.pem", "key.pem") if name not in there]
+    assert seen.evidence == f"Not there, or not to be read: {', '.join(f'{tmp_path}/{name}' for name in missing)}."
+    assert "DOCKER_CERT_PATH" in seen.fix
+    assert "Start Docker" not in seen.what + seen.fix
+
+
 def doctor(surroundings: dict[str, str], *words: str) -> list[dict[str, str]]:
     argv = [sys.executable, "-m", "tao_sdk.cli.main", "doctor", *words, "--json"]
     done = subprocess.run(argv, env=surroundings, cwd=surroundings["HOME"], capture_output=True, text=True)

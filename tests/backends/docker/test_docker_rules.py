@@ -19,10 +19,14 @@ import pytest
 from dockerd_here import BUSYBOX, GPU_HERE, PYTHON, ROOT, Daemon
 from registry_here import Registry
 
-from tao_sdk.backends.docker import rules
+from tao_sdk.backends.docker import checks, render, rules
+from tao_sdk.backends.docker.facts import DockerFacts
+from tao_sdk.backends.docker.options import DockerOptions
 from tao_sdk.client import Client
 from tao_sdk.model.diagnosis import Evidence, NodeEvent
+from tao_sdk.model.finding import Severity
 from tao_sdk.model.job import Job
+from tao_sdk.model.plan import Attempt
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.transports import dockerd
 from tao_sdk.transports.dockerd import Address, DaemonError
@@ -220,6 +224,30 @@ def test_a_full_disk_has_its_rule(here: Daemon, surroundings: dict[str, str], tm
         filler.write_bytes(b"\0" * (os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize))
         keep(there, "no-space-left", refusal(container(dockerd.Daemon(Address(there.host)))), "docker.no_space")
         filler.unlink()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "OCI runtime create failed: runc create failed: unable to start container process: unable to apply cgroup"
+        ' configuration: failed to write "10": write /sys/fs/cgroup/cpu/docker/ab12/cpu.cfs_quota_us: invalid argument: unknown',
+        'OCI runtime create failed: failed to write "10 100000": write /sys/fs/cgroup/docker/ab12/cpu.max: invalid argument',
+        "Range of CPUs is from 0.01 to 2.00, as there are only 2 CPUs available",
+    ],
+)
+def test_cpus_that_the_machine_cannot_give_are_not_taken_for_a_missing_entrypoint(words: str) -> None:
+    refused = rules.refused(words)
+    assert refused.code == "docker.cpus_out_of_range"
+    assert "--cpus" in refused.next
+
+
+@pytest.mark.parametrize(("cpus", "told"), [(1e-11, True), (0.0001, True), (0.009, True), (0.01, False), (2, False)])
+def test_fewer_cpus_than_the_kernel_can_give_are_refused_before_anything_is_started(cpus: float, told: bool) -> None:
+    facts = DockerFacts(local=True, cwd="/here", home="/home/me", uid=0, gid=0)
+    spec = JobSpec(image="any", command="true", gpu_count=0, cpus=cpus)
+    planned = render.plan(spec, DockerOptions(), facts, Attempt("a-0123456789", 1, "docker", "unix:///sock", "s"))
+    refused = [each for each in checks.check(planned, facts) if each.severity is Severity.ERROR and "CPU" in each.what]
+    assert bool(refused) is told
 
 
 def test_words_that_nobody_knows_are_passed_on() -> None:

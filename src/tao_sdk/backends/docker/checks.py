@@ -12,6 +12,8 @@ from tao_sdk.backends.mounts import cache_finding
 from tao_sdk.model.finding import Finding, Severity, error, warning
 from tao_sdk.model.plan import Plan
 
+FEWEST_NANO_CPUS = 10_000_000  # a quota of 1 ms, the kernel's least, in the 100 ms that the daemon counts by
+
 
 def check(plan: Plan, facts: DockerFacts) -> list[Finding]:
     """What would stop the job (errors), and what it should know (warnings)."""
@@ -22,6 +24,7 @@ def check(plan: Plan, facts: DockerFacts) -> list[Finding]:
         *input_findings(facts),
         *network_findings(plan, facts),
         *gpu_findings(plan, facts),
+        *cpu_findings(plan),
     ]
 
 
@@ -83,3 +86,11 @@ def gpu_findings(plan: Plan, facts: DockerFacts) -> Iterator[Finding]:
     elif held := [f"GPU {index}: {facts.held[index]}" for index in wanted if index in facts.held]:
         what = "GPUs that the job will get are in use by other containers."
         yield warning("gpu.busy", what, ", ".join(held), "docker ps")
+
+
+def cpu_findings(plan: Plan) -> Iterator[Finding]:
+    """What the daemon takes and the kernel refuses once the container starts."""
+    asked: Any = plan.request["container"]["HostConfig"].get("NanoCpus")  # `native` may have anything there
+    if isinstance(asked, int) and 0 < asked < FEWEST_NANO_CPUS:
+        why = "The kernel gives a container at least 1 ms of every 100 ms of a CPU."
+        yield error("cpus.too_few", f"{asked / 1e9:g} CPUs are too few.", why, "Ask for --cpus 0.01 or more.")

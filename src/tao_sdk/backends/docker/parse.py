@@ -24,9 +24,9 @@ LATE = timedelta(seconds=2)  # a busy daemon notes the start later than it was
 NEVER = "0001-01-01"
 
 
-def living(state: str) -> Observation:
+def living(state: str, started: datetime | None) -> Observation:
     """A container that has not ended, by the word that the list has for it."""
-    return Observation(PHASES.get(state, Phase.UNKNOWN), state)
+    return Observation(PHASES.get(state, Phase.UNKNOWN), state, started_at=started)
 
 
 def observation(inspected: Mapping[str, Any], canceled: bool = False) -> Observation:
@@ -38,8 +38,7 @@ def observation(inspected: Mapping[str, Any], canceled: bool = False) -> Observa
     if word in ENDED and not begun(state):
         return never_started(state, canceled)
     if word not in ENDED:
-        seen = living(word)
-        return Observation(seen.phase, word, started_at=moment(state.get("StartedAt")))
+        return living(word, moment(state.get("StartedAt")))
     code = int(state["ExitCode"])
     reason = why(inspected, code)
     phase = Phase.CANCELED if canceled else Phase.FAILED if code or reason else Phase.SUCCEEDED

@@ -245,7 +245,7 @@ def host_config(
     if spec.memory:
         config |= {"Memory": parse_size(spec.memory), "MemorySwap": parse_size(spec.memory)}
     if spec.cpus:
-        config["NanoCpus"] = int(spec.cpus * 1e9)
+        config["NanoCpus"] = max(1, int(spec.cpus * 1e9))  # 0 is no limit
     if (spec.gpu_count or options.gpu_ids) and facts.tegra:
         config["Runtime"] = "nvidia"
     elif spec.gpu_count or options.gpu_ids:

@@ -22,6 +22,7 @@ NO_REGISTRY = (
     r"(?:dial|read) tcp|no such host|i/o timeout|connection re(?:fused|set)|x509|TLS handshake|HTTP response to HTTPS"
 )
 NO_PROGRAM = r"OCI runtime create failed|executable file not found|exec: .*no such file|permission denied: unknown"
+NO_SUCH_CPUS = r"cpu\.cfs_(?:quota|period)_us|/cpu\.max|Range of CPUs is from"
 SMALL_SHM = r"Bus error|insufficient shared memory|/dev/shm.*No space|No space left on device.*/dev/shm|SIGBUS"
 NO_SUCH_FILE = in_log(
     r"No such file or directory: b?'/|(?:cannot (?:access|open|stat)|can't open) '?/|: /\S+: No such file or directory"
@@ -62,6 +63,9 @@ RULES: Sequence[Rule] = (
          "Free space there: docker system df, then docker image prune."),
     Rule("docker.name_taken", backend_says(r"container name \S+ is already in use"),
          "Another container has the job's name: {seen}", USER, "Remove that one (docker rm), or submit again."),
+    Rule("docker.cpus_out_of_range", backend_says(NO_SUCH_CPUS),
+         "The daemon's machine cannot give the container that much of its CPUs: {seen}", USER,
+         "Ask for --cpus between 0.01 and the number of CPUs that the machine has."),
     Rule("docker.entrypoint_missing", backend_says(NO_PROGRAM),
          "The image's entrypoint, or its shell, cannot be run: {seen}", USER,
          "Use an image with /bin/sh, and whose ENTRYPOINT exists and is executable."),
