@@ -20,9 +20,7 @@ from tao_sdk.runner.events import EventFilter
 log = logging.getLogger("tao_sdk.logs")
 WAIT_SECONDS = 0.2  # between looks for an attempt that has not started
 LONGEST_WAIT_SECONDS = 15.0  # between tries to reach a backend again
-SAID_AFTER_SECONDS = (
-    WAIT_SECONDS * 2
-)  # the pause after the second try in vain: a connection that only broke is not told
+SAID_AT = WAIT_SECONDS * 2  # the pause after the second try in vain: a connection that only broke is not told
 TOGETHER = "The platform's own log is not to be had, and our copy has stdout and stderr together."
 LEAVE_OUT = "Leave the stream out."
 STREAMS = ("stdout", "stderr")
@@ -156,7 +154,7 @@ def of_attempt(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator
                     raise
                 yield from _copy(engine, row, request)
                 return
-            if wait == SAID_AFTER_SECONDS:
+            if wait == SAID_AT:
                 log.warning("%s cannot be seen now, its log goes on once it can: %s", row.attempt.job_id, away)
             time.sleep(wait)
             wait = min(wait * 2, LONGEST_WAIT_SECONDS)

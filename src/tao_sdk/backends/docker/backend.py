@@ -11,8 +11,7 @@ import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
-from itertools import islice
+from datetime import timedelta
 from pathlib import Path
 
 from tao_sdk.backends.contract import Capabilities, Files, LogChunk, LogRequest, MiB
@@ -43,7 +42,7 @@ from tao_sdk.transports.dockerd import FRESH, Daemon, DaemonError
 
 FULL = 1 << 20  # bytes; a disk with less than this left is full
 FAR_FILES_SECONDS = 20.0  # between looks into files elsewhere: each takes a container
-AT_ONCE = 50  # containers that are looked at one by one in one look, because the list may be wrong or says too little
+DOUBTED = 50  # containers that are looked at one by one in one look, because the list may be wrong
 
 
 @contextmanager
@@ -80,7 +79,6 @@ class DockerBackend:
         self.containers = Containers(self.daemon)
         self.starting = Starting(self.containers, self.images, self.networks)
         self.counted = -math.inf  # when the daemon was asked how many containers run
-        self.began: dict[str, datetime] = {}  # container -> when it was started, which no list says
 
     @answering()
     def survey(self, spec: JobSpec, options: DockerOptions) -> DockerFacts:
@@ -164,8 +162,8 @@ class DockerBackend:
             states = self.states({ref.attempt.store_id for ref in here}) if here else {}
             if any(ref.unique_id not in states for ref in here):
                 identity(self.daemon, at_most=0)  # a container that is missing is judged by who says so now
-            closely = self.doubted(states) | self.newly_living(here, states)
-            return seen | {ref: self.observed(ref, states.get(ref.unique_id), ref.unique_id in closely) for ref in here}
+            doubted = self.doubted(states)
+            return seen | {ref: self.observed(ref, states.get(ref.unique_id), ref.unique_id in doubted) for ref in here}
         except (Unreachable, DaemonError) as error:
             doubt = Observation(Phase.UNREACHABLE, "", reason=error.what)
             return seen | dict.fromkeys(here, doubt)
@@ -181,7 +179,7 @@ class DockerBackend:
 
         When a container ends while the daemon's disk is full, the daemon goes on listing it as running, also after there
         is room again. Its own count of running containers is right. So when it lists more than it counts, some that are
-        listed have ended, and it does not say which: AT_ONCE of ours are picked at random, others at the next look. The
+        listed have ended, and it does not say which: DOUBTED of ours are picked at random, others at the next look. The
         count is asked for at most once in FRESH seconds, however many jobs there are.
         """
         running = [container for container, state in states.items() if state == "running"]
@@ -191,29 +189,20 @@ class DockerBackend:
         said = self.daemon.info(at_most=0)
         self.counted = time.monotonic()
         counted = said.get("ContainersRunning", listed) + said.get("ContainersPaused", 0)
-        return set(random.sample(running, min(AT_ONCE, len(running)))) if listed > counted else set()
+        return set(random.sample(running, min(DOUBTED, len(running)))) if listed > counted else set()
 
-    def newly_living(self, refs: Sequence[Ref], states: Mapping[str, str]) -> set[str]:
-        """Containers of which it is not known when they were started: of many, some now and others at the next look."""
-        not_living = ("created", *parse.ENDED)
-        living = (ref.unique_id for ref in refs if states.get(ref.unique_id, "created") not in not_living)
-        return set(islice((container for container in living if container not in self.began), AT_ONCE))
-
-    def observed(self, ref: Ref, state: str | None, closely: bool) -> Observation:
+    def observed(self, ref: Ref, state: str | None, doubted: bool) -> Observation:
         if state is None and not is_the_daemon(self.daemon, ref.details.get("daemon", "")):
             return Observation(Phase.UNREACHABLE, "", reason=f"{another_daemon(self.daemon)}; {settled(ref.attempt)}")
         if state is None:
             return Observation(Phase.ABSENT, "no such container")
-        believed = not closely and self.room_left(ref) >= FULL
+        believed = not doubted and self.room_left(ref) >= FULL
         if believed and state in parse.PHASES and state != "created":
-            return parse.living(state, self.began.get(ref.unique_id))
+            return parse.living(state)
         return self.inspected(ref)
 
     def inspected(self, ref: Ref) -> Observation:
-        seen = self.judged(ref, self.containers.inspect(ref.unique_id))
-        if seen.started_at is not None:
-            self.began[ref.unique_id] = seen.started_at
-        return seen
+        return self.judged(ref, self.containers.inspect(ref.unique_id))
 
     def judged(self, ref: Ref, container: Container | None) -> Observation:
         if container is None:

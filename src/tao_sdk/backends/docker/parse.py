@@ -24,7 +24,7 @@ LATE = timedelta(seconds=2)  # a busy daemon notes the start later than it was
 NEVER = "0001-01-01"
 
 
-def living(state: str, started: datetime | None) -> Observation:
+def living(state: str, started: datetime | None = None) -> Observation:
     """A container that has not ended, by the word that the list has for it."""
     return Observation(PHASES.get(state, Phase.UNKNOWN), state, started_at=started)
 
