@@ -356,7 +356,7 @@ class Client:
 
     def jobs_with_failed_hooks(self) -> list[str]:
         """The ids of jobs with hooks that are still to be delivered: between two watches, those that have failed."""
-        return self.store.jobs_with_undelivered(hooks.DUE, hooks.DONE)
+        return hooks.undelivered(self.engine)
 
     def _start_watching(self) -> None:
         with self._watch_lock:

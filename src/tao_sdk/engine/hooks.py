@@ -108,6 +108,11 @@ def milestones_due(job: Job, epochs: Iterable[int]) -> list[NewEvent]:
     return [NewEvent(job.id, DUE, data={**data, "epoch": epoch}) for epoch in epochs] if target else []
 
 
+def undelivered(engine: Engine) -> list[str]:
+    """The ids of jobs with commands or webhooks that are due and were neither delivered nor given up."""
+    return engine.store.jobs_with_undelivered(DUE, DONE)
+
+
 def deliver(engine: Engine, job_id: str) -> None:
     """Deliver what is due for a job and was not delivered yet. A failing receiver is tried again by a later call."""
     events = engine.store.events(job_id)

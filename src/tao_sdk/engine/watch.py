@@ -167,7 +167,7 @@ class Watcher:
 
     def deliver(self) -> None:
         """Commands and webhooks that are due, those included that were when the last watcher ended."""
-        for job_id in self.engine.store.jobs_with_undelivered(hooks.DUE, hooks.DONE):
+        for job_id in hooks.undelivered(self.engine):
             self._safely(partial(self._deliver, job_id))
 
     def _deliver(self, job_id: str) -> None:

@@ -153,10 +153,10 @@ def parse_env_file(text: str, path: Path) -> dict[str, str]:
     for number, line in enumerate(text.splitlines(), 1):
         name, equals, value = (part.strip() for part in line.strip().removeprefix("export ").partition("="))
         if equals and name in KNOWN_NAMES:
-            values[name] = unquoted(value)
             if value[:1] in ("'", '"') and value.count(value[0]) == 1:
                 what = f"{path}:{number}: the quote before the value of {name} is not closed."
                 raise UsageError(what, "", "Close it, or leave it out.")
+            values[name] = unquoted(value)
     return values
 
 

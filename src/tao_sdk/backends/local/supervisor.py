@@ -148,7 +148,7 @@ class Supervisor:
         while True:
             while not select.select([pipe], [], [], SLOWEST)[0]:
                 self.turn(0)
-            more = os.read(pipe, 4096)
+            more = os.read(pipe, BLOCK)
             if not more:
                 os.close(pipe)
                 return words

@@ -379,7 +379,7 @@ def with_record(seen: Observation, left: Record) -> Observation:
     if left.time_limit and seen.phase is Phase.FAILED:
         return replace(seen, exit_code=124, reason="time limit reached: the command was asked to end")
     if seen.reason.startswith(NOT_LAUNCHED) and left.begun and seen.exit_code is None:  # squeue has one word for both
-        return replace(seen, exit_code=None, reason=SCRIPT_KILLED)
+        return replace(seen, reason=SCRIPT_KILLED)
     if seen.phase is Phase.SUCCEEDED and left.tao_status in ("FAILURE", "FAILED", "ERROR"):
         words = f"the training's status.json says {left.tao_status}" + (
             f": {left.tao_message}" if left.tao_message else ""
