@@ -137,14 +137,24 @@ class Cluster:
         texts = {
             "slurmdbd.conf": files.slurmdbd_conf(self.place), "gres.conf": files.gres_conf(self.place),
             "cgroup.conf": files.cgroup_conf(), "sacctmgr": files.accounts(self.place),
-            "passwd": files.passwd(self.place, Path("/etc/passwd").read_text()),
-            "group": files.group(Path("/etc/group").read_text()),
-            "hosts": files.hosts(self.place, Path("/etc/hosts").read_text()),
         }  # fmt: skip
         for name, text in texts.items():
             (self.folder / "etc" / name).write_text(text)
         (self.folder / "etc/slurmdbd.conf").chmod(0o600)
+        self.write_machine_etc()
         self.write_site()
+
+    def write_machine_etc(self) -> None:
+        """What the cluster's machines have as /etc: this computer's, with the cluster's users and hosts."""
+        machine_etc = self.folder / "machine-etc"
+        self.run_by_hand("cp", "-a", "/etc", str(machine_etc))
+        texts = {
+            "passwd": files.passwd(self.place, Path("/etc/passwd").read_text()),
+            "group": files.group(Path("/etc/group").read_text()),
+            "hosts": files.hosts(self.place, Path("/etc/hosts").read_text()),
+        }
+        for name, text in texts.items():
+            (machine_etc / name).write_text(text)
 
     def write_site(self) -> None:
         self.place.slurm_conf.write_text(files.slurm_conf(self.place, self.site))

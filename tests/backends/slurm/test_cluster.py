@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 from cluster_here import Cluster, until
 
 
@@ -25,6 +28,15 @@ def test_gpus_are_given_out_and_a_node_that_fails_comes_back(cluster: Cluster) -
     cluster.fail_node(node)
     until(lambda: "NODE_FAIL" in cluster.ask("sacct", "-XnPj", slurm_id.strip(), "-o", "State").stdout)
     until(lambda: cluster.count_idle() == len(cluster.place.nodes))
+
+
+def test_users_of_the_cluster_outlive_a_new_passwd_file_of_this_computer(cluster: Cluster) -> None:
+    """Installing a package with a user replaces /etc/passwd, and with it every mount that lies on the old file."""
+    own = Path("/etc/passwd")
+    copy = own.with_name("passwd.tao-tests")
+    shutil.copy2(own, copy)
+    copy.replace(own)
+    assert cluster.login("id -un").stdout == "taouser\n"
 
 
 def test_a_far_login_host_takes_its_time_and_a_hung_one_says_nothing(cluster: Cluster) -> None:
