@@ -1,8 +1,9 @@
 """Submit: check, then the attempt's row, then the backend, then confirm; on doubt find and adopt.
 
-A refused job leaves no row. A job whose start is in doubt keeps its row, Pending, and is settled by whoever looks next:
-our id is minted and stored before the backend is called, so no second copy is ever started. An attempt whose submit met
-an error that nobody foresaw is not handed over again, which would only meet it again: the next look adopts it or ends it.
+A refused job leaves no row, nor does one of which nothing was sent. A job whose start is in doubt keeps its row, Pending,
+and is settled by whoever looks next: our id is minted and stored before the backend is called, so no second copy is ever
+started. An attempt whose submit met an error that nobody foresaw is not handed over again, which would only meet it again:
+the next look adopts it or ends it.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ class Submission:
 
 
 def submit(engine: Engine, request: Request) -> Submission:
-    """Hand the job over and return it. Raises Refused (nothing was started, no row is left), SpecError, Unreachable.
+    """Hand the job over and return it.
+
+    Raises Refused, SpecError, Unreachable: then nothing was started, and no row is left.
 
     A lost reply does not raise: the job is returned Pending, and the next look finds out.
     """
@@ -79,7 +82,7 @@ def keep(engine: Engine, planned: Planned, request: Request) -> Job:
 
 
 def hand_over(engine: Engine, job: Job, plan: Plan, secrets: Mapping[str, str]) -> Job:
-    """Call the backend and confirm. A refusal takes the row of a first attempt back."""
+    """Call the backend and confirm. A refusal, or a place that was never reached, takes the row of a first attempt back."""
     backend = engine.backend(plan.attempt.platform, plan.attempt.endpoint)
     try:
         with engine.kept_lease(lease_of(job.id), SUBMIT_LEASE_SECONDS):
@@ -89,6 +92,9 @@ def hand_over(engine: Engine, job: Job, plan: Plan, secrets: Mapping[str, str]) 
             engine.store.remove(job.id)
         raise
     except Unreachable as doubt:
+        if doubt.nothing_sent and plan.attempt.number == 1:
+            engine.store.remove(job.id)
+            raise
         return note(engine, job, f"not known whether it started ({doubt.what}); looking will tell")
     else:
         return end_if_asked(engine, confirm(engine, job.id, ref), ref)

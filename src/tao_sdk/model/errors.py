@@ -94,6 +94,7 @@ class Unreachable(TaoError):
     """The backend could not be asked. Nothing is known about what it has; retrying is safe."""
 
     code = "backend.unreachable"
+    nothing_sent = False  # True: no connection came about, so nothing can have begun
 
 
 class MissingExtra(TaoError, ImportError):

@@ -109,7 +109,8 @@ class Ssh:
         for host in self._in_order():
             try:
                 answer = self._run_on(host, script, stdin, seconds)
-            except (HostKeyChanged, NotOpen):
+            except (HostKeyChanged, NotOpen) as trouble:
+                trouble.nothing_sent = all(each.nothing_sent for each in (*troubles, trouble))
                 raise
             except Unreachable as trouble:
                 troubles.append(trouble)
@@ -129,7 +130,7 @@ class Ssh:
         """On one host; a connection that turns out to be stale is opened anew, once."""
         give_up, pause = time.monotonic() + seconds, 0.05
         for again in (True, False):
-            sock = self.connected(host)
+            sock = self._connected(host, first=again)
             while True:
                 try:
                     with self._session(sock, give_up):
@@ -145,6 +146,14 @@ class Ssh:
                         raise Unreachable(f"{host}: {lost}", "", "Try again.") from None
                     break
         raise AssertionError("unreachable: the second turn returns or raises")
+
+    def _connected(self, host: str, first: bool) -> str:
+        """The socket of a connection. `first`: nothing was sent over an earlier one that was lost."""
+        try:
+            return self.connected(host)
+        except Unreachable as trouble:
+            trouble.nothing_sent = first
+            raise
 
     # The shared connection
 
@@ -360,9 +369,11 @@ def all_of(troubles: Sequence[Unreachable]) -> Unreachable:
     what = "No login host can be reached. " + " ".join(f"{each.what.rstrip('.')}." for each in troubles)
     same = len({each.code for each in troubles}) == 1
     code = troubles[0].code if same else Unreachable.code
-    return unreachable(
+    error = unreachable(
         code, what, troubles[0].why if same else "", " ".join(dict.fromkeys(each.next for each in troubles))
     )
+    error.nothing_sent = all(each.nothing_sent for each in troubles)
+    return error
 
 
 def framed(script: str, mark: str) -> bytes:
