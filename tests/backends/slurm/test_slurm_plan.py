@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
 import subprocess
+import sys
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -59,7 +62,8 @@ def test_the_script_that_hands_a_job_over_is_as_it_was_read_and_approved() -> No
 @pytest.mark.parametrize("count", range(4))
 def test_what_a_login_node_left_that_died_while_it_made_the_folders_is_completed(count: int, tmp_path: Path) -> None:
     plan, attempt = planned(job()), f"{tmp_path}/attempts/1"
-    where = f"job={tmp_path} a={attempt} logs={tmp_path}/logs k={attempt}.lock me=us"
+    (tmp_path / "jobs").mkdir()
+    where = f"base={tmp_path} job={tmp_path} a={attempt} logs={tmp_path}/logs k={attempt}.lock me=us"
     script = handover.submit(render.decided_in(plan), ATTEMPT, ["attempts/1", "specs"], handover.UNPACKING)
     lock = "\n".join(
         [where, handover.READING, handover.NO_ROOM, script[script.index("lock() {") : script.index("renew() {")]]
@@ -77,8 +81,52 @@ lock"""
 def test_a_long_time_limit_is_written_in_digits() -> None:
     """Not every `sleep` knows 1e+06."""
     month = staged(planned(job(time_limit=timedelta(days=30)), partition="endless"), "task.sh")
-    assert "( sleep 2462400; " in month
-    assert "( sleep 1.5; " in staged(planned(job(), timeout=timedelta(seconds=1.5)), "task.sh")
+    assert "sleep 0; nap 2462400\n" in month
+    assert "sleep 0.5; nap 1\n" in staged(planned(job(), timeout=timedelta(seconds=1.5)), "task.sh")
+
+
+# In a pid namespace of its own: the command ends at once, and a stranger that leads a group of its own gets the command's pid.
+STRANGER = r"""
+import os, subprocess, sys, time
+folder, timer = sys.argv[1:]
+command = subprocess.Popen(["sh", "-c", f"set -- {folder}\n{timer}\nexec true"])
+command.wait()
+with open("/proc/sys/kernel/ns_last_pid", "w") as last:
+    last.write(str(command.pid - 1))
+stranger = subprocess.Popen(["sleep", "60"], start_new_session=True)
+assert stranger.pid == command.pid
+time.sleep(4)
+print("alive" if stranger.poll() is None else "killed")
+stranger.kill()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a pid namespace needs root")
+def test_the_timer_of_a_command_that_has_ended_signals_nobody_who_has_its_pid(tmp_path: Path) -> None:
+    timer = "\n".join(render.time_limit(2.0, 1))
+    isolated = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", STRANGER, str(tmp_path), timer]
+    said = subprocess.run(isolated, capture_output=True, text=True, check=True).stdout
+    assert said == "alive\n"
+    assert not (tmp_path / "timed_out").exists()
+
+
+def test_the_timer_ends_a_command_that_goes_on_and_then_kills_it(tmp_path: Path) -> None:
+    timer = "\n".join(render.time_limit(1.5, 1))
+    script = f"set -- {tmp_path}\n{timer}\nexec sh -c 'trap \"echo asked\" TERM; while :; do sleep 0.1; done'"
+    done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, start_new_session=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (-9, "asked")
+    assert (tmp_path / "timed_out").exists()
+
+
+@pytest.mark.parametrize("name", ["$(touch ran)", "a b", "'; touch ran; '", ""])
+def test_a_node_whose_name_is_no_host_name_is_never_part_of_a_sourced_file(name: str, tmp_path: Path) -> None:
+    meeting = "\n".join(render.meeting({"nodes": 2, "exclusive": True}))
+    script = f"d={tmp_path} name={shlex.quote(name)}\nscontrol() {{ printf '%s\\n' \"$name\"; }}\n{meeting}"
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 125
+    assert "no host name" in done.stderr
+    assert not (tmp_path / "meeting.sh").exists()
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_further_attempt_is_planned_as_the_first_was() -> None:
@@ -252,7 +300,7 @@ def test_an_account_has_the_longest_of_its_limits_and_none_where_one_of_them_is_
 def test_the_command_is_asked_to_end_somewhat_before_slurm_ends_it(limit: timedelta, slurm: str, command: str) -> None:
     plan = planned(job(time_limit=limit))
     assert directives(plan)["time"] == slurm
-    assert f"sleep {command};" in staged(plan, "task.sh")
+    assert f"nap {command}\n" in staged(plan, "task.sh")
 
 
 def test_days_are_written_as_slurm_has_them() -> None:

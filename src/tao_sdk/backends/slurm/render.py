@@ -48,6 +48,7 @@ SIGNALS: Mapping[str, int] = {
     "Killed": 9, "Out Of Memory": 9, "Segmentation fault": 11, "Aborted": 6, "Bus error": 7, "Terminated": 15,
     "Floating point exception": 8, "Illegal instruction": 4, "Hangup": 1, "Interrupt": 2, "Quit": 3,
 }  # fmt: skip
+TIMER_SECONDS = 5  # after which the timer of a time limit has noticed that its command has ended
 TRIES = 60  # of srun, when it does not reach the controller, for which it waits some seconds itself
 PAUSE = 5  # seconds between them
 
@@ -373,7 +374,11 @@ def meeting(decided: Decided) -> Iterator[str]:
         yield f"master=127.0.0.1 port={port}"
     else:
         yield f'master=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1) port={port}'
-    yield 'printf \'export MASTER_ADDR=%s MASTER_PORT=%s\\n\' "$master" "$port" > "$d/meeting.sh"'
+        yield "# The file is sourced on every node: a name is a name, or the job ends here."
+        yield "case $master in"
+        yield "  ''|*[!A-Za-z0-9._:-]*) echo \"tao: SLURM's name of the first node is no host name: '$master'\" >&2; exit 125 ;;"
+        yield "esac"
+    yield 'printf "export MASTER_ADDR=\'%s\' MASTER_PORT=\'%s\'\\n" "$master" "$port" > "$d/meeting.sh"'
 
 
 def srun(decided: Decided) -> str:
@@ -410,15 +415,36 @@ def task_body(decided: Decided, at: Paths, attempt: Attempt) -> Iterator[str]:
     if decided["gpus"] == 0:
         yield "export CUDA_VISIBLE_DEVICES= NVIDIA_VISIBLE_DEVICES=void"
     if decided["timeout"]:
-        yield f"( sleep {plain_seconds(decided['timeout'])}; trap '' TERM"
-        yield '  : > "$1/timed_out"; kill -TERM -$$ 2>/dev/null || kill -TERM $$'
-        yield f"  sleep {decided['grace']}; kill -KILL -$$ 2>/dev/null || kill -KILL $$"
-        yield ") >/dev/null 2>&1 &"
+        yield from time_limit(decided["timeout"], decided["grace"])
     yield 'exec "$4" "$1/command"'
 
 
+def time_limit(seconds: float, grace: int) -> Iterator[str]:
+    """Shell text that ends the command after `seconds`; $1 is the attempt's folder. $$ becomes the command by exec.
+
+    It ends with the command, which is its parent: no other process that has got the command's pid since is ever signalled.
+    """
+    yield "("
+    yield '  is_child() { read -r pid name state parent rest </proc/self/stat && [ "$parent" = $$ ]; }'
+    yield "  nap() {"
+    yield "    end=$(($(date +%s) + $1))"
+    yield "    while is_child && left=$((end - $(date +%s))) && [ $left -gt 0 ]; do"
+    yield f"      [ $left -le {TIMER_SECONDS} ] || left={TIMER_SECONDS}"
+    yield "      sleep $left"
+    yield "    done"
+    yield "    is_child || exit 0"
+    yield "  }"
+    whole = int(seconds)
+    yield f"  sleep {plain_seconds(seconds - whole)}; nap {whole}"
+    yield "  trap '' TERM"
+    yield '  : > "$1/timed_out"; kill -TERM -$$ 2>/dev/null || kill -TERM $$'
+    yield f"  nap {grace}"
+    yield "  kill -KILL -$$ 2>/dev/null || kill -KILL $$"
+    yield ") >/dev/null 2>&1 &"
+
+
 def plain_seconds(value: float) -> str:
-    """Digits, and a point if need be: not every `sleep` knows 1e+06."""
+    """Digits, and a point if need be: not every `sleep` knows 1e-05."""
     return f"{value:.3f}".rstrip("0").rstrip(".")
 
 
