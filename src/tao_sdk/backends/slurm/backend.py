@@ -267,6 +267,17 @@ def missing_paths(lacking: Sequence[Sequence[str]], host: str) -> Refused:
     return error
 
 
+def unsafe_folder(words: str) -> Refused:
+    """`words` name the folder on the cluster and what is wrong with it."""
+    error = Refused(
+        f"{words}.",
+        "Others could put files there that your jobs would run. Nothing was submitted.",
+        "Set SLURM_BASE_RESULTS_DIR to a folder of your own, or, if the folder is yours, run there: chmod go-w FOLDER",
+    )
+    error.code = "slurm.unsafe_folder"
+    return error
+
+
 def not_submitted(reply: handover.Reply, words: str, attempt: Attempt) -> TaoError:
     """The error to raise when the last word of a submit was no id."""
     if reply.word == "REFUSED":
@@ -276,6 +287,8 @@ def not_submitted(reply: handover.Reply, words: str, attempt: Attempt) -> TaoErr
     if reply.word == "NOROOM":
         fix = "See that SLURM_BASE_RESULTS_DIR is a folder that you may write to, with room: tao doctor slurm."
         return Refused("The job's folder could not be made on the cluster.", reply.text, fix)
+    if reply.word == "UNSAFE":
+        return unsafe_folder(reply.text)
     if reply.word == "ALIVE":
         id, _, state = reply.text.partition(" ")
         return Unreachable(

@@ -99,7 +99,7 @@ def read_reply(text: str) -> Reply:
 
 
 ENDED = "CANCELLED*|COMPLETED|FAILED|TIMEOUT|NODE_FAIL|PREEMPTED|BOOT_FAIL|DEADLINE|OUT_OF_MEMORY|REVOKED"
-WORDS = ("ID", "NONE", "BEGUN", "STRANGER", "REFUSED", "DOUBT", "ALIVE", "NOROOM", "DENIED")
+WORDS = ("ID", "NONE", "BEGUN", "STRANGER", "REFUSED", "DOUBT", "ALIVE", "NOROOM", "UNSAFE", "DENIED")
 
 
 def names(decided: Decided, attempt: Attempt, preamble: str = PREAMBLE) -> str:
@@ -128,6 +128,20 @@ def writing(files: Mapping[str, bytes]) -> str:
 
 ME = 'me="$$-${SSH_CONNECTION-}"'
 
+# What somebody else could have put into these folders would be run as ours. The base may be a team's, `jobs` below it may not.
+SAFE_FOLDERS = """unsafe() { echo "UNSAFE $1: $2"; exit 0; }
+check_folder() {
+  [ -e "$1" ] || return 0
+  seen=$(stat -L -c '%u %a' "$1" 2>&1) || { said=$seen; noroom; }
+  [ -O "$1" ] || [ "$2:${seen%% *}" = base:0 ] || unsafe "$1" "it belongs to another user"
+  case $2:${seen##* } in
+    base:[1357]???) ;;
+    *[2367]) unsafe "$1" "anybody may write to it" ;;
+    jobs:*[2367]?) unsafe "$1" "its group may write to it" ;;
+  esac
+}
+check_folders() { check_folder "$base" base; check_folder "$base/jobs" jobs; }"""
+
 NO_ROOM = """noroom() { echo "NOROOM $said"; exit 0; }"""
 
 
@@ -139,6 +153,7 @@ def lock(folders: Iterable[str]) -> str:
     made = " ".join(f'"$job"/{shlex.quote(folder)}' for folder in folders)
     return f"""lock() {{
   [ -d "$a" ] || said=$(umask 077; mkdir -p "$logs" {made} "$a" 2>&1) || noroom
+  [ -O "$base/jobs" ] || unsafe "$base/jobs" "it belongs to another user"
   set -C; echo "$me" 2>/dev/null >"$k"; set +C
   owns
 }}
@@ -246,8 +261,9 @@ echo "ID $id"
 def submit(decided: Decided, attempt: Attempt, folders: Iterable[str], stage: str) -> str:
     """Have `stage` fill the folders of the job and hand it to SLURM, unless that was done before: then say which job it is."""
     others = (folder for folder in folders if folder != f"attempts/{attempt.number}")
-    functions = [NO_ROOM, lock(others), RENEW, UNLOCK, KNOWN]
+    functions = [NO_ROOM, SAFE_FOLDERS, lock(others), RENEW, UNLOCK, KNOWN]
     steps = [
+        "check_folders",
         "known",
         path_checks(decided["checks"]),
         WAIT_FOR_THE_LOCK,
