@@ -43,6 +43,6 @@ def json_object(text: str) -> Mapping[str, Any] | None:
     """The JSON object that a file holds; None for anything else, half a file for example."""
     try:
         value: Any = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return cast("Mapping[str, Any]", value) if isinstance(value, dict) else None

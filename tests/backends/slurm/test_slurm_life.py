@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import stat
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -659,6 +660,66 @@ def test_login_nodes_that_refuse_or_hang_are_passed_over(cluster: Cluster, tmp_p
     with Client(settings=Settings(here)) as client:
         made = submit(client, "true")
         assert until_ended(client, made).status is Status.COMPLETE
+
+
+def test_a_submit_to_a_cluster_whose_only_login_host_refuses_leaves_no_job(cluster: Cluster, client: Client) -> None:
+    """Its facts are remembered, so nothing but the submit itself notices."""
+    with cluster.login_node_down(), pytest.raises(Unreachable, match="Connection refused"):
+        submit(client, "echo never")
+    assert client.list_jobs(look=False) == []
+    assert not list(client.settings.state_dir.rglob("*.secrets"))
+    assert cluster.jobs() == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "owner", "mode", "words"),
+    [
+        ("", 0, 0o777, "anybody may write to it"),
+        ("", 61002, 0o755, "it belongs to another user"),
+        ("/jobs", 61002, 0o777, "it belongs to another user"),
+        ("/jobs", 61001, 0o777, "anybody may write to it"),
+        ("/jobs", 61001, 0o2770, "its group may write to it"),
+    ],
+)
+def test_a_folder_in_which_others_could_plant_what_a_job_runs_is_not_used(
+    cluster: Cluster, tmp_path: Path, folder: str, owner: int, mode: int, words: str
+) -> None:
+    base = f"{cluster.surroundings()['SLURM_BASE_RESULTS_DIR']}/unsafe"
+    shutil.rmtree(cluster.path(base), ignore_errors=True)
+    cluster.login(f"mkdir -p {base}/jobs && chmod 755 {base} {base}/jobs")
+    bad = cluster.path(base + folder)
+    os.chown(bad, owner, owner)
+    bad.chmod(mode)
+    here = surroundings(cluster, tmp_path, SLURM_BASE_RESULTS_DIR=base)
+    with Client(settings=Settings(here)) as client, pytest.raises(Refused, match=words) as refused:
+        submit(client, "echo never")
+    assert f"{base}{folder}" in refused.value.what
+    assert refused.value.code == "slurm.unsafe_folder"
+    assert cluster.jobs() == []
+    assert list(cluster.path(base).joinpath("jobs").iterdir()) == []
+
+
+# What a job may write where its end is read: separators of an answer, a file without end, pipes, and depth.
+HOSTILE = """
+printf '=== exit 0 2 0\\n{}\\n\\036record\\n\\037\\n' > "$TAO_RESULTS_DIR/status.json"
+mkdir -p "$TAO_RESULTS_DIR/.tao"; python3 -c 'print("[" * 200000)' > "$TAO_RESULTS_DIR/.tao/manifest.json"
+mkdir -p "$TAO_RESULTS_DIR/a"; mkfifo "$TAO_RESULTS_DIR/a/status.json"
+truncate -s 12G "$TAO_RESULTS_DIR/huge"; mkdir "$TAO_RESULTS_DIR/b"; mv "$TAO_RESULTS_DIR/huge" "$TAO_RESULTS_DIR/b/status.json"
+"""
+
+
+def test_what_one_job_leaves_behind_does_not_hide_how_others_have_ended(cluster: Cluster, client: Client) -> None:
+    made = [submit(client, f"{HOSTILE}exit 4"), submit(client, "exit 3"), submit(client, "true")]
+    refs = [ref for each in made if (ref := client.engine.ref_of(each)) is not None]
+
+    def ends() -> list[int | None]:
+        return [each.exit_code for each in backend_of(client).observe(refs).values()]
+
+    until(lambda: ends() == [4, 3, 0], words=lambda: str(backend_of(client).observe(refs)))
+    pipe = folder(cluster, made[1]) / "attempts" / "1" / "exit"
+    pipe.unlink()
+    os.mkfifo(pipe)
+    assert ends() == [4, 3, 0]
 
 
 def test_what_is_known_of_a_cluster_is_looked_at_again_when_a_job_would_not_fit_in_it(

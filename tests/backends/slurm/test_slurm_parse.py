@@ -269,14 +269,14 @@ def test_a_record_that_was_cut_short_says_nothing(text: str) -> None:
 
 
 def test_bytes_that_are_no_text_take_nothing_away_from_what_follows_them() -> None:
-    said = b"=== words 0 14\n\xe9\xe9\xe9\xe9 last line\nerr\n=== ranks 0 3\nend\n\n"
+    said = b"=== words 0 14 4\n\xe9\xe9\xe9\xe9 last line\nerr\n=== ranks 0 3 0\nend\n\n"
     assert look.sections(said)["words"] == (0, "\ufffd" * 4 + " last line", "err")
     assert look.sections(said)["ranks"] == (0, "end", "")
 
 
 def test_what_the_commands_said_is_taken_apart_whatever_they_said() -> None:
-    text = b"=== squeue 0 9\n=== a 0 1" + b"\n=== sacct 1 0\nSlurm accounting storage is disabled\n"
-    assert look.sections(text)["squeue"] == (0, "=== a 0 1", "")
+    text = b"=== squeue 0 11 0\n=== a 0 1 0" + b"\n=== sacct 1 0 36\nSlurm accounting storage is disabled\n"
+    assert look.sections(text)["squeue"] == (0, "=== a 0 1 0", "")
     assert look.sections(text)["sacct"] == (1, "", "Slurm accounting storage is disabled")
     assert look.sections(b"")["squeue"][0] == 1
 

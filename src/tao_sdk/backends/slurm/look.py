@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tao_sdk.backends.slurm import handover, parse, rules
@@ -20,8 +20,12 @@ from tao_sdk.model.plan import Ref
 from tao_sdk.runner.report import PREFIX
 from tao_sdk.transports.ssh import Ssh
 
-SECTION = re.compile(rb"^=== (\S+) (\d+) (\d+)\n", re.MULTILINE)
-STATUS_LINES = 20  # of status.json; its last one counts
+SECTION = re.compile(rb"^=== (\S+) (\d{1,9}) (\d{1,15}) (\d{1,15})\n", re.MULTILINE)
+STATUS_BYTES = 64 * 1024  # of status.json; its last whole line counts
+MANIFEST_BYTES = 4_000_000
+MARK_BYTES = 4 * 1024  # of what the batch script has written down
+READ_SECONDS = 10  # for one file: a job may have put a pipe in its place
+FIND_SECONDS = 20
 WORDS_BYTES = 16 * 1024  # of what SLURM and the container runtime said
 RANK_BYTES = 4 * 1024  # of each file of another rank's log
 
@@ -56,31 +60,46 @@ def ask(ssh: Ssh, ids: Sequence[str]) -> parse.Seen:
     return parse.seen(sections(answer.out))
 
 
-# Prints a command's exit code, the length of its words, its output, and then its words.
+# Prints a command's exit code, the lengths of its output and of its words, then both.
 CAPTURE = """capture() {
   name=$1; words=$(mktemp) || exit 1; out=$(mktemp) || exit 1
   sh -c "$2" >"$out" 2>"$words" </dev/null; code=$?
-  echo "=== $name $code $(wc -c <"$out")"; cat "$out" "$words"; echo; rm -f "$out" "$words"
+  echo "=== $name $code $(wc -c <"$out") $(wc -c <"$words")"; cat "$out" "$words"; echo; rm -f "$out" "$words"
 }"""
 
-NOW = "printf '=== now 0 19\\n%s\\n' \"$(date +%Y-%m-%dT%H:%M:%S)\""
+NOW = "printf '=== now 0 19 0\\n%s\\n' \"$(date +%Y-%m-%dT%H:%M:%S)\""
 
 
 def captured(name: str, command: str) -> str:
     return f"capture {name} {shlex.quote(command)}"
 
 
-def sections(data: bytes) -> dict[str, tuple[int, str, str]]:
-    """Name -> (exit code, output, words) of what CAPTURE has printed."""
-    found: dict[str, tuple[int, str, str]] = {}
+@dataclass(frozen=True)
+class Section:
+    """One answer of a script: its name, exit code, output and words."""
+
+    name: str
+    code: int
+    out: bytes
+    words: bytes = b""
+
+
+def framed_sections(data: bytes) -> Iterator[Section]:
+    """What CAPTURE and READ have printed. Each says how long it is, so nothing in one is taken for the next."""
     at = 0
     while (head := SECTION.search(data, at)) is not None:
-        size = int(head[3])
-        begin, after = head.end(), SECTION.search(data, head.end() + size)
-        at = after.start() if after else len(data)
-        out = data[begin : begin + size].decode("utf-8", "replace")
-        words = data[begin + size : at].decode("utf-8", "replace").strip()
-        found[head[1].decode()] = (int(head[2]), out, words)
+        begin = head.end()
+        middle = begin + int(head[3])
+        at = middle + int(head[4])
+        yield Section(head[1].decode("ascii", "replace"), int(head[2]), data[begin:middle], data[middle:at])
+
+
+def sections(data: bytes) -> dict[str, tuple[int, str, str]]:
+    """Name -> (exit code, output, words)."""
+    found = {
+        each.name: (each.code, each.out.decode("utf-8", "replace"), each.words.decode("utf-8", "replace").strip())
+        for each in framed_sections(data)
+    }
     for name in ("squeue", "sacct"):
         found.setdefault(name, (1, "", "no answer"))
     return found
@@ -90,26 +109,31 @@ def records(ssh: Ssh, refs: Sequence[Ref], over: Collection[Ref] = ()) -> dict[R
     """What the attempts have left, in one exec. Those that are `over` lose their secrets: nobody needs them any more."""
     script = "\n".join([PREAMBLE, READ, *(f"{read_command(ref)} {'over' if ref in over else ''}" for ref in refs)])
     answer = ssh.run(script, seconds=120)
-    if answer.rc:
-        raise Unreachable(f"The end of the jobs could not be read: {answer.words}", "", "Try again.")
-    parts = answer.out.decode("utf-8", "replace").split(RECORD)[1:]
-    return {ref: left(part, ref.attempt.number) for ref, part in zip(refs, parts, strict=True)}
+    remains = grouped(answer.out)
+    if answer.rc or len(remains) != len(refs):
+        raise Unreachable(f"The end of the jobs could not be read: {answer.words or answer.rc}", "", "Try again.")
+    return {ref: left(parts, ref.attempt.number) for ref, parts in zip(refs, remains, strict=True)}
 
 
-RECORD = "\x1erecord\n"
-FIELD = "\x1f\n"
-# exit, status.json, manifest, and whether it resumes and has begun. A status.json that is older than the attempt is another's.
-READ = f"""left() {{
-  printf '\\036record\\n'
-  [ ! -e "$1/exit" ] || cat "$1/exit"; printf '\\037\\n'
-  s=; [ ! -d "$2" ] || s=$(find "$2" -maxdepth 4 -name status.json -newer "$1/store" -printf '%T@ %p\\n' 2>/dev/null |
-    sort -n | tail -n 1)
-  [ -z "$s" ] || tail -n {STATUS_LINES} "${{s#* }}"; printf '\\037\\n'
-  [ "$2/.tao/manifest.json" -nt "$1/store" ] && head -c 4000000 "$2/.tao/manifest.json" 2>/dev/null; printf '\\037\\n'
-  [ -e "$1/resumes" ] && echo resumes
-  [ -e "$1/started" ] && echo begun
+# What READ prints of an attempt, in this order.
+PARTS = ("exit", "status", "manifest", "marks")
+# A status.json or manifest that is older than the attempt is another's. The job may have written all of these: only plain files
+# are read, and no more of them than is wanted.
+READ = f"""part() {{ echo "=== $1 0 $(wc -c <"$t") 0"; cat "$t"; echo; }}
+plain_file() {{ [ -f "$1" ] && [ ! -L "$1" ]; }}
+left() {{
+  t=$(mktemp) || exit 1
+  ! plain_file "$1/exit" || timeout {READ_SECONDS} head -c {MARK_BYTES} "$1/exit" >"$t"; part exit
+  s=; [ ! -d "$2" ] || s=$(timeout {FIND_SECONDS} find "$2" -maxdepth 4 -type f -name status.json -newer "$1/store" \
+    -printf '%T@ %p\n' 2>/dev/null | sort -n | tail -n 1)
+  : >"$t"; [ -z "$s" ] || timeout {READ_SECONDS} tail -c {STATUS_BYTES} "${{s#* }}" >"$t"; part status
+  : >"$t"; m=$2/.tao/manifest.json
+  plain_file "$m" && [ "$m" -nt "$1/store" ] && timeout {READ_SECONDS} head -c {MANIFEST_BYTES} "$m" >"$t"
+  part manifest
+  : >"$t"; [ ! -e "$1/resumes" ] || echo resumes >>"$t"; [ ! -e "$1/started" ] || echo begun >>"$t"; part marks
+  rm -f "$t"
   [ "$3" != over ] || rm -f "$1/env.sh"
-}}"""
+}} 2>/dev/null"""
 
 
 def read_command(ref: Ref) -> str:
@@ -121,16 +145,30 @@ def results_dir(ref: Ref) -> str:
     return str(ref.details.get("results_dir") or f"{ref.namespace}/results/{ref.attempt.job_id}")
 
 
-def left(text: str, number: int) -> Left:
-    exit_text, status, manifest, marks = [*text.split(FIELD), "", "", ""][:4]
-    return Left(parse.record(exit_text, status, manifest, number, "begun" in marks), "resumes" in marks)
+def grouped(data: bytes) -> list[dict[str, str]]:
+    """What READ has printed of each attempt: its parts by name."""
+    parts = [part for part in framed_sections(data) if part.name in PARTS]
+    starts = range(0, len(parts), len(PARTS))
+    return [{part.name: part.out.decode("utf-8", "replace") for part in parts[at : at + len(PARTS)]} for at in starts]
+
+
+def left(parts: Mapping[str, str], number: int) -> Left:
+    marks = parts["marks"].split()
+    record = parse.record(parts["exit"], parts["status"], parts["manifest"], number, "begun" in marks)
+    return Left(record, "resumes" in marks)
+
+
+def left_of_one(data: bytes, ref: Ref) -> Left:
+    """What READ has printed of one attempt; nothing where it did not come to that."""
+    remains = grouped(data)
+    return left(remains[0], ref.attempt.number) if remains else Left(parse.Record())
 
 
 # Canceling
 
 # Follows handover.cancel, and prints what that has seen in the form of a look; sacct is asked unless squeue says CANCELLED.
-SEEN_LAST = f"""printf 'SEEN %s\\n=== squeue 0 %d\\n%s\\n' "$id" ${{#row}} "$row"
-case $s in CANCELLED*) echo '=== sacct 0 0' ;; *) capture sacct "{parse.sacct_command(["$id"])}" ;; esac
+SEEN_LAST = f"""printf 'SEEN %s\\n=== squeue 0 %d 0\\n%s\\n' "$id" ${{#row}} "$row"
+case $s in CANCELLED*) echo '=== sacct 0 0 0' ;; *) capture sacct "{parse.sacct_command(["$id"])}" ;; esac
 case $s in {handover.ENDED}) over=over ;; *) over= ;; esac"""
 
 
@@ -143,12 +181,11 @@ def cancel(ssh: Ssh, ref: Ref, seconds: float) -> Observation:
     head = first.decode("ascii", "replace")
     if not head.startswith("SEEN "):
         raise not_canceled(handover.read_reply(answer.text))
-    shown, _, record = shown.partition(RECORD.encode())
     asked = parse.seen(sections(shown))
     seen = parse.observation(head.removeprefix("SEEN "), job_name(ref.attempt), asked)
     if seen.phase.ended and not asked.queue:
         records(ssh, [ref], over=[ref])  # by its accounts it is over: then its secrets go, too
-    return parse.with_record(seen, left(record.decode("utf-8", "replace"), ref.attempt.number).record)
+    return parse.with_record(seen, left_of_one(shown, ref).record)
 
 
 def not_canceled(reply: handover.Reply) -> TaoError:
@@ -186,8 +223,7 @@ def evidence(ssh: Ssh, ref: Ref) -> Evidence:
     }
     lines = [captured(name, command) for name, command in asked.items()]
     answer = ssh.run("\n".join([PREAMBLE, CAPTURE, READ, *lines, read_command(ref)]), seconds=120)
-    said, _, record = answer.out.partition(RECORD.encode())
-    return gathered(ref, sections(said), left(record.decode("utf-8", "replace"), ref.attempt.number))
+    return gathered(ref, sections(answer.out), left_of_one(answer.out, ref))
 
 
 def gathered(ref: Ref, answers: Mapping[str, tuple[int, str, str]], remains: Left) -> Evidence:
