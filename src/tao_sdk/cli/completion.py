@@ -29,4 +29,5 @@ def completion(out: Output, shell: str) -> None:
     assert made is not None
     script = made(tao, {}, "tao", COMPLETE).source()
     out.object({"schema": 1, "shell": shell, "script": script})
-    out.line(script)
+    if not out.json:
+        out.bytes(script.encode() + b"\n")  # as it is: a shell reads it

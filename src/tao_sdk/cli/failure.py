@@ -19,6 +19,7 @@ from tao_sdk.cli.output import cut, has_color, printable
 from tao_sdk.model.errors import TaoError, UsageError
 from tao_sdk.model.secrets import Redactor, is_secret_name
 from tao_sdk.model.settings import Settings
+from tao_sdk.store.private_files import make_folders
 
 LONGEST_LINE = 1000  # characters of an error that quotes what was given; --json has all of it
 
@@ -109,7 +110,7 @@ def bug(error: BaseException, argv: list[str]) -> Bug:
 
 def keep(text: str) -> Path:
     folder = Settings.load().state_dir / "crashes"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folders(folder)
     handle, name = tempfile.mkstemp(prefix="crash-", suffix=".txt", dir=folder)
     with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
         file.write(text)
@@ -121,11 +122,19 @@ def secrets_around(argv: list[str]) -> Iterator[str]:
     settings = Settings.load()
     for source in (settings.environ, env_file(settings)):
         yield from (value for name, value in source.items() if is_secret_name(name))
-    marked = {name for flag, name in pairwise(argv) if flag in ("--secret", "--secrets")}
+    marked = set(marked_secrets(argv))
     for word in argv:
         parts = word.split("=")
         secret = [index for index, name in enumerate(parts[:-1]) if is_secret_name(name) or name in marked]
         yield from ("=".join(parts[index + 1 :]) for index in secret)
+
+
+def marked_secrets(argv: list[str]) -> Iterator[str]:
+    """The names that `--secret NAME` and `--secret=NAME` mark."""
+    for word, following in pairwise([*argv, ""]):
+        flag, equals, name = word.partition("=")
+        if flag in ("--secret", "--secrets"):
+            yield name if equals else following
 
 
 def env_file(settings: Settings) -> Mapping[str, str]:

@@ -6,6 +6,7 @@ import logging
 import sys
 
 from tao_sdk.cli.failure import bug
+from tao_sdk.cli.output import printable
 from tao_sdk.model.errors import sentences
 
 
@@ -20,7 +21,7 @@ class WarningLines(logging.Handler):
         error = record.exc_info[1] if record.exc_info else None
         kept = bug(error, sys.argv[1:]).next if error is not None else ""
         if self.printed:
-            print(sentences(f"warning: {record.getMessage()}", kept), file=sys.stderr)
+            print(printable(sentences(f"warning: {record.getMessage()}", kept)), file=sys.stderr)
 
 
 def tell_warnings(printed: bool) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import shutil
 import sys
 import textwrap
@@ -44,9 +45,9 @@ class Output:
         return shutil.get_terminal_size((80, 24)).columns if self.terminal else None
 
     def line(self, text: str = "") -> None:
-        """A line for people; nothing with --json."""
+        """A line for people; nothing with --json. Of `text`, a terminal obeys what `paint` has put there and nothing else."""
         if not self.json:
-            print(spelled(text, sys.stdout.encoding), flush=True)
+            print(with_styles(spelled(printable(text), sys.stdout.encoding)), flush=True)
 
     def lines(self, lines: Iterable[str]) -> None:
         for line in lines:
@@ -56,6 +57,7 @@ class Output:
         """A line beside the result, on stderr, for people."""
         if self.json or not text:
             return
+        text = printable(text)
         shown = textwrap.fill(text, shutil.get_terminal_size((80, 24)).columns) if sys.stderr.isatty() else text
         print(click.style(shown, dim=True) if has_color(sys.stderr) else shown, file=sys.stderr, flush=True)
 
@@ -82,7 +84,11 @@ class Output:
         sys.stdout.buffer.flush()
 
     def paint(self, text: str, color: str | None = None, bold: bool = False, dim: bool = False) -> str:
-        return click.style(text, fg=color, bold=bold or None, dim=dim or None) if self.color else text
+        """The text with a style, for `line` to print."""
+        if not self.color:
+            return text
+        before, _, after = click.style("\n", fg=color, bold=bold or None, dim=dim or None).partition("\n")
+        return f"{style_mark(before)}{text}{style_mark(after)}"
 
     def status(self, word: str) -> str:
         return self.paint(word, COLORS.get(word))
@@ -109,9 +115,26 @@ ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07?")
 
 
 def printable(line: str) -> str:
-    """Text from elsewhere, without what would move the cursor or colour the screen."""
+    """One line of text without what would move the cursor, colour the screen or turn the text around.
+
+    Whatever is printed for people goes through it on its way out: job's names, metrics, files and other people's words.
+    """
     plain = ESCAPES.sub("", line).replace("\t", "    ").replace("\n", " ")
     return "".join(letter for letter in plain if letter.isprintable())
+
+
+# Stands for an escape code until a line is printed. It is drawn anew for each run, so no text from elsewhere can hold it.
+STYLE_KEY = secrets.token_hex(8)
+STYLE_MARKS = re.compile(rf"<{STYLE_KEY} ([0-9;]*)>")
+
+
+def style_mark(codes: str) -> str:
+    """Escape codes of colours and weights (`ESC[1m`), in a form that `printable` leaves alone."""
+    return "".join(f"<{STYLE_KEY} {numbers}>" for numbers in re.findall(r"\x1b\[([0-9;]*)m", codes))
+
+
+def with_styles(line: str) -> str:
+    return STYLE_MARKS.sub("\x1b[\\1m", line)
 
 
 def has_color(stream: TextIO) -> bool:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tao_sdk.cli import screen, show
+from tao_sdk.cli.output import printable
 from tao_sdk.cli.screen import Line, Plain, Scene
 from tao_sdk.model.curve import curve_svg, curve_text
 from tao_sdk.model.errors import TaoError, Unreachable
@@ -152,7 +153,7 @@ def live_screen(out: Output) -> AbstractContextManager[Draw]:
 def rich_text(line: Line) -> Text:
     from rich.text import Text
 
-    return Text.assemble(*line, no_wrap=True)
+    return Text.assemble(*((printable(text), style) for text, style in line), no_wrap=True)
 
 
 def painted(out: Output, line: Line) -> str:
