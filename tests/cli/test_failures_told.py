@@ -100,6 +100,7 @@ def test_a_secret_of_the_environment_is_in_no_error(capsys: pytest.CaptureFixtur
     tell(errors.Unreachable("bad tok-9876543210"), ["run", "--env", "OTHER_TOKEN=tok-9876543210"])
     tell(errors.Unreachable("bad tok-5555555555"), ["run", "--env=OTHER_TOKEN=tok-5555555555"])
     tell(errors.Unreachable("bad tok-7777777777"), ["run", "--secret", "LOGIN", "--env", "LOGIN=tok-7777777777"])
+    tell(errors.Unreachable("bad tok-8888888888"), ["run", "--secret=LOGIN", "--env", "LOGIN=tok-8888888888"])
     assert "tok-" not in capsys.readouterr().err
 
 
