@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import socket
@@ -116,6 +117,62 @@ def test_a_receiver_that_never_answers_is_given_up_and_its_failure_written_down(
     kinds = [event.kind for event in client.events(job)]
     assert kinds.count("hook-failed") == 5
     assert kinds.count("hook-done") == 1
+
+
+def test_a_webhook_whose_answer_comes_drop_by_drop_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hooks, "DELIVERY_SECONDS", 0.5)
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def drip() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(b"HTTP/1.1 204 Fine\r\nX: ")
+                while not over.wait(0.1):
+                    connection.sendall(b"x")
+
+        threading.Thread(target=drip, daemon=True).start()
+        with pytest.raises(OSError, match="no whole answer"):
+            hooks._post(f"http://127.0.0.1:{server.getsockname()[1]}/", b"{}")
+        over.set()
+
+
+def test_a_webhook_that_sends_the_message_elsewhere_has_failed_and_nothing_is_sent_there(receiver: Any) -> None:
+    class Elsewhere(Receiver):
+        def do_POST(self) -> None:
+            self.send_response(307)
+            self.send_header("Location", url(receiver))
+            self.end_headers()
+
+    with HTTPServer(("127.0.0.1", 0), Elsewhere) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        with pytest.raises(OSError, match="307"):
+            hooks._post(f"http://127.0.0.1:{server.server_port}/", b"{}")
+    assert receiver.got == []
+
+
+def test_the_login_in_a_webhooks_address_is_a_header_and_part_of_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_up: list[str] = []
+    headers: dict[str, str] = {}
+    resolve = socket.getaddrinfo
+
+    def noted(host: Any, *rest: Any, **more: Any) -> Any:
+        looked_up.append(host)
+        return resolve(host, *rest, **more)
+
+    class Greeter(Receiver):
+        def do_POST(self) -> None:
+            headers.update(self.headers)
+            self.send_response(204)
+            self.end_headers()
+
+    monkeypatch.setattr(socket, "getaddrinfo", noted)
+    with HTTPServer(("127.0.0.1", 0), Greeter) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        hooks._post(f"http://me:s%40cret@127.0.0.1:{server.server_port}/", b"{}")
+    assert set(looked_up) == {"127.0.0.1"}
+    assert headers["Authorization"] == "Basic " + base64.b64encode(b"me:s@cret").decode()
+    assert "s%40cret" not in headers["Host"]
 
 
 def test_a_failed_hook_is_tried_again_after_a_time_however_often_is_looked(client: Client) -> None:

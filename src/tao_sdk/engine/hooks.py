@@ -7,9 +7,11 @@ event id by which a receiver can tell a repeat, also after a restart.
 
 from __future__ import annotations
 
+import base64
 import json
 import logging
 import os
+import queue
 import subprocess
 import tempfile
 import threading
@@ -172,11 +174,50 @@ def _last_words(said: IO[bytes]) -> str:
 
 
 def _post(address: str, body: bytes) -> None:
+    """POST the message. Raises OSError where no success is answered within DELIVERY_SECONDS, however slowly it comes."""
+    answered: queue.SimpleQueue[OSError | ValueError | None] = queue.SimpleQueue()
+
+    def post() -> None:
+        try:
+            _post_now(address, body)
+        except (OSError, ValueError) as error:
+            answered.put(error)
+        else:
+            answered.put(None)
+
+    threading.Thread(target=post, name="tao-webhook", daemon=True).start()
+    try:
+        error = answered.get(timeout=DELIVERY_SECONDS)
+    except queue.Empty:
+        raise OSError(f"no whole answer within {DELIVERY_SECONDS:.0f} s") from None
+    if error is not None:
+        raise error
+
+
+def _post_now(address: str, body: bytes) -> None:
+    """A redirect is a failure: whoever answers would choose to whom the message goes."""
     import http.client
     import urllib.request
 
-    request = urllib.request.Request(address, body, {"Content-Type": "application/json"})
+    class NoRedirect(urllib.request.HTTPRedirectHandler):
+        def redirect_request(self, *_: Any) -> None:
+            return
+
+    place, headers = without_login(address)
+    request = urllib.request.Request(place, body, {"Content-Type": "application/json", **headers})
     try:
-        urllib.request.urlopen(request, timeout=DELIVERY_SECONDS).close()
+        urllib.request.build_opener(NoRedirect).open(request, timeout=DELIVERY_SECONDS).close()
     except http.client.HTTPException as error:
         raise OSError(f"what answers there does not speak HTTP: {error!r}") from error
+
+
+def without_login(address: str) -> tuple[str, dict[str, str]]:
+    """The address without the `user:password@` in it, and the header that says the same. Raises ValueError."""
+    from urllib.parse import unquote, urlsplit
+
+    parts = urlsplit(address)
+    login, at, place = parts.netloc.rpartition("@")
+    if not at:
+        return address, {}
+    encoded = base64.b64encode(unquote(login).encode()).decode()
+    return parts._replace(netloc=place).geturl(), {"Authorization": f"Basic {encoded}"}
