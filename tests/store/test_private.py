@@ -35,6 +35,15 @@ def test_nothing_of_the_store_can_be_read_by_others(path: Path) -> None:
     assert wrong == set()
 
 
+def test_nobody_else_can_write_into_a_folder_that_was_made_above_the_store(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        Store.open(tmp_path / "new" / "state" / "tao" / "jobs.db").close()
+    finally:
+        os.umask(before)
+    assert {mode(tmp_path / "new"), mode(tmp_path / "new/state"), mode(tmp_path / "new/state/tao")} == {0o700}
+
+
 def test_a_database_that_others_could_read_is_closed_to_them(path: Path) -> None:
     Store.open(path).close()
     path.chmod(0o644)

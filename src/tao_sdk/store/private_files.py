@@ -35,7 +35,7 @@ def explained(path: Path) -> Generator[None]:
 def make_directory(path: Path) -> None:
     """`path` as a directory of ours, made with mode 0700 if it is not there. Raises StoreError."""
     with explained(path):
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folders(path)
         _trust(path, path.lstat(), stat.S_ISDIR, "a directory")
         if path.lstat().st_mode & OTHERS_CAN_WRITE:
             raise StoreError(
@@ -43,6 +43,14 @@ def make_directory(path: Path) -> None:
                 "They could replace the job store.",
                 shut_or_leave(path),
             )
+
+
+def make_folders(path: Path) -> None:
+    """`path` and what is missing above it, for their owner alone, whatever the umask would allow others. Raises OSError."""
+    for folder in reversed(path.parents):
+        if not folder.exists():
+            folder.mkdir(0o700, exist_ok=True)
+    path.mkdir(0o700, exist_ok=True)
 
 
 def shut_or_leave(path: Path) -> str:

@@ -198,3 +198,11 @@ def test_a_lock_of_another_user_can_be_taken_but_a_link_is_not_followed(tmp_path
     with pytest.raises(OSError, match="GPU-y"):
         gpu_locks.take_all(str(folder), ["1:GPU-y"], 1, "mine")
     assert (folder / "elsewhere").read_text() == "precious"
+
+
+def test_a_pipe_in_place_of_a_lock_holds_nobody_up(tmp_path: Path) -> None:
+    os.mkfifo(gpu_locks.lock_path(str(tmp_path), "GPU-x"), 0o644)
+    assert gpu_locks.held_by(str(tmp_path), "0:GPU-x") == ""
+    taken, _ = gpu_locks.take_all(str(tmp_path), ["0:GPU-x"], 1, "mine")
+    assert gpu_locks.held_by(str(tmp_path), "0:GPU-x") == "someone else"
+    gpu_locks.release(taken)

@@ -38,6 +38,7 @@ from tao_sdk.model.plan import Attempt, Plan, Ref
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.units import format_size
+from tao_sdk.store.private_files import make_folders
 from tao_sdk.transports.dockerd import FRESH, Daemon, DaemonError
 
 FULL = 1 << 20  # bytes; a disk with less than this left is full
@@ -259,7 +260,7 @@ class DockerBackend:
             return self.judged(ref, None)
         if (seen := self.judged(ref, container)).phase.ended:
             return seen
-        self.home.mkdir(0o700, parents=True, exist_ok=True)
+        make_folders(self.home)
         self.mark(ref).touch()
         with suppress(DaemonError):  # what it could not do is seen
             self.containers.stop(container, grace.total_seconds())

@@ -22,6 +22,7 @@ from tao_sdk.model.errors import CredentialError, Refused
 from tao_sdk.model.plan import Plan
 from tao_sdk.model.secrets import is_secret_name
 from tao_sdk.model.settings import Settings
+from tao_sdk.store.private_files import make_folders
 from tao_sdk.transports import process
 from tao_sdk.transports.dockerd import Daemon, registry_of, stored_login
 
@@ -92,7 +93,7 @@ class Images:
         return address.read_json(pull)
 
     def begin(self, pull: Path, name: str) -> None:
-        self.folder.mkdir(0o700, parents=True, exist_ok=True)
+        make_folders(self.folder)
         sweep(self.folder)
         pull.unlink(missing_ok=True)
         where = self.daemon.address
@@ -133,7 +134,7 @@ class Images:
 def want(pull: Path, job_id: str) -> bool:
     """Whether the job has not waited for this pull before."""
     wish = pull.with_suffix(WANTED) / job_id
-    wish.parent.mkdir(0o700, parents=True, exist_ok=True)
+    make_folders(wish.parent)
     joins = not wish.exists()
     wish.touch()
     return joins

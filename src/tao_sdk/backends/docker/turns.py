@@ -11,6 +11,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tao_sdk.store.private_files import make_folders
+
 LOCKS = 64  # files; two names may share one, which costs a wait
 
 
@@ -23,7 +25,7 @@ class Turns:
     @contextmanager
     def taken(self, name: str) -> Generator[None]:
         """Wait for the turn of `name` (a job's id, a network's name), and hold it."""
-        self.folder.mkdir(0o700, parents=True, exist_ok=True)
+        make_folders(self.folder)
         with (self.folder / f"turn-{zlib.crc32(name.encode()) % LOCKS}").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield

@@ -35,6 +35,7 @@ from tao_sdk.model.plan import Attempt, Plan, Ref
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.units import format_size
+from tao_sdk.store.private_files import make_folders
 from tao_sdk.transports import process
 from tao_sdk.transports.process import NotStarted
 
@@ -111,7 +112,7 @@ class LocalBackend:
     def prepare_home(self) -> None:
         """Our folders, which nobody else can read; what was left aside long ago goes."""
         for folder in (self.state_dir, self.home, self.aside):
-            folder.mkdir(0o700, parents=True, exist_ok=True)
+            make_folders(folder)
         if self.home.is_symlink() or self.home.stat().st_uid != os.geteuid():
             raise PermissionError(0, "it is a link, or belongs to someone else", str(self.home))
         sweep(self.aside)

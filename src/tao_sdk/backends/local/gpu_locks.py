@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 SHARED = "/run/lock"  # every user's, gone after a restart
 LONGEST_NAME = 200
+FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe that somebody has put there is opened at once
 
 
 def lock_folder(own: str) -> str:
@@ -51,7 +52,7 @@ def take_all(folder: str, gpus: Sequence[str], count: int, job: str) -> tuple[di
 def held_by(folder: str, gpu: str) -> str:
     """The job that holds a GPU; "" when none does."""
     try:
-        fd = os.open(lock_path(folder, gpu), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(lock_path(folder, gpu), os.O_RDONLY | FLAGS)
     except OSError:
         return ""
     try:
@@ -77,16 +78,15 @@ def lock(fd: int, kind: int = fcntl.LOCK_EX) -> bool:
 
 def open_lock(path: str) -> int:
     """Opens another user's file too: without O_CREAT, which a sticky folder refuses, and read-only where need be."""
-    flags = os.O_NOFOLLOW | os.O_CLOEXEC
     while True:
         try:
-            return os.open(path, os.O_RDWR | flags)
+            return os.open(path, os.O_RDWR | FLAGS)
         except FileNotFoundError:
             pass
         except PermissionError:
-            return os.open(path, os.O_RDONLY | flags)
+            return os.open(path, os.O_RDONLY | FLAGS)
         try:
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | flags, 0o666)
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | FLAGS, 0o666)
         except FileExistsError:
             continue
         os.fchmod(fd, 0o666)
@@ -103,4 +103,7 @@ def sign(fd: int, job: str) -> None:
 
 
 def holder(fd: int) -> str:
-    return os.pread(fd, LONGEST_NAME, 0).decode("utf-8", "replace").strip() or "someone else"
+    try:
+        return os.pread(fd, LONGEST_NAME, 0).decode("utf-8", "replace").strip() or "someone else"
+    except OSError:  # no file, a pipe for one
+        return "someone else"

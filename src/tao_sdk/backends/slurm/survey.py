@@ -17,6 +17,7 @@ from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
 from tao_sdk.backends.slurm.site import Site
 from tao_sdk.model.errors import Refused
 from tao_sdk.model.units import parse_duration
+from tao_sdk.store.private_files import make_folders
 
 FRESH_SECONDS = 600.0
 NEW_SECONDS = 5.0  # a look this young would say the same again
@@ -269,7 +270,7 @@ class Surveys:
     def keep(self, path: Path, text: str) -> None:
         """Where the folder cannot be written to, the cluster is asked again next time; nothing else is lost."""
         try:
-            self.folder.mkdir(0o700, parents=True, exist_ok=True)
+            make_folders(self.folder)
             partial = path.with_name(f".{path.name}.{os.getpid()}")
             partial.write_text(text)
             partial.replace(path)
