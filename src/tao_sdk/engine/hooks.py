@@ -200,7 +200,7 @@ def _post_now(address: str, body: bytes) -> None:
     import urllib.request
 
     class NoRedirect(urllib.request.HTTPRedirectHandler):
-        def redirect_request(self, *_: Any) -> None:
+        def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> None:  # noqa: ARG002
             return
 
     place, headers = without_login(address)
