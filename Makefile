@@ -1,4 +1,4 @@
-.PHONY: run test soak check bench setup
+.PHONY: run test soak fuzz check bench setup
 
 # Train the example from an empty clone, and print its accuracy.
 run: setup
@@ -12,6 +12,11 @@ test: check
 # A thousand short jobs on a SLURM cluster that breaks meanwhile; `make test` does a few.
 soak: setup
 	TAO_SOAK_JOBS=1000 .venv/bin/python -m pytest tests/backends/slurm/test_slurm_soak.py
+
+# Searches each parser of foreign words for FUZZ_SECONDS (60). atheris has wheels for few interpreters: only this target wants it.
+fuzz: setup
+	.venv/bin/python -m pip install --quiet --disable-pip-version-check 'atheris>=2.3'
+	.venv/bin/python tests/fuzz/run.py
 
 check: setup
 	.venv/bin/ruff check .
