@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.metadata
 import subprocess
 import sys
 from pathlib import Path
@@ -35,6 +37,22 @@ TO_COME = [*registry.NOT_BUILT, *(alias for alias, name in registry.ALIASES.item
 def test_a_platform_that_is_not_built_yet_is_told_as_that(name: str) -> None:
     with pytest.raises(TaoError, match=f"{registry.platform_name(name)} is not part of this version"):
         registry.backend_class(name)
+
+
+@pytest.mark.parametrize("name", registry.NOT_BUILT)
+def test_importing_the_class_of_a_platform_that_is_not_built_yet_says_so(name: str) -> None:
+    with pytest.raises(ImportError, match=f"{name} is not part of this version") as told:
+        importlib.import_module(f"tao_sdk.platforms.{name}")
+    assert not isinstance(told.value, ModuleNotFoundError)
+
+
+def test_every_platform_of_the_documents_has_an_extra_that_installs_and_all_brings_what_each_has() -> None:
+    about = importlib.metadata.metadata("nvidia-tao-sdk")
+    extras = about.get_all("Provides-Extra") or []
+    assert {"all", "docker", "slurm", "kubernetes", "brev", "lepton"} <= set(extras)
+    wanted = [line.partition("; extra ==") for line in about.get_all("Requires-Dist") or []]
+    of_all = {what.strip() for what, _, extra in wanted if "all" in extra}
+    assert of_all >= {what.strip() for what, _, extra in wanted if extra}
 
 
 @pytest.mark.parametrize(("wrong", "meant"), [("locla", "local"), ("kubernets", "kubernetes"), ("dokcer", "docker")])

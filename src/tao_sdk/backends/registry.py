@@ -26,10 +26,12 @@ NOT_BUILT = ("kubernetes", "brev", "lepton")
 ALIASES = {"local-docker": "docker", "remote-docker": "docker", "k8s": "kubernetes"}
 
 
-class NotBuilt(TaoError):
+class NotBuilt(TaoError, ImportError):
     """A platform that the documents name and this version does not have."""
 
     code = "platform.not_built"
+
+    __str__ = TaoError.__str__
 
 
 def platform_name(name: str) -> str:
@@ -52,7 +54,7 @@ def backend_class(name: str) -> type[Any]:
     if name in brought:
         return brought[name].load()
     if name in NOT_BUILT:
-        raise NotBuilt(f"The platform {name} is not part of this version.", "", f"Here are: {', '.join(platforms())}.")
+        raise not_built(name)
     raise unknown(name)
 
 
@@ -69,6 +71,10 @@ def _brought() -> dict[str, EntryPoint]:
 def is_known(name: str) -> bool:
     """Whether it names a platform, be it one to come."""
     return name in (*platforms(), *NOT_BUILT, *ALIASES)
+
+
+def not_built(name: str) -> NotBuilt:
+    return NotBuilt(f"The platform {name} is not part of this version.", "", f"Here are: {', '.join(platforms())}.")
 
 
 def unknown(name: str) -> UsageError:

@@ -5,6 +5,8 @@ Here: the classes shared by all parts. Not here: a backend's own errors, which s
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Callable
 
 ENDS = (".", "!", "?", ":", "…")
@@ -103,6 +105,12 @@ class MissingExtra(TaoError, ImportError):
     code = "extra.missing"
 
     __str__ = TaoError.__str__
+
+
+def install_command(extra: str) -> str:
+    """The command that installs what one platform needs into the Python that runs this."""
+    python = shlex.quote(sys.executable or "python3")
+    return f"{python} -m pip install 'nvidia-tao-sdk[{extra}]>=8'"
 
 
 class WaitTimeout(TaoError, TimeoutError):

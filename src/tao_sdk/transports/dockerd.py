@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tao_sdk.model.errors import MissingExtra, Refused, TaoError, Unreachable, UsageError
+from tao_sdk.model.errors import MissingExtra, Refused, TaoError, Unreachable, UsageError, install_command
 from tao_sdk.transports.chunks import Chunks
 
 TIMEOUT = 60.0  # seconds for an answer to begin
@@ -187,7 +187,7 @@ def connect(address: Address) -> Any:
         from docker.tls import TLSConfig
     except ImportError as error:
         raise MissingExtra(
-            "The docker library is not installed.", str(error), "Run: pip install 'nvidia-tao-sdk[docker]>=8'"
+            "The docker library is not installed.", str(error), f"Run: {install_command('docker')}"
         ) from error
     import requests
 

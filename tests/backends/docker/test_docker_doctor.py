@@ -197,4 +197,4 @@ def test_without_the_library_the_text_is_the_command_that_installs_it(surroundin
         f"try:\n    print(Client().{verb})\nexcept MissingExtra as error:\n    print(error.next)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], env=surroundings, capture_output=True, text=True)
-    assert "pip install 'nvidia-tao-sdk[docker]>=8'" in done.stdout, done.stderr
+    assert f"{sys.executable} -m pip install 'nvidia-tao-sdk[docker]>=8'" in done.stdout, done.stderr
