@@ -34,8 +34,8 @@ def find_address(settings: Settings) -> Address:
 
 
 def named(settings: Settings) -> Address:
-    verify = bool(settings.environ.get("DOCKER_TLS_VERIFY"))
-    certificates = settings.environ.get("DOCKER_CERT_PATH", "")
+    verify = bool(settings.get("DOCKER_TLS_VERIFY"))
+    certificates = settings.get("DOCKER_CERT_PATH") or ""
     if host := settings.get("DOCKER_HOST"):
         secure = host.startswith("tcp://") and (verify or certificates)
         return Address(host, (certificates or str(folder(settings))) if secure else "", verify)
@@ -53,7 +53,7 @@ def config(settings: Settings) -> Mapping[str, Any]:
 
 def of_context(settings: Settings) -> Address | None:
     """The address of the context in use; None for the default one. Raises UsageError for one that is not there."""
-    name = str(settings.environ.get("DOCKER_CONTEXT") or config(settings).get("currentContext") or "default")
+    name = str(settings.get("DOCKER_CONTEXT") or config(settings).get("currentContext") or "default")
     if name == "default":
         return None
     key = hashlib.sha256(name.encode()).hexdigest()
