@@ -159,7 +159,7 @@ class Job:
         self.report.stage("command")
         self.report.alone = False
         started = time.monotonic()
-        command = Command(fill(self.document["command"], self.values), self.report, self.signals)
+        command = Command(self.command_text(), self.report, self.signals)
         status = command.run({**self.env, "TAO_RESULTS_DIR": self.place.folder}, self.open_log(), self.start_keeping)
         code = exit_code(status)
         signal = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
@@ -167,6 +167,15 @@ class Job:
         if ephemeral:
             self.warn_ephemeral()
         return code
+
+    def command_text(self) -> str:
+        try:
+            return fill(self.document["command"], self.values)
+        except ValueError as error:
+            what = "The command cannot have the path %s where its placeholder stands." % ascii(str(error))
+            why = "Another program reads that text as code, and the path has more than letters, digits and @%+=:,./-_."
+            next = "Give it to that program as a word of its own: bash -c 'train \"$1\"' _ {x}."
+            raise Failure("command.placeholder", what, why, next) from error
 
     def start_keeping(self, wake: Callable[[], None]) -> None:
         """Begin to look after the results; the command runs already, so this may take its time."""
