@@ -20,7 +20,7 @@ from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.secrets import Redactor, Secret, split_secrets
 from tao_sdk.model.settings import Settings
-from tao_sdk.model.spec import EnvValue, JobSpec, checked, mint_id, remote_root
+from tao_sdk.model.spec import EnvValue, JobSpec, checked, mint_id
 from tao_sdk.model.units import format_size
 from tao_sdk.payload.commands import CONFIG_PATH, misspelt
 from tao_sdk.payload.entrypoint import build_entrypoint
@@ -171,15 +171,8 @@ def pack(spec: JobSpec) -> str:
         mount_path=spec.mount_path or None,
         mode=spec.mode,
         files=spec.files,
-        bucket=may_go_to_bucket(spec),
         resume_key=spec.resume_key,
     )["command"]
-
-
-def may_go_to_bucket(spec: JobSpec) -> bool:
-    """Whether results that are given no other place go to a bucket, as far as the environment tells."""
-    rooted = bool(spec.env_vars.get("TAO_RESULTS_ROOT"))
-    return bool(remote_root(spec)) if rooted else bool(spec.env_vars.get("S3_BUCKET_NAME"))
 
 
 def refuse_too_large(spec: JobSpec, backend: Backend) -> None:

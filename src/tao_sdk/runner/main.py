@@ -105,11 +105,8 @@ class Job:
 
     def open_buckets(self) -> None:
         """Before anything is fetched, so that a bucket that takes no results ends the job at once."""
-        try:
-            from .bucket import SHARE, buckets
-        except ImportError as error:
-            why = "S3_BUCKET_NAME was not set where its command was packed."
-            raise Failure("output.scheme", "This job cannot write to a bucket.", why, "Set it there, too.") from error
+        from .bucket import SHARE, buckets
+
         self.buckets = buckets(self.document, self.place, self.env, self.report.queue)
         self.report.flush()
         self.signals.grace *= 1 - SHARE
