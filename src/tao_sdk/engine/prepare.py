@@ -22,9 +22,11 @@ from tao_sdk.model.secrets import Redactor, Secret, split_secrets
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import EnvValue, JobSpec, checked, mint_id
 from tao_sdk.model.units import format_size
+from tao_sdk.model.unwrapped import unwrapped
 from tao_sdk.payload.commands import CONFIG_PATH, misspelt
 from tao_sdk.payload.entrypoint import build_entrypoint
 from tao_sdk.payload.schemes import check_bucket, results_root
+from tao_sdk.payload.values import plain_data
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def prepare(engine: Engine, request: Request) -> Planned:
 
 def plan_with(engine: Engine, backend: Backend, request: Request, secrets: Mapping[str, str]) -> Planned:
     """`prepare`, once the secrets are known and set apart."""
-    spec = with_root(request.spec)
+    spec = with_root(with_plain_data(request.spec))
     packed = replace(spec, command=pack(spec))  # first: it refuses a spec without an end
     refuse_open_secrets(spec, request.options, secrets)
     options = read_options(backend, request.options)
@@ -98,6 +100,14 @@ def with_environment(spec: JobSpec, settings: Settings) -> tuple[JobSpec, dict[s
     return replace(spec, env_vars=env_vars), secrets
 
 
+PLAIN_DATA = ("specs", "args", "inputs", "outputs", "mounts", "native")
+
+
+def with_plain_data(spec: JobSpec) -> JobSpec:
+    """The same, with plain values where people and libraries pass their own. Raises SpecError with the place of another."""
+    return replace(spec, **{name: plain_data(getattr(spec, name), name) for name in PLAIN_DATA})
+
+
 def with_root(spec: JobSpec) -> JobSpec:
     """The same, with the root of its results as a backend can take it."""
     root = spec.env_vars.get("TAO_RESULTS_ROOT")
@@ -117,7 +127,7 @@ def texts(tree: Any) -> Iterator[str]:
     """Every text in a tree of mappings and lists; each branch once, for packing has not yet refused one without an end."""
     todo, seen = [tree], set[int]()
     while todo:
-        each = todo.pop()
+        each = unwrapped(todo.pop())
         if isinstance(each, str):
             yield each
         elif isinstance(each, (Mapping, list, tuple)) and id(cast(object, each)) not in seen:

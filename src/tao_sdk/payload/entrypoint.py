@@ -65,6 +65,7 @@ def build_entrypoint(
         why = "It is a key of specs or args, and there are none."
         raise SpecError(f"resume_key is {resume_key!r}.", why, "Leave it out.")
     document = empty_document(text("command", command), job_id, mount_path)
+    inputs, outputs = declared.plain_declared(inputs, "inputs"), declared.plain_declared(outputs, "outputs")
     document["excludes"] = [prefix(each) for each in upload_excludes or ()]
     contents = carried(document, files or {})
     if chosen == "config":
