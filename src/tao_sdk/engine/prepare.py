@@ -13,7 +13,7 @@ from tao_sdk.backends.contract import Backend
 from tao_sdk.engine.bucket_files import aws_words, in_bucket
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.input_findings import input_findings
-from tao_sdk.model.credentials import NEVER_IN_THE_JOB, job_credentials
+from tao_sdk.model.credentials import IN_THE_JOB, NEVER_IN_THE_JOB, job_credentials
 from tao_sdk.model.errors import CredentialError, SpecError, TaoError
 from tao_sdk.model.fields import read_settings, settings_of
 from tao_sdk.model.finding import Finding, Severity
@@ -26,6 +26,7 @@ from tao_sdk.model.unwrapped import unwrapped
 from tao_sdk.payload.commands import CONFIG_PATH, misspelt
 from tao_sdk.payload.entrypoint import build_entrypoint
 from tao_sdk.payload.schemes import check_bucket, results_root
+from tao_sdk.payload.store_settings import check_store
 from tao_sdk.payload.values import plain_data
 
 
@@ -96,8 +97,19 @@ def with_environment(spec: JobSpec, settings: Settings) -> tuple[JobSpec, dict[s
     wanted = {
         name: value for name, value in everything.items() if name not in NEVER_IN_THE_JOB and name != "TAO_JOB_ID"
     }
+    if speaks_s3(spec, settings):
+        given = {name: value.value if isinstance(value, Secret) else value for name, value in wanted.items()}
+        texts = {name: value for name, value in given.items() if isinstance(value, str)}
+        check_store(texts, lambda name: callers_name(name, spec, settings))
     env_vars, secrets = split_secrets(wanted, spec.secrets)
     return replace(spec, env_vars=env_vars), secrets
+
+
+def callers_name(variable: str, spec: JobSpec, settings: Settings) -> str:
+    """How the caller calls a variable of the job: S3_ENDPOINT_URL becomes AWS_ENDPOINT_URL there."""
+    if variable in spec.env_vars:
+        return variable
+    return next((name for name, inner in IN_THE_JOB.items() if variable in inner and settings.get(name)), variable)
 
 
 PLAIN_DATA = ("specs", "args", "inputs", "outputs", "mounts", "native")
