@@ -217,6 +217,18 @@ def test_a_hostile_value_arrives_in_every_usual_place(tmp_path: Path, shell, com
         ("echo train {x} | ssh host", "reads as code"),
         ("declare -i n={x}", "reads as code"),
         ('show "$(bash -c "train {x}")"', "reads as code"),
+        ('bash -c "$(echo train {x})"', "reads as code"),
+        ('eval "$(printf %s {x})"', "reads as code"),
+        ('eval "$(echo $(echo {x}))"', "reads as code"),
+        ("bash -c \"$(cat <<'EOF'\ntrain {x}\nEOF\n)\"", "reads as code"),
+        ("bash <(echo train {x})", "reads as code"),
+        ("source <(echo {x})", "reads as code"),
+        (". /dev/stdin <<EOF\n{x}\nEOF", "reads as code"),
+        ("(echo {x}) | sh", "reads as code"),
+        ("sed -n -e p -e '{x}' file", "reads as code"),
+        ("tmux new -d 'train {x}'", "reads as code"),
+        ("PS4={x}; set -x", "reads as code"),
+        ("BASH_ENV={x} bash train.sh", "reads as code"),
     ],
 )
 def test_a_place_that_cannot_take_a_value_is_refused_and_shown(command, told):
@@ -240,10 +252,15 @@ def test_a_place_that_cannot_take_a_value_is_refused_and_shown(command, told):
         "awk '{print}' {x}",
         "xargs -n1 train {x}",
         "declare -x n={x}",
+        "a=1 b={x}",
         "local n={x}",
         "[[ {x} == a ]] && [ {x} -eq 1 ]",
         "train {x} > {x}",
         "cat {x} | sh",
+        'bash -c "$(cat {x})"',
+        'bash -c \'train "$1"\' _ "$(echo {x})"',
+        "python3 train.py <(echo {x})",
+        "train --env ENV={x}",
     ],
 )
 def test_a_usual_place_takes_any_value(command):
@@ -279,7 +296,12 @@ def test_a_variable_that_the_command_uses_itself_is_left_to_it():
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.text("'\"\\ \n#<-EOF{}$`|;&()[]x=", max_size=40).map(lambda text: text.replace("x", "{x}")))
+@given(
+    st.lists(st.sampled_from(["bash", "-c", "eval", "a=", "sed", "-e", "echo", "export", "command", "[[", "]]", "<<E",
+                              "E", "\n", "|", "$(", ")", "((", "case", "in", "esac", "{x}", "'{x}'", "a{x}", "x={x}"]),
+             max_size=9).map(" ".join)
+    | st.text("'\"\\ \n#<-EOF{}$`|;&()[]x=", max_size=40).map(lambda text: text.replace("x", "{x}"))
+)  # fmt: skip
 def test_a_command_of_any_shape_is_read_to_its_end(command):
     """Refused or built: never a traceback, and the value is nowhere but in its variable."""
     try:

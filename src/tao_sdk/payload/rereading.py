@@ -39,13 +39,16 @@ VALUED = frozenset({"-o", "+o", "-O", "+O", "-W", "-X", "-I", "--rcfile", "--ini
 LATE_OPTION = frozenset({"su", "runuser", "script", "flock"})  # their -c may come behind other words
 # program -> the letters of its options that a value follows; its first other word is the script, unless -f or -e names one
 SCRIPT_FIRST = {"awk": "vFf", "gawk": "vFfe", "mawk": "vFf", "nawk": "vFf", "sed": "efl", "trap": "l"}
-EVERY_WORD = frozenset({"eval", "alias", "ssh", "watch", "parallel"})
+EVERY_WORD = frozenset({"eval", "alias", "ssh", "watch", "parallel", "tmux"})
+SEVERAL_SCRIPTS = frozenset({"sed", "perl", "ruby"})  # each of their -e has one
+SOURCING = frozenset({".", "source"})
 WRAPPERS = frozenset("sudo env timeout nohup nice ionice exec time stdbuf xargs setsid srun mpirun numactl".split())
 DECLARING = frozenset({"export", "readonly", "declare", "typeset", "local"})
 NAMING = frozenset({"unset", "read", "mapfile", "readarray", "getopts"})
 HARMLESS_OPTIONS = re.compile(r"-[xrg]+")
 COMPARED = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^\]]*\])?\+?=")
+RUN_VARIABLE = re.compile(r"(PS[0-4]|PROMPT_COMMAND|BASH_ENV|ENV)\+?=")  # a shell reads its value as code
 PRINTING = frozenset({"echo", "printf"})
 
 
@@ -53,28 +56,52 @@ def reading(text: str, spot: Spot) -> Reading | None:
     """As what the value at this spot of the command `text` is read once more; None where it is only a value."""
     if spot.place is Place.ARITHMETIC:
         return Reading.NUMBER
-    if spot.document:
-        return Reading.CODE if any(reads_input(text, each) for each in pipeline(spot.document.command)) else None
-    if not spot.command or not spot.word:
+    command = spot.document.command if spot.document else spot.command
+    if not command:
         return None
-    if spot.word in spot.command.here_strings:
-        return Reading.CODE if any(reads_input(text, each) for each in pipeline(spot.command)) else None
-    if spot.word not in spot.command.words:
-        return None  # the target of a redirection
-    return of_argument(text, spot, spot.command, spot.word)
+    as_input = spot.document is not None or spot.word in command.here_strings
+    if as_input and reads_input(text, command):
+        return Reading.CODE
+    as_argument = of_argument(text, spot, command) if spot.word in command.words else None
+    if as_argument:
+        return as_argument
+    prints = as_input or PRINTING.intersection(program(bare(text, each)) for each in command.words)
+    return Reading.CODE if prints and printed_code(text, command) else None
 
 
-def of_argument(text: str, spot: Spot, command: Simple, word: Word) -> Reading | None:
+def printed_code(text: str, command: Simple) -> bool:
+    """Whether what a command prints is read as code: behind a pipe, or as the word "$(...)" that it is inside of."""
+    if any(reads_input(text, each) for each in list(pipeline(command))[1:]):
+        return True
+    outer = command.outer
+    if not outer:
+        return False
+    if outer.word and outer.word in outer.command.words:
+        whole = Spot(outer.word.start, outer.word.end, Place.WORD, outer.word, outer.command)
+        if of_argument(text, whole, outer.command) or runs_file(text, outer.command, outer.word):
+            return True
+    passes_on = not outer.word or PRINTING.intersection(program(bare(text, each)) for each in outer.command.words)
+    return bool(passes_on) and printed_code(text, outer.command)
+
+
+def runs_file(text: str, command: Simple, word: Word) -> bool:
+    """Whether <(...) is the file that a command runs: bash <(...), source <(...)."""
     words = [bare(text, each) for each in command.words]
     index = command.words.index(word)
-    before, after = text[word.start : spot.start], text[spot.end : word.end]
+    programs = [at for at in range(index) if program(words[at]) in INTERPRETERS | SOURCING]
+    return text.startswith("<(", word.start) and any(index == behind_options(words, at) for at in programs)
+
+
+def of_argument(text: str, spot: Spot, command: Simple) -> Reading | None:
+    assert spot.word
+    words = [bare(text, each) for each in command.words]
+    index = command.words.index(spot.word)
+    before, after = text[spot.word.start : spot.start], text[spot.end : spot.word.end]
     if is_name(words, index, before, after) or (command.defines and index == len(words) - 1):
         return Reading.NAME
     if is_number(words, index, before, after):
         return Reading.NUMBER
-    prints = PRINTING.intersection(map(program, words))
-    printed_code = prints and any(reads_input(text, each) for each in list(pipeline(command))[1:])
-    return Reading.CODE if printed_code or is_code(words, index, before) else None
+    return Reading.CODE if is_code(words, index, before) else None
 
 
 def bare(text: str, word: Word) -> str:
@@ -128,6 +155,10 @@ def is_number(words: Sequence[str], index: int, before: str, after: str) -> bool
 
 def is_code(words: Sequence[str], index: int, before: str) -> bool:
     first = first_program(words)
+    if index < first:
+        return bool(RUN_VARIABLE.match(before))
+    if words[first] in {*DECLARING, "env", "sudo"} and RUN_VARIABLE.match(before):
+        return True
     if first < index and words[first] in DECLARING:
         options = [each for each in words[first + 1 : index] if each.startswith("-")]
         return not all(map(HARMLESS_OPTIONS.fullmatch, options))  # a list or a number, read once more
@@ -157,16 +188,28 @@ def reads_option(words: Sequence[str], at: int, index: int, before: str) -> bool
         if option == index:
             return name not in SHELLS and bool(re.match(rf"-\w*[{letters}]", before))
         if re.fullmatch(rf"-\w*[{letters}]", words[option]):
-            return index == next((n for n in range(option + 1, len(words)) if not is_option(words[n])), -1)
+            script = next((n for n in range(option + 1, len(words)) if not is_option(words[n])), -1)
+            if index == script or name not in SEVERAL_SCRIPTS:
+                return index == script
     return False
 
 
 def own_options(words: Sequence[str], at: int) -> Iterator[int]:
     """The indexes of the options of the program at `at`: those in front of its first other word."""
     n = at + 1
+    several = program(words[at]) in SEVERAL_SCRIPTS
     while n < len(words) and is_option(words[n]):
         yield n
-        n += 2 if words[n] in VALUED else 1
+        valued = words[n] in VALUED or (several and re.fullmatch(r"-\w*[eE]", words[n]))
+        n += 2 if valued else 1
+
+
+def behind_options(words: Sequence[str], at: int) -> int:
+    """The index of the first word of the program at `at` that is no option of it."""
+    end = at + 1
+    for option in own_options(words, at):
+        end = option + (2 if words[option] in VALUED else 1)
+    return end
 
 
 def is_option(word: str) -> bool:
@@ -186,6 +229,8 @@ def first_operand(words: Sequence[str], at: int, valued: str) -> int:
 def reads_input(text: str, command: Simple) -> bool:
     """Whether a program of this command reads code from its standard input."""
     words = [bare(text, each) for each in command.words]
+    if SOURCING.intersection(words[:1]) and any(word.startswith("/dev/") for word in words):
+        return True
     return any(
         program(word) == "ssh" or (program(word) in INTERPRETERS and no_script(words, at))
         for at, word in enumerate(words)
@@ -194,11 +239,10 @@ def reads_input(text: str, command: Simple) -> bool:
 
 def no_script(words: Sequence[str], at: int) -> bool:
     """Whether the interpreter at `at` takes its script from standard input."""
-    name, end = program(words[at]), at + 1
+    name, end = program(words[at]), behind_options(words, at)
     for option in own_options(words, at):
         if words[option] in ("-", "-s"):
             return True
         if NAMES_SCRIPT.fullmatch(words[option]) and not (name in SHELLS and not words[option].endswith("c")):
             return False
-        end = option + (2 if words[option] in VALUED else 1)
     return end >= len(words) or words[end] == "/dev/stdin"

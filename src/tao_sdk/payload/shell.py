@@ -47,12 +47,21 @@ class Word:
 
 @dataclass(eq=False)
 class Simple:
-    """A simple command: its words without redirections, and the command that reads what it prints."""
+    """A simple command: its words without redirections, the command that reads what it prints, and what it stands in."""
 
+    outer: Outer | None = None
     words: list[Word] = field(default_factory=list[Word])
     here_strings: list[Word] = field(default_factory=list[Word])
     defines: bool = False  # a function: name() { ...
     piped_to: Simple | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Outer:
+    """Where a pair of parentheses with commands in it stands: in a word, such as "$(...)", or as a command, (...)."""
+
+    command: Simple
+    word: Word | None
 
 
 @dataclass(eq=False)
@@ -85,9 +94,9 @@ class Spot:
 class Line:
     """The words read so far of one list of commands: the whole text, or what is inside one pair of parentheses."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.command = Simple()
+    def __init__(self, text: str, outer: Outer | None = None) -> None:
+        self.text, self.outer = text, outer
+        self.command = Simple(outer)
         self.word: Word | None = None
         self.redirection = ""  # whose target the next word is
         self.cases = 0  # open ones: an unmatched ) ends a pattern
@@ -121,7 +130,7 @@ class Line:
 
     def end_command(self, at: int, piped: bool = False) -> None:
         self.end_word(at)
-        ended, self.command = self.command, Simple()
+        ended, self.command = self.command, Simple(self.outer)
         if piped:
             ended.piped_to = self.command
 
@@ -136,9 +145,9 @@ class Scanner:
         self.waiting: list[HereDocument] = []  # their lines come behind the next newline
         self.takes_more = True  # False: the text ends in a comment or a here-document
 
-    def script(self, closes: bool) -> None:
-        """Commands up to an unmatched parenthesis, if one `closes` them, or to the end."""
-        line = Line(self.text)
+    def script(self, around: Line | None = None) -> None:
+        """Commands to the end, or, inside the parentheses of a line `around` them, up to the one that closes them."""
+        line = Line(self.text, Outer(around.command, around.word) if around else None)
         while self.at < self.stop:
             at, char = self.at, self.text[self.at]
             if at in self.spans:
@@ -162,7 +171,7 @@ class Scanner:
             elif char == ")":
                 line.end_command(at)
                 self.at += 1
-                if closes and not line.cases:
+                if around and not line.cases:
                     return
             else:
                 line.begin_word(at)
@@ -208,7 +217,7 @@ class Scanner:
         elif self.text[at : at + 2] in ("<(", ">("):
             line.begin_word(at)
             self.at += 2
-            self.script(closes=True)
+            self.script(line)
         else:
             operator = REDIRECTION.match(self.text, at)
             self.target(line, len(operator[0]) if operator else 1, ">")
@@ -230,7 +239,7 @@ class Scanner:
             self.at = function.end()
         else:
             self.at += 1
-            self.script(closes=True)
+            self.script(line)
 
     def arithmetic_end(self, at: int) -> int:
         """Behind the (( ... )) that starts here; 0 when there is none."""
@@ -308,7 +317,7 @@ class Scanner:
             self.region(Place.ARITHMETIC, end, line)
         elif start == "$(":
             self.at += 2
-            self.script(closes=True)
+            self.script(line)
         elif start == "${":
             self.region(Place.EXPANSION, self.balanced(at + 1, "{", "}"), line)
         elif start == "$[":
@@ -346,7 +355,8 @@ class Scanner:
     def expanded(self, document: HereDocument) -> None:
         """The lines of a here-document in which the shell replaces variables."""
         stop, self.stop = self.stop, document.body[1]
-        line = Line(self.text)
+        line = Line(self.text, document.command.outer)
+        line.command = document.command
         while self.at < self.stop:
             if self.at in self.spans:
                 self.take(Place.HERE, document=document)
@@ -358,6 +368,6 @@ class Scanner:
 def scan(text: str, spans: Sequence[tuple[int, int]] = ()) -> Scanner:
     """A command that was read: each of the placeholders at `spans` has its spot, in their order."""
     scanner = Scanner(text, spans)
-    scanner.script(closes=False)
+    scanner.script()
     scanner.spots.sort(key=lambda spot: spot.start)
     return scanner
