@@ -44,6 +44,18 @@ def test_a_key_is_resolved_with_or_without_the_name_of_its_tree():
     assert resolve_image("tao_toolkit.pyt") == TAO
 
 
+@pytest.mark.parametrize("wrong", [None, 3, b"tao_toolkit.pyt", Path("x"), "", " "])
+@pytest.mark.parametrize("resolve", [resolve_container_image, resolve_image, resolve_wheel])
+def test_what_names_nothing_is_told_with_what_to_give(resolve, wrong):
+    with pytest.raises(KeyNotFoundError, match="No (image|wheel) is named.* Give "):
+        resolve(wrong)
+
+
+def test_a_manifest_that_is_no_mapping_is_told():
+    with pytest.raises(ManifestError, match="The manifest is a list"):
+        resolve_image("a.b", manifest=[])  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     "image",
     [

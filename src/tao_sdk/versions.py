@@ -51,11 +51,8 @@ def looks_like_key(value: str) -> bool:
 
 def resolve_container_image(value: str, manifest: Manifest | None = None) -> str:
     """The image of a key; an image is returned as it is. Raises KeyNotFoundError, ManifestError."""
+    check_text(value, "image", "an image such as ubuntu:22.04, or a key such as tao_toolkit.pyt")
     value = value.strip()
-    if not value:
-        raise KeyNotFoundError(
-            "No image is named.", "", "Give an image such as ubuntu:22.04, or a key such as tao_toolkit.pyt."
-        )
     return resolve_image(value, manifest) if looks_like_key(value) else value
 
 
@@ -67,6 +64,15 @@ def resolve_image(key: str, manifest: Manifest | None = None) -> str:
 def resolve_wheel(key: str, manifest: Manifest | None = None) -> str:
     """The requirement that `tao_sdk_docker` or `wheels.tao_sdk_docker` stands for, as pip takes it. Raises as resolve_image."""
     return _resolve("wheels", key, manifest)
+
+
+def check_text(value: object, noun: str, wanted: str) -> None:
+    """Raise KeyNotFoundError for what names nothing: None is what a lookup before this one gives that found nothing."""
+    if not isinstance(value, str):
+        what = "None" if value is None else f"a {type(value).__name__}"
+        raise KeyNotFoundError(f"No {noun} is named: the value is {what}.", "", f"Give {wanted}.")
+    if not value.strip():
+        raise KeyNotFoundError(f"No {noun} is named.", "", f"Give {wanted}.")
 
 
 def load_manifest(path: str | Path | None = None, settings: Settings | None = None) -> Manifest:
@@ -102,7 +108,10 @@ def manifest_path(path: str | Path | None = None, settings: Settings | None = No
 
 
 def _resolve(tree: str, key: str, manifest: Manifest | None) -> str:
+    check_text(key, tree.removesuffix("s"), "a key of versions.yaml, such as tao_toolkit.pyt or tao_sdk_docker")
     manifest = load_manifest() if manifest is None else manifest
+    if not isinstance(manifest, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  a program may pass anything
+        raise ManifestError(f"The manifest is a {type(manifest).__name__}.", "It has to be a mapping.")
     node: Any = manifest
     for part in [tree, *key.removeprefix(f"{tree}.").split(".")]:
         if not isinstance(node, Mapping) or part not in node:

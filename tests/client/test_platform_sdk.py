@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 from collections.abc import Iterator
 from datetime import timedelta
+from decimal import Decimal
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
 from tao_sdk import JobSpec, Secret, TaoWarning
@@ -17,6 +21,7 @@ from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.plan import Attempt
 from tao_sdk.model.settings import Settings
 from tao_sdk.platforms.local import LocalSDK
+from tao_sdk.script_runner import build_entrypoint
 
 
 @pytest.fixture
@@ -95,6 +100,48 @@ def test_a_spec_made_in_python_is_checked_like_one_from_a_file(sdk: LocalSDK, fi
     with pytest.raises(SpecError, match=f"{field} is"):
         sdk.submit(JobSpec(command="true", **{field: value}), "local")
     assert sdk.list_jobs() == []
+
+
+class Optimizer(Enum):
+    ADAM = "adam"
+
+
+LIBRARY = {"lr": numpy.float32(0.5), "n": numpy.int64(3), "on": numpy.bool_(True), "size": numpy.array([1, 2]),
+           "data": Path("/data/x"), "optimizer": Optimizer.ADAM}  # fmt: skip
+PLAIN = {"lr": 0.5, "n": 3, "on": True, "size": [1, 2], "data": "/data/x", "optimizer": "adam"}
+
+
+def test_values_of_numpy_paths_and_enums_arrive_in_the_spec_as_plain_ones(sdk: LocalSDK) -> None:
+    job = sdk.create_job("", "cat {config_path}", 0, specs={"train": LIBRARY}, config_format="json")
+    assert sdk.wait(job.id, timeout=30).status == "Complete"
+    assert json.loads(sdk.get_job_logs(job.id)) == {"train": PLAIN} == sdk.get_job(job.id).spec["specs"]
+
+
+def test_values_of_numpy_paths_and_enums_arrive_as_arguments_and_variables(sdk: LocalSDK) -> None:
+    env_vars = {"LR": numpy.float32(0.5), "OPTIMIZER": Optimizer.ADAM, "HERE": Path("/data")}
+    job = sdk.create_job("", "echo {size} $LR $OPTIMIZER $HERE", numpy.int64(0), env_vars, args=LIBRARY)
+    assert sdk.wait(job.id, timeout=30).status == "Complete"
+    told = "1 2 0.5 adam /data --lr 0.5 --n 3 --on --data /data/x --optimizer adam\n"
+    assert sdk.get_job_logs(job.id) == told
+    assert sdk.get_job(job.id).spec["args"] == PLAIN
+
+
+def test_a_path_is_taken_as_the_address_of_an_input_by_both_ways_in(sdk: LocalSDK, tmp_path: Path) -> None:
+    (tmp_path / "there").write_text("hello")
+    inputs = {f"{tmp_path}/data": tmp_path / "there"}
+    job = sdk.create_job("", f"cat {tmp_path}/data", 0, None, inputs)
+    assert sdk.wait(job.id, timeout=30).status == "Complete"
+    assert sdk.get_job_logs(job.id) == "hello"
+    assert build_entrypoint(command="x", inputs=inputs) == build_entrypoint(
+        command="x", inputs={key: str(value) for key, value in inputs.items()}
+    )
+
+
+@pytest.mark.parametrize("field", ["specs", "args", "inputs", "outputs", "native", "mounts"])
+@pytest.mark.parametrize("wrong", [object(), numpy.array([1j]), {1, 2}, Decimal(1)])
+def test_a_value_that_no_job_can_hold_is_a_spec_error_with_its_place(sdk: LocalSDK, field: str, wrong: object) -> None:
+    with pytest.raises(SpecError, match=rf"{field}\W*train"):
+        sdk.create_job("", "true", 0, config_format="yaml", **{field: {"train": wrong}})
 
 
 def test_another_sdk_with_the_same_state_file_finds_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 import s3_here
 
 from tao_sdk.client import Client
-from tao_sdk.model.errors import Refused, Unreachable, UsageError
+from tao_sdk.model.errors import Refused, SpecError, Unreachable, UsageError
 from tao_sdk.model.finding import Severity
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
@@ -89,7 +89,7 @@ def test_a_store_that_only_the_job_may_reach_is_a_warning(client, bucket):
 
 
 def test_an_endpoint_that_is_no_address_stops_a_job_and_a_look(client, bucket, tmp_path):
-    with pytest.raises(Refused, match="S3_ENDPOINT_URL must begin with http:// or https://: localhost:9000"):
+    with pytest.raises(SpecError, match="AWS_ENDPOINT_URL is 'localhost:9000'.* does not start with http://"):
         client.submit(reading(f"s3://{bucket}/data", AWS_ENDPOINT_URL="localhost:9000"), "local")
     with (
         opened(tmp_path, S3_ENDPOINT_URL="localhost:9000") as elsewhere,

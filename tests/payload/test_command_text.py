@@ -94,16 +94,19 @@ def test_a_here_document_and_a_comment_do_not_confuse_the_quotes():
 
 
 def test_a_here_document_gets_the_value_as_it_is():
-    text = fill(
-        with_config_path("cat {config_path} <<'PY'\nopen('{config_path}')\nPY\necho {config_path}"),
-        {"{config_path}": "/a b"},
+    command = "cat {config_path} <<'PY'\nopen('{config_path}') $HOME `id` \\ $(id)\nPY\necho {config_path}"
+    text = fill(with_config_path(command), {"{config_path}": "/a b"})
+    done = subprocess.run(
+        ["bash", "-c", f'cat() {{ echo "$1"; command cat; }}\n{text}'], capture_output=True, text=True
     )
-    assert text == "cat '/a b' <<'PY'\nopen('/a b')\nPY\necho '/a b'"
+    assert done.stdout == "/a b\nopen('/a b') $HOME `id` \\ $(id)\n/a b\n"
 
 
 def test_config_mode_replaces_nothing_but_the_config_path():
-    command = "awk '{print $1}' {} {x} ${HOME} {{config_path}} -e {config_path}"
-    assert fill(with_config_path(command), {"{config_path}": "/s.yaml"}) == command.replace("{config_path}", "/s.yaml")
+    command = "printf '{print $1}'; printf ' %s' {} {x} ${EMPTY} {{config_path}} -e {config_path}"
+    text = fill(with_config_path(command), {"{config_path}": "/s.yaml"})
+    done = subprocess.run(["bash", "-c", text], capture_output=True, text=True, check=True)
+    assert done.stdout == "{print $1} {} {x} {/s.yaml} -e /s.yaml"
 
 
 def test_a_command_that_goes_over_lines_gets_its_arguments_at_its_end():

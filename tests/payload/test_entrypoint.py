@@ -87,6 +87,16 @@ def test_only_what_the_job_can_need_is_packed():
     assert "files" in pack.modules(document)
 
 
+def test_a_job_with_outputs_can_send_them_to_a_bucket_and_one_without_has_nothing_that_could():
+    document = _document()
+    assert {"bucket", "s3", "web"}.isdisjoint(pack.modules(document))
+    document["copies"] = [{"path": "/x", "name": "x"}]
+    assert set(pack.BUCKET) <= set(pack.modules(document))
+    assert build_entrypoint(command="true", outputs=["/x"], bucket=False) == build_entrypoint(
+        command="true", outputs=["/x"]
+    )
+
+
 def _document():
     from tao_sdk.payload.entrypoint import empty_document
 
@@ -102,14 +112,12 @@ def test_every_module_a_packed_one_imports_is_packed_with_it():
         inputs=[{"key": "k", "uri": "/x", "kind": "", "target": "", "options": {}}],
         copies=[{"path": "/x", "name": "x"}],
     )
-    without, packed = set(pack.modules(document)), set(pack.modules(document, bucket=True))
-    assert not {name for name in without - {*pack.KEEP, *pack.COPIES} if name in pack.BUCKET or name.startswith("s3")}
+    packed = set(pack.modules(document))
     for module in packed:
         for node in ast.walk(ast.parse(source(module))):
             if isinstance(node, ast.ImportFrom) and node.level:
                 names = {node.module} if node.module else {alias.name for alias in node.names}
                 assert names <= packed, module
-                assert module not in without or names - {"bucket"} <= without, module  # main.py tells what is missing
 
 
 @pytest.mark.parametrize("path", sorted(RUNNER.glob("*.py")), ids=lambda path: path.stem)

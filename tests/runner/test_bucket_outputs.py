@@ -104,7 +104,7 @@ def let_go(jobs) -> None:
 
 
 def wanted(more):
-    return {"specs": {"results_dir": ""}, "outputs": ["results_dir"], "config_format": "json", "bucket": True, **more}
+    return {"specs": {"results_dir": ""}, "outputs": ["results_dir"], "config_format": "json", **more}
 
 
 def test_results_go_below_results_and_the_job_id_with_the_manifest_beside_them(jobs, store):
@@ -116,6 +116,19 @@ def test_results_go_below_results_and_the_job_id_with_the_manifest_beside_them(j
     manifest = store.manifest()
     assert (manifest["job"], manifest["attempt"], manifest["whole"], manifest["exit_code"]) == ("job-1", 1, True, 0)
     assert store.listed()["results_dir/train/epoch_1.pth"]["sha256"] == hashlib.sha256(b"1\n").hexdigest()
+
+
+@pytest.mark.parametrize("given", [{}, {"bucket": False}])
+def test_a_bucket_that_only_the_jobs_environment_names_gets_the_results(jobs, minio, monkeypatch, given):
+    monkeypatch.delenv("S3_BUCKET_NAME", raising=False)
+    arguments = {"specs": {"results_dir": ""}, "outputs": ["results_dir"], "config_format": "json", **given}
+    text = build_entrypoint(command="echo 1 > $TAO_RESULTS_DIR/results_dir/model.pth", **arguments)["command"]
+    at, access, secret = (
+        minio.env.pop(f"AWS_{name}") for name in ("ENDPOINT_URL", "ACCESS_KEY_ID", "SECRET_ACCESS_KEY")
+    )
+    ran = jobs.run_text(text, env={**minio.env, "S3_ENDPOINT_URL": at, "ACCESS_KEY": access, "SECRET_KEY": secret})
+    assert (ran.code, ran.stages[-1]) == (0, "done"), ran.raw
+    assert minio.read("results/job-1/results_dir/model.pth") == b"1\n"
 
 
 def test_an_output_that_names_an_address_is_that_prefix_itself(jobs, store):
@@ -139,7 +152,6 @@ def test_results_are_sent_although_those_that_stay_in_a_folder_cannot_be_kept(jo
         specs={"a": "", "b": f"s3://{minio.name}/mine"},
         outputs=["a", "b"],
         env={**minio.env, "TAO_RESULTS_ROOT": str(jobs.root)},
-        bucket=True,
     )
     assert (ran.code, ran.failure["code"]) == (125, "output.lost"), ran.raw
     assert "manifest" in ran.failure["what"]
@@ -158,7 +170,6 @@ def test_paths_of_a_passthrough_job_go_below_their_last_names(jobs, store, tmp_p
     ran = jobs.run(
         f"mkdir -p {out}/deep; echo 1 > {out}/deep/x; echo m > {tmp_path}/model.onnx",
         outputs=[f"{out}/", f"{tmp_path}/model.onnx", f"{tmp_path}/never"],
-        bucket=True,
         env=store.env,
     )
     assert (ran.code, ran.warnings) == (0, ["output.missing"]), ran.raw
@@ -167,7 +178,7 @@ def test_paths_of_a_passthrough_job_go_below_their_last_names(jobs, store, tmp_p
 
 
 def test_a_path_that_is_a_pipe_is_told_and_not_waited_for(jobs, minio, tmp_path):
-    ran = jobs.run(f"mkfifo {tmp_path}/pipe", outputs=[f"{tmp_path}/pipe"], bucket=True, env=minio.env)
+    ran = jobs.run(f"mkfifo {tmp_path}/pipe", outputs=[f"{tmp_path}/pipe"], env=minio.env)
     assert (ran.code, ran.warnings) == (0, ["output.left_out"]), ran.raw
     assert ran.named("warning")[0].facts["paths"] == [f"{tmp_path}/pipe: not a file"]
 
@@ -176,7 +187,7 @@ def test_a_relative_path_is_what_the_command_sees_there_and_is_sent_once(jobs, s
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "earlier").write_text("of another run")
     monkeypatch.chdir(tmp_path)
-    given = {"files": {"x.txt": "new"}, "outputs": ["out", "never"], "bucket": True, "env": store.env}
+    given = {"files": {"x.txt": "new"}, "outputs": ["out", "never"], "env": store.env}
     ran = jobs.run("mkdir out; cp x.txt out/", **given)
     assert (ran.code, ran.warnings) == (0, ["output.missing"]), ran.raw
     assert store.read("results/job-1/out/x.txt") == b"new"
@@ -302,7 +313,7 @@ def test_a_store_that_does_not_answer_is_told_of_while_it_is_waited_for(jobs, st
 
 
 def test_looking_whether_a_bucket_takes_results_leaves_nothing_behind(jobs, store):
-    ran = jobs.run("false", specs={"x": "/nowhere"}, inputs=["x"], outputs=["results_dir"], bucket=True, env=store.env)
+    ran = jobs.run("false", specs={"x": "/nowhere"}, inputs=["x"], outputs=["results_dir"], env=store.env)
     assert ran.failure["code"] == "input.missing"
     assert store.keys == set()
     assert "<Upload>" not in store.server.s3().ask("GET", store.name, "", {"uploads": ""}).text
@@ -361,7 +372,6 @@ def test_two_outputs_of_one_name_cost_only_the_second(jobs, minio):
         specs={"a": shared, "b": shared},
         outputs=["a", "b"],
         env=minio.env,
-        bucket=True,
     )
     assert (ran.code, ran.warnings) == (0, ["output.left_out"]), ran.raw
     assert (minio.read("same/x"), minio.read("same/y")) == (b"1\n", b"3\n")
@@ -1032,7 +1042,6 @@ def test_a_store_that_answers_slow_down_for_a_full_minute_costs_nothing(jobs, li
         f"cp {tmp_path}/in {tmp_path}/out.pth",
         inputs={f"{tmp_path}/in": f"s3://{line.name}/data/large"},
         outputs=[f"{tmp_path}/out.pth"],
-        bucket=True,
         env={**line.env, "TAO_RETRY_SECONDS": ""},  # as it is where nobody sets it
         timeout=150,
     )

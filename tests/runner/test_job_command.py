@@ -274,6 +274,26 @@ def test_a_root_with_spaces_and_quotes_works(jobs, tmp_path):
     assert ran.out == b"a: 1\n" * 3
 
 
+def test_a_path_of_the_job_that_another_shell_would_run_ends_it_before_the_command(jobs, tmp_path):
+    command = "touch ran; bash -c 'cat {config_path}'"
+    ran = jobs.run(command, specs={"a": 1}, env={"TAO_RESULTS_ROOT": str(tmp_path / "$(touch X)")})
+    assert (ran.code, ran.failure["code"]) == (125, "command.placeholder")
+    assert "$(touch X)" in ran.failure["what"] and "$1" in ran.failure["next"]
+    assert not (tmp_path / "ran").exists() and not (tmp_path / "X").exists()
+    assert jobs.run(command, specs={"a": 1}).out == b"a = 1\n"
+
+
+def test_a_command_with_a_placeholder_takes_the_place_of_its_shell_and_ends_as_it_likes(jobs):
+    """bash starts the last command of its text in its own place: a signal's answer is the command's."""
+    code = (
+        "import signal,sys,time; signal.signal(15, lambda *_: sys.exit(7)); print('ready', flush=True); time.sleep(60)"
+    )
+    job = jobs.start(PYTHON + " {script}", args={"script": "ready 1.py"}, files={"ready 1.py": code})
+    job.until(b"ready\n")
+    job.process.terminate()
+    assert job.ended().code == 7
+
+
 def test_at_a_terminal_the_command_can_read_and_gets_ctrl_c(jobs):
     text = build_entrypoint(command="read line; echo got-$line; sleep 1000")["command"]
     pid, terminal = pty.fork()

@@ -70,13 +70,6 @@ def test_the_results_root_wins_over_the_bucket(jobs):
     assert place_of(jobs, "", env={"S3_BUCKET_NAME": "bucket"}) == str(jobs.results / "results_dir")
 
 
-def test_a_bucket_that_is_named_only_in_the_job_ends_it_before_the_command(jobs, monkeypatch):
-    monkeypatch.delenv("S3_BUCKET_NAME", raising=False)
-    ran = place_of(jobs, "", env={"S3_BUCKET_NAME": "bucket", "TAO_RESULTS_ROOT": "", "TAO_LOCAL_ROOT": str(jobs.root)})
-    assert (ran.code, ran.out) == (125, b"")
-    assert ran.failure["code"] == "output.scheme"
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may write to /results")
 def test_without_root_and_bucket_results_are_in_the_container_and_the_loss_is_announced_twice(jobs, tmp_path):
     job = f"test-{os.getpid()}"

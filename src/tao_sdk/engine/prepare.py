@@ -13,18 +13,21 @@ from tao_sdk.backends.contract import Backend
 from tao_sdk.engine.bucket_files import aws_words, in_bucket
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.input_findings import input_findings
-from tao_sdk.model.credentials import NEVER_IN_THE_JOB, job_credentials
+from tao_sdk.model.credentials import IN_THE_JOB, NEVER_IN_THE_JOB, job_credentials
 from tao_sdk.model.errors import CredentialError, SpecError, TaoError
 from tao_sdk.model.fields import read_settings, settings_of
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.secrets import Redactor, Secret, split_secrets
 from tao_sdk.model.settings import Settings
-from tao_sdk.model.spec import EnvValue, JobSpec, checked, mint_id, remote_root
+from tao_sdk.model.spec import EnvValue, JobSpec, checked, mint_id
 from tao_sdk.model.units import format_size
+from tao_sdk.model.unwrapped import unwrapped
 from tao_sdk.payload.commands import CONFIG_PATH, misspelt
 from tao_sdk.payload.entrypoint import build_entrypoint
 from tao_sdk.payload.schemes import check_bucket, results_root
+from tao_sdk.payload.store_settings import check_store
+from tao_sdk.payload.values import plain_data
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ def prepare(engine: Engine, request: Request) -> Planned:
 
 def plan_with(engine: Engine, backend: Backend, request: Request, secrets: Mapping[str, str]) -> Planned:
     """`prepare`, once the secrets are known and set apart."""
-    spec = with_root(request.spec)
+    spec = with_root(with_plain_data(request.spec))
     packed = replace(spec, command=pack(spec))  # first: it refuses a spec without an end
     refuse_open_secrets(spec, request.options, secrets)
     options = read_options(backend, request.options)
@@ -94,8 +97,27 @@ def with_environment(spec: JobSpec, settings: Settings) -> tuple[JobSpec, dict[s
     wanted = {
         name: value for name, value in everything.items() if name not in NEVER_IN_THE_JOB and name != "TAO_JOB_ID"
     }
+    if speaks_s3(spec, settings):
+        given = {name: value.value if isinstance(value, Secret) else value for name, value in wanted.items()}
+        texts = {name: value for name, value in given.items() if isinstance(value, str)}
+        check_store(texts, lambda name: callers_name(name, spec, settings))
     env_vars, secrets = split_secrets(wanted, spec.secrets)
     return replace(spec, env_vars=env_vars), secrets
+
+
+def callers_name(variable: str, spec: JobSpec, settings: Settings) -> str:
+    """How the caller calls a variable of the job: S3_ENDPOINT_URL becomes AWS_ENDPOINT_URL there."""
+    if variable in spec.env_vars:
+        return variable
+    return next((name for name, inner in IN_THE_JOB.items() if variable in inner and settings.get(name)), variable)
+
+
+PLAIN_DATA = ("specs", "args", "inputs", "outputs", "mounts", "native")
+
+
+def with_plain_data(spec: JobSpec) -> JobSpec:
+    """The same, with plain values where people and libraries pass their own. Raises SpecError with the place of another."""
+    return replace(spec, **{name: plain_data(getattr(spec, name), name) for name in PLAIN_DATA})
 
 
 def with_root(spec: JobSpec) -> JobSpec:
@@ -117,7 +139,7 @@ def texts(tree: Any) -> Iterator[str]:
     """Every text in a tree of mappings and lists; each branch once, for packing has not yet refused one without an end."""
     todo, seen = [tree], set[int]()
     while todo:
-        each = todo.pop()
+        each = unwrapped(todo.pop())
         if isinstance(each, str):
             yield each
         elif isinstance(each, (Mapping, list, tuple)) and id(cast(object, each)) not in seen:
@@ -171,15 +193,8 @@ def pack(spec: JobSpec) -> str:
         mount_path=spec.mount_path or None,
         mode=spec.mode,
         files=spec.files,
-        bucket=may_go_to_bucket(spec),
         resume_key=spec.resume_key,
     )["command"]
-
-
-def may_go_to_bucket(spec: JobSpec) -> bool:
-    """Whether results that are given no other place go to a bucket, as far as the environment tells."""
-    rooted = bool(spec.env_vars.get("TAO_RESULTS_ROOT"))
-    return bool(remote_root(spec)) if rooted else bool(spec.env_vars.get("S3_BUCKET_NAME"))
 
 
 def refuse_too_large(spec: JobSpec, backend: Backend) -> None:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.units import format_duration, parse_duration, parse_size
+from tao_sdk.model.unwrapped import unwrapped
 
 T = TypeVar("T")
 Json = Mapping[str, Any]
@@ -33,14 +34,9 @@ class Kind:
 
 
 def _text(value: Any) -> str:
+    value = unwrapped(value)
     if isinstance(value, (str, int, float)) and not isinstance(value, bool):
         return str(value)
-    return _path(value)
-
-
-def _path(value: Any) -> str:
-    if hasattr(value, "__fspath__"):
-        return str(value.__fspath__())
     raise TypeError
 
 
@@ -98,6 +94,7 @@ def _map_of_text(value: Any) -> dict[str, Any]:
     from tao_sdk.model.secrets import Secret, SecretRef
 
     def text(item: Any) -> Any:
+        item = unwrapped(item)
         if isinstance(item, bool):
             return str(item).lower()
         return item if isinstance(item, (Secret, SecretRef)) else _text(item)
@@ -187,7 +184,7 @@ class FieldError(SpecError):
 def _read(field: dataclasses.Field[Any], value: Any, where: str) -> Any:
     kind: Kind = field.metadata["kind"]
     try:
-        return kind.read(value)
+        return kind.read(unwrapped(value))
     except (ValueError, TypeError, KeyError, OverflowError):
         shown = f"a {type(value).__name__}" if kind.pairs else repr(value)  # a mapping may hold secrets
         shown = shown if len(shown) <= 80 else shown[:77] + "..."

@@ -1,127 +1,207 @@
 """Commands: `{name}` and `{config_path}` in a shell command, and the arguments that are appended to it.
 
-Only the named placeholders are touched, so every other brace survives. A value is quoted for the place it stands in: as a
-word of its own, or inside the quotes that the command already has there.
+Only the named placeholders are touched, so every other brace survives. A value never becomes text of the command: it is
+in a variable of the shell, TAO_ARG_1 and so on, and the name of that stands where the placeholder was.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import TypeGuard
 
 from tao_sdk.model.errors import SpecError
+from tao_sdk.payload.rereading import Reading, reading
+from tao_sdk.payload.shell import HereDocument, Place, Spot, Word, scan
 from tao_sdk.payload.values import Hole, Tree
 from tao_sdk.runner.document import Hole as Gap
 from tao_sdk.runner.document import Template
-from tao_sdk.runner.quote import STYLES
+from tao_sdk.runner.quote import PLAIN, shell
 
 CONFIG_PATH = "{config_path}"
-BREAKS = " \t\n;|&()<>"
-HEREDOC = re.compile(r"<<(-?)[ \t]*(?:'([^'\n]*)'|\"([^\"\n]*)\"|\\?([^\s;|&()<>'\"]+))")
+VARIABLE = "TAO_ARG_"
+NUMBER = re.compile(r"-?[0-9]+", re.ASCII)
+AROUND = 30  # characters of the command that an error shows on either side
 
-Word = str | Hole  # a value, or one that only the job knows
+Value = str | Hole  # a value, or one that only the job knows
 
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """One character of a command: how it is quoted ("shell" = not at all), and whether a new word starts after it."""
-
-    style: str
-    breaks: bool
-
-
-def marks(command: str) -> list[Mark]:
-    """How each character of a command stands in it: the quotes, comments and here-documents of a POSIX shell."""
-    result: list[Mark] = []
-    bodies: list[tuple[str, bool]] = []
-    while len(result) < len(command):
-        at = len(result)
-        length, style, breaks = step(command, at, bodies)
-        result += [Mark(style, breaks)] * max(1, length)
-    return result[: len(command)]
-
-
-def step(command: str, at: int, bodies: list[tuple[str, bool]]) -> tuple[int, str, bool]:  # noqa: PLR0911  a table
-    """The length, quoting and effect of what starts at `at`, outside of quotes. `bodies`: here-documents still to come."""
-    char = command[at]
-    if char == "'":
-        return quoted(command, at, "'"), "single", False
-    if char == '"':
-        return quoted(command, at, '"'), "double", False
-    if char == "\\":
-        return 2, "shell", False
-    if char == "#" and (at == 0 or command[at - 1] in BREAKS):
-        return line_length(command, at), "text", True
-    if char == "\n" and bodies:
-        return body_length(command, at, *bodies.pop(0)), "text", True
-    here = HEREDOC.match(command, at) if char == "<" and command[at : at + 3] != "<<<" else None
-    if here:
-        bodies.append((here[2] or here[3] or here[4] or "", bool(here[1])))
-        return here.end() - at, "shell", True
-    if command.startswith("<<<", at):
-        return 3, "shell", True
-    return 1, "shell", char in BREAKS
+# place -> how the shell is told to put a variable there
+REFERENCES = {
+    Place.WORD: '"${%s}"',
+    Place.SINGLE: "'\"${%s}\"'",
+    Place.DOUBLE: "${%s}",
+    Place.HERE: "${%s}",
+    Place.QUOTED_HERE: "${%s}",
+    Place.ARITHMETIC: "${%s}",
+}
+# place where no value can stand -> where that is, what to do
+REFUSED: Mapping[Place | Reading, tuple[str, str]] = {
+    Place.ANSI: ("inside $'...'", "Close the quote before it: $'...'{x}."),
+    Place.BACKQUOTE: ("inside backquotes", "Write $(...) instead of the backquotes."),
+    Place.EXPANSION: ("inside ${...}", "Give it to a variable of your own before, v={x}, and use that."),
+    Place.DELIMITER: ("in the delimiter of a here-document", "Write a fixed word, such as EOF."),
+    Place.ESCAPED: ("behind a backslash", "Leave the backslash out, or write '...' around what is not a placeholder."),
+    Reading.NAME: ("where the name of a variable or a function has to stand", "Write a fixed name."),
+}
 
 
-def quoted(command: str, at: int, quote: str) -> int:
-    end = at + 1
-    while end < len(command) and command[end] != quote:
-        end += 2 if command[end] == "\\" and quote == '"' else 1
-    return end + 1 - at
+@dataclass
+class Variables:
+    """The variables of one command, a value each. `plain`: the values that only the job knows and that are read as code."""
+
+    command: str
+    names: dict[Value, str] = field(default_factory=dict[Value, str])
+    plain: set[Value] = field(default_factory=set[Value])
+    count: int = 0
+
+    def name(self, value: Value) -> str:
+        if value not in self.names:
+            self.names[value] = self.free_name()
+        return self.names[value]
+
+    def free_name(self) -> str:
+        """The next name that the command does not use itself."""
+        while True:
+            self.count += 1
+            name = f"{VARIABLE}{self.count}"
+            if not re.search(name + r"(?!\d)", self.command):
+                return name
+
+    def assignments(self) -> Iterator[str | Gap]:
+        """Shell text that sets them, in front of the command. One that was exported before would stay so: it is unset."""
+        if self.names:
+            yield f"unset -v {' '.join(self.names.values())}; "
+        for value, name in self.names.items():
+            if is_whole(value):
+                yield value.key, self.style(value), "", f"{name}=", "; "
+            else:
+                yield from (f"{name}=", self.set_to(value), "; ")
+
+    def set_to(self, value: Value) -> str | Gap:
+        if isinstance(value, str):
+            return shell(value)
+        return value.key, self.style(value), shell(value.given or ""), "", ""
+
+    def style(self, value: Value) -> str:
+        return "plain" if value in self.plain else "shell"
 
 
-def line_length(command: str, at: int) -> int:
-    end = command.find("\n", at)
-    return (len(command) if end < 0 else end) - at
-
-
-def body_length(command: str, at: int, delimiter: str, tabs: bool) -> int:
-    """The here-document that starts behind the newline at `at`; its last newline is left for what follows."""
-    end = at + 1
-    while end < len(command):
-        length = line_length(command, end)
-        line = command[end : end + length]
-        end += length
-        if (line.lstrip("\t") if tabs else line) == delimiter:
-            break
-        end += 1
-    return min(end, len(command)) - at
-
-
-def command_template(command: str, values: Mapping[str, Sequence[Word]], appended: Sequence[Word] = ()) -> Template:
+def command_template(command: str, values: Mapping[str, Sequence[Value]], appended: Sequence[Value] = ()) -> Template:
     """The command with each `{name}` of `values` replaced.
 
     A word that holds a placeholder stands once for each of its values: not at all when there is none (with the option
-    before it), several times for a list.
+    before it), several times for a list. Raises SpecError for a placeholder where no value can stand.
     """
+    variables = Variables(command)
+    spots = replaced_spots(command, values)
+    for spot in spots:
+        refuse_place(command, spot, values[command[spot.start + 1 : spot.end - 1]], variables)
+    edits = [edit(command, spot, values[command[spot.start + 1 : spot.end - 1]], variables) for spot in spots]
+    documents = dict.fromkeys(spot.document for spot in spots if spot.document and spot.document.quoted)
+    edits += [each for document in documents for each in unquoted(command, document, spots)]
+    body = [*edited(command, sorted(edits, key=lambda each: each[:2]))]
+    for value in appended:
+        body += appended_word(value, variables)
+    return assembled([*variables.assignments(), *body])
+
+
+def replaced_spots(command: str, values: Mapping[str, object]) -> list[Spot]:
+    """The placeholders of a command. One in a comment stays as it is: nothing reads it."""
+    spans = [match.span() for match in placeholders(command, values)]
+    spots = scan(command, spans).spots if spans else []
+    return [spot for spot in spots if spot.place is not Place.COMMENT]
+
+
+def refuse_place(command: str, spot: Spot, values: Sequence[Value], variables: Variables) -> None:
+    """Raise SpecError where the shell, or who reads the word after it, would take a value for more than a value."""
+    read_as = reading(command, spot)
+    why: Place | Reading | None = read_as if spot.place not in REFUSED else spot.place
+    if spot.document and spot.document.quoted and not PLAIN.issuperset(spot.document.delimiter):
+        why = Place.DELIMITER
+    if why and why in REFUSED:
+        where, advice = REFUSED[why]
+        raise misplaced(command, spot, f"{where}, where no value can", advice)
+    for value in values:
+        if read_as is Reading.NUMBER and not (isinstance(value, str) and NUMBER.fullmatch(value)):
+            raise misplaced(command, spot, "where the shell calculates, and its value is no whole number", "")
+        if read_as is Reading.CODE and isinstance(value, Hole):
+            variables.plain.add(value)
+        elif read_as is Reading.CODE and isinstance(value, str) and not PLAIN.issuperset(value):
+            character = next(each for each in value if each not in PLAIN)
+            where = f"in text that another program reads as code, and its value has {character!r}"
+            raise misplaced(
+                command, spot, where, "Give it to that program as a word of its own: bash -c 'train \"$1\"' _ {x}."
+            )
+
+
+def misplaced(command: str, spot: Spot, where: str, advice: str) -> SpecError:
+    name = command[spot.start : spot.end]
+    left, right = max(0, spot.start - AROUND), spot.end + AROUND
+    words = "".join(each if each.isprintable() else " " for each in command[left:right])
+    shown = f"{'...' * (left > 0)}{words}{'...' * (right < len(command))}"
+    return SpecError(f"The command has {name} {where}: {shown}", "Its value could be run as a command there.", advice)
+
+
+Edit = tuple[int, int, list[str | Gap]]  # from, to, what stands there instead
+
+
+def edit(command: str, spot: Spot, values: Sequence[Value], variables: Variables) -> Edit:
+    """The word around a placeholder, or the placeholder alone, with its values."""
+    alone = len(values) == 1 and not is_whole(values[0])
+    start, end = (spot.start, spot.end) if alone else word_around(command, spot)
+    before, after = command[start : spot.start], command[spot.end : end]
     pieces: list[str | Gap] = []
+    for index, value in enumerate(values):
+        reference = REFERENCES[spot.place] % variables.name(value)
+        pieces += [" "] if index else []
+        pieces += [when_there(value, before + reference + after)] if is_whole(value) else [before, reference, after]
+    return start, end, pieces
+
+
+def edited(command: str, edits: Sequence[Edit]) -> Iterator[str | Gap]:
     done = 0
-    how = marks(command)
-    for match in placeholders(command, values):
-        words, style = values[match[1]], how[match.start()].style
-        alone = len(words) == 1 and not is_whole(words[0])
-        start, end = (match.start(), match.end()) if alone else word_around(command, how, match)
+    for start, end, pieces in edits:
         if start < done:
             raise SpecError(
-                f"One word of the command names {match[0]} and another placeholder that stands for several values."
+                f"One word of the command has two placeholders, and one of them has no value or several: "
+                f"{command[start:end]}",
+                next="Give each a word of its own.",
             )
-        pieces.append(command[done:start])
-        before, after = command[start : match.start()], command[match.end() : end]
-        for index, word in enumerate(words):
-            pieces += [" "] if index else []
-            pieces += [gap(word, style, before, after)] if is_whole(word) else [before, gap(word, style), after]
+        yield command[done:start]
+        yield from pieces
         done = end
-    pieces.append(command[done:])
-    for word in appended:
-        pieces += [gap(word, "shell", f" {dashed(word.key)} ")] if is_whole(word) else [" ", gap(word, "shell")]
-    return assembled(pieces)
+    yield command[done:]
 
 
-def is_whole(word: Word) -> TypeGuard[Hole]:
-    return isinstance(word, Hole) and word.whole_word
+def unquoted(command: str, document: HereDocument, spots: Sequence[Spot]) -> Iterator[Edit]:
+    """A here-document whose delimiter is quoted, as one in which the shell replaces variables, and nothing else."""
+    start, end = document.written
+    yield start, end, [document.delimiter]
+    inside = [(spot.start, spot.end) for spot in spots if spot.document is document]
+    for match in re.finditer(r"[\\$`]", command[slice(*document.body)]):
+        at = document.body[0] + match.start()
+        if not any(start <= at < end for start, end in inside):
+            yield at, at, ["\\"]
+
+
+def appended_word(value: Value, variables: Variables) -> list[str | Gap]:
+    if isinstance(value, str) and value and PLAIN.issuperset(value):
+        return [" ", value]
+    reference = REFERENCES[Place.WORD] % variables.name(value)
+    if is_whole(value):
+        return [when_there(value, f" {shell(dashed(value.key))} {reference}")]
+    return [" ", reference]
+
+
+def when_there(value: Hole, text: str) -> Gap:
+    """Text that stands in the command when the job has a value for it."""
+    return value.key, "nothing", "", text, ""
+
+
+def is_whole(value: Value) -> TypeGuard[Hole]:
+    return isinstance(value, Hole) and value.whole_word
 
 
 def placeholders(command: str, values: Mapping[str, object]) -> Iterator[re.Match[str]]:
@@ -141,20 +221,12 @@ def misspelt(command: str, known: Iterable[str]) -> Iterator[tuple[str, str]]:
             yield name, meant[0]
 
 
-def word_around(command: str, how: Sequence[Mark], match: re.Match[str]) -> tuple[int, int]:
+def word_around(command: str, spot: Spot) -> tuple[int, int]:
     """The word that holds the placeholder, with the option before it when the word is nothing but the placeholder."""
-    start, end = match.span()
-    while start and not how[start - 1].breaks:
-        start -= 1
-    while end < len(command) and not how[end].breaks:
-        end += 1
-    option = re.search(r"(?<!\S)--?[A-Za-z][\w.-]*[ \t]+$", command[:start])
-    return (option.start() if option and (start, end) == match.span() else start), end
-
-
-def gap(word: Word, style: str, before: str = "", after: str = "") -> Gap:
-    key, value = (word.key, word.given or "") if isinstance(word, Hole) else ("", word)
-    return key, style, "" if is_whole(word) else STYLES[style](value), before, after
+    word = spot.word or Word(spot.start, spot.end)
+    option = re.search(r"(?<!\S)--?[A-Za-z][\w.-]*[ \t]+$", command[: word.start])
+    alone = (word.start, word.end) == (spot.start, spot.end)
+    return (option.start() if option and alone and spot.word else word.start), word.end
 
 
 def assembled(pieces: Sequence[str | Gap]) -> Template:
@@ -180,8 +252,8 @@ def with_arguments(command: str, arguments: Mapping[str, Tree], flags: Sequence[
     """Args mode: `{name}` is replaced by the argument; an argument that is not named is appended as --name value."""
     values = {name: words(value) for name, value in arguments.items()}
     values = {**{name.replace("-", "_"): value for name, value in values.items()}, **values}
-    named = {match[1].replace("-", "_") for match in placeholders(command, values)}
-    appended: list[Word] = []
+    named = {command[spot.start + 1 : spot.end - 1].replace("-", "_") for spot in replaced_spots(command, values)}
+    appended: list[Value] = []
     for name, value in arguments.items():
         if name.replace("-", "_") not in named:
             appended += option(name, value)
@@ -192,7 +264,7 @@ def with_arguments(command: str, arguments: Mapping[str, Tree], flags: Sequence[
     return command_template(command, values, appended)
 
 
-def option(name: str, value: Tree) -> list[Word]:
+def option(name: str, value: Tree) -> list[Value]:
     if value is True:
         return [dashed(name)]
     if isinstance(value, Hole) and value.whole_word:
@@ -204,7 +276,7 @@ def dashed(name: str) -> str:
     return name if name.startswith("-") else f"--{name}"
 
 
-def words(value: Tree) -> list[Word]:
+def words(value: Tree) -> list[Value]:
     """The words an argument stands for: none for None, "" and false; one each for the items of a list."""
     if value is None or value == "" or value is False:
         return []
@@ -220,8 +292,7 @@ def words(value: Tree) -> list[Word]:
 
 
 def refuse_heredoc_end(command: str) -> None:
-    how = marks(command)
-    if how and how[-1].style == "text":
+    if not scan(command).takes_more:
         raise SpecError(
             "The command ends in a comment or a here-document, so arguments cannot be appended to it.",
             next="Name them in the command as {name}.",

@@ -13,7 +13,7 @@ from tao_sdk.model.errors import SpecError
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.payload import schemes
 from tao_sdk.payload.keys import Step, joined, lookup, put, steps
-from tao_sdk.payload.values import Hole, Tree, plain_mapping, short, walk
+from tao_sdk.payload.values import Hole, Tree, plain_data, plain_mapping, short, walk
 from tao_sdk.runner.document import Copy, Input, Options, Output, Selective
 from tao_sdk.runner.local import path_of
 from tao_sdk.runner.outputs import explicit, in_bucket
@@ -207,6 +207,11 @@ class ArgumentKeys(SpecKeys):
             return ""
         self.tree[name] = Hole(name, None, whole_word=True)
         return name
+
+
+def plain_declared(wanted: Declared, field: str) -> Declared:
+    """The same without the values that libraries wrap, such as paths."""
+    return cast("Declared", plain_data(wanted, field))
 
 
 def pairs(field: str, wanted: Declared) -> list[tuple[str, Mapping[str, object]]]:

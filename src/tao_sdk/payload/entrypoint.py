@@ -12,7 +12,6 @@ from pathlib import PurePosixPath
 from typing import Literal, TypedDict, cast
 
 from tao_sdk.model.errors import SpecError
-from tao_sdk.model.settings import Settings
 from tao_sdk.payload import commands, declared, formats, pack
 from tao_sdk.payload.values import Tree, plain_mapping, refuse_flat_keys
 from tao_sdk.runner.document import Document, Template
@@ -43,7 +42,7 @@ def build_entrypoint(
     mode: str | None = None,
     files: Mapping[str, bytes | str] | None = None,
     job_id: str | None = None,
-    bucket: bool | None = None,
+    bucket: bool | None = None,  # noqa: ARG001  earlier versions asked for it
     resume_key: str | None = None,
 ) -> Entrypoint:
     """Wrap a command so that, inside the job, its inputs are in place, its spec is written and its outputs are kept.
@@ -58,7 +57,7 @@ def build_entrypoint(
     files: path in the job -> content; relative paths lie in the job's work folder, where the command then starts.
     resume_key: the key of specs or args that a further attempt's checkpoint fills, where it is empty; not given,
     resume_training_checkpoint_path wherever they have it.
-    bucket: whether declared outputs may go to a bucket; not given, when S3_BUCKET_NAME is set here.
+    bucket: accepted and not needed: the job's environment decides whether outputs go to a bucket.
     Raises SpecError (a ValueError) naming the field, the value and what is allowed.
     """
     chosen = chosen_mode(mode, specs, args, flags)
@@ -66,6 +65,7 @@ def build_entrypoint(
         why = "It is a key of specs or args, and there are none."
         raise SpecError(f"resume_key is {resume_key!r}.", why, "Leave it out.")
     document = empty_document(text("command", command), job_id, mount_path)
+    inputs, outputs = declared.plain_declared(inputs, "inputs"), declared.plain_declared(outputs, "outputs")
     document["excludes"] = [prefix(each) for each in upload_excludes or ()]
     contents = carried(document, files or {})
     if chosen == "config":
@@ -76,8 +76,7 @@ def build_entrypoint(
     else:
         document["inputs"] = declared.apart(declared.path_inputs(inputs))
         document["copies"] = declared.path_outputs(outputs)
-    wanted = bool(Settings.load().get("S3_BUCKET_NAME")) if bucket is None else bucket
-    return {"command": pack.shell_text(document, contents, wanted), "args_template": ""}
+    return {"command": pack.shell_text(document, contents), "args_template": ""}
 
 
 def chosen_mode(mode: str | None, specs: object, args: object, flags: object) -> Mode:

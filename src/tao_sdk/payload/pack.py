@@ -13,7 +13,6 @@ from functools import cache
 
 from tao_sdk.payload.source import slim, source
 from tao_sdk.runner.document import Document, Input
-from tao_sdk.runner.outputs import in_bucket
 from tao_sdk.runner.scheme import MODULES, packed, scheme
 
 START = (
@@ -91,9 +90,9 @@ TAO_PAYLOAD
 """
 
 
-def shell_text(document: Document, files: Sequence[bytes], bucket: bool = False) -> str:
-    """The job's command. The same document and files give the same text. `bucket`: where its results may go."""
-    boot, *others = modules(document, bucket)
+def shell_text(document: Document, files: Sequence[bytes]) -> str:
+    """The job's command. The same document and files give the same text."""
+    boot, *others = modules(document)
     blobs = [(name, source(name)) for name in others]
     blobs.append(("document", ascii(document).encode()))
     blobs += [(str(number), content) for number, content in enumerate(files)]
@@ -120,8 +119,11 @@ def joined(blobs: Sequence[tuple[str, bytes]]) -> bytes:
     return index.encode() + b"\n\n" + b"".join(blob for _, blob in blobs)
 
 
-def modules(document: Document, bucket: bool = False) -> list[str]:
-    """The runner's modules that this job can need, and no others; the first to run is the first."""
+def modules(document: Document) -> list[str]:
+    """The runner's modules that this job can need, and no others; the first to run is the first.
+
+    Where its results go is decided in the job, by its environment: outputs may always go to a bucket.
+    """
     wanted: list[str] = [*START, *KEEP]
     if document["inputs"]:
         wanted += ["inputs", *fetchers(document["inputs"])]
@@ -129,7 +131,7 @@ def modules(document: Document, bucket: bool = False) -> list[str]:
         wanted.append("spec")
     if document["copies"]:
         wanted += COPIES
-    if any(map(in_bucket, document["outputs"])) or (bucket and (document["outputs"] or document["copies"])):
+    if document["outputs"] or document["copies"]:
         wanted += BUCKET
     if document["resume"]:
         wanted.append("resume")

@@ -23,6 +23,9 @@ SHARED = frozenset({"lustre", "slurm"})  # nor these, but they name a path, unde
 WRITTEN = frozenset({"", "file", "lustre", "s3"})
 BUCKET = re.compile(r"(?!.*\.\.)[A-Za-z0-9][\w.-]{1,61}[A-Za-z0-9]", re.ASCII)  # old ones have capitals and underscores
 
+UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+ANY_BUCKET = re.compile(r"[A-Za-z0-9][\w.-]{0,254}", re.ASCII)  # older ones have up to 255
+
 # scheme -> how many names have to follow, how the address is written
 SHAPES = {
     "s3": (1, "s3://bucket/key"),
@@ -46,6 +49,7 @@ def check(uri: str, place: str) -> None:
     if not name and (mark := MISWRITTEN.match(uri)) and mark[1] in MODULES:
         raise SpecError(f"{place} is {shown(uri)}, which is no address.", next=f"Did you mean {mark[1]}://?")
     if name in SHAPES:
+        refuse_unprintable(uri, place)
         check_shape(uri, name, place)
     elif name and not path_of(uri).startswith("/"):
         raise SpecError(
@@ -56,11 +60,20 @@ def check(uri: str, place: str) -> None:
         raise SpecError(f"{place} holds a NUL character.", "No path can.")
 
 
+def refuse_unprintable(uri: str, place: str) -> None:
+    """A line end in an address could end a line of a request, a log or a listing."""
+    if UNPRINTABLE.search(uri):
+        address = UNPRINTABLE.sub("?", shown(uri))
+        raise SpecError(f"{place} is {address}: it has a newline or another control character.", "No address has.")
+
+
 def check_shape(uri: str, name: str, place: str) -> None:
     least, shape = SHAPES[name]
     names = uri.partition("://")[2].split("/")
     if len(names) < least or not all(names[:least]):
         raise SpecError(f"{place} is {shown(uri)}: that is no complete address.", next=f"Write {shape}.")
+    if name == "s3" and not ANY_BUCKET.fullmatch(names[0]):
+        raise no_bucket(uri, names[0], place)
     if MODULES[name] == "http_input" and uri.partition("?")[0].endswith("/"):
         raise SpecError(
             f"{place} is {shown(uri)}: a slash at the end means a folder.",
@@ -92,8 +105,13 @@ def check_bucket(uri: str, place: str) -> None:
     """Raise SpecError for results in a bucket that no store can have: its name becomes that of a host."""
     bucket = uri.partition("://")[2].partition("/")[0]
     if scheme(uri) == "s3" and not BUCKET.fullmatch(bucket):
-        what, advice = WORDS["bucket_name"]
-        raise SpecError(f"{place} is {shown(uri)}: {what % {'bucket': bucket}}", next=advice)
+        raise no_bucket(uri, bucket, place)
+
+
+def no_bucket(uri: str, bucket: str, place: str) -> SpecError:
+    what, advice = WORDS["bucket_name"]
+    told = f"{place} is {shown(uri)}: {what % {'bucket': bucket}}"
+    return SpecError(UNPRINTABLE.sub("?", told), next=advice)
 
 
 def is_here(uri: str) -> bool:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-import io
+import re
 import threading
-import tokenize
 from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
@@ -23,15 +22,14 @@ def source(module: str) -> bytes:
 
 def slim(text: str) -> str:
     """The same program on the same lines, shorter."""
-    cuts = [*syntax(text), *blanks(text)]
     lines = [line.encode() for line in text.splitlines()]
-    for (row, start), (last, stop), instead in reversed(outermost(cuts)):
+    for (row, start), (last, stop), instead in reversed(outermost([*syntax(text)])):
         tail = lines[last - 1][stop:]
         lines[row - 1] = lines[row - 1][:start] + instead
         for between in range(row, last):
             lines[between] = b""
         lines[last - 1] += tail
-    return "\n".join(shallow(line.decode().rstrip()) for line in lines) + "\n"
+    return squeezed("\n".join(line.decode().rstrip() for line in lines)) + "\n"
 
 
 def outermost(cuts: list[Cut]) -> list[Cut]:
@@ -43,12 +41,6 @@ def outermost(cuts: list[Cut]) -> list[Cut]:
     return kept
 
 
-def shallow(line: str) -> str:
-    """One space of indentation a level instead of four."""
-    body = line.lstrip(" ")
-    return " " * ((len(line) - len(body)) // 4) + body if (len(line) - len(body)) % 4 == 0 else line
-
-
 Cut = tuple[tuple[int, int], tuple[int, int], bytes]  # from (line, byte), to (line, byte), what stands there instead
 
 
@@ -56,7 +48,7 @@ def syntax(text: str) -> Iterator[Cut]:
     """Docstrings, annotations, and what only a type checker reads."""
     with PARSING:
         tree = ast.parse(text)
-    for node in ast.walk(tree):
+    for node in (tree, *statements(tree)):
         if (
             isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
             and ast.get_docstring(node, clean=False) is not None
@@ -64,13 +56,30 @@ def syntax(text: str) -> Iterator[Cut]:
             yield cut(node.body[0], instead=b"" if len(node.body) > 1 else b"0")
         if isinstance(node, ast.stmt) and is_for_checkers(node):
             yield cut(node, instead=b"")
-        elif isinstance(node, ast.arg) and node.annotation:
-            start = (node.lineno, node.col_offset + len(node.arg.encode()))
-            yield start, end(node.annotation), b""
         elif isinstance(node, ast.AnnAssign) and node.value:
             yield end(node.target), end(node.annotation), b""
-        elif isinstance(node, ast.FunctionDef) and node.returns:
-            yield arrow(text, node.returns), end(node.returns), b""
+        elif isinstance(node, ast.FunctionDef):
+            yield from signature(text, node)
+
+
+def statements(parent: ast.AST) -> Iterator[ast.stmt]:
+    """Every statement, at any depth. What is inside an expression has nothing to cut."""
+    for node in ast.iter_child_nodes(parent):
+        if isinstance(node, ast.stmt):
+            yield node
+        if isinstance(node, ast.stmt | ast.ExceptHandler):
+            yield from statements(node)
+
+
+def signature(text: str, function: ast.FunctionDef) -> Iterator[Cut]:
+    """The annotations of a function's parameters and of its result."""
+    given = function.args
+    for each in (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg):
+        if each and each.annotation:
+            start = (each.lineno, each.col_offset + len(each.arg.encode()))
+            yield start, end(each.annotation), b""
+    if function.returns:
+        yield arrow(text, function.returns), end(function.returns), b""
 
 
 def is_for_checkers(node: ast.stmt) -> bool:
@@ -96,26 +105,32 @@ def arrow(text: str, returns: ast.expr) -> tuple[int, int]:
     return returns.lineno, line.rindex(b" ->", 0, returns.col_offset)
 
 
-OPENING, CLOSING = ("(", "[", "{"), (")", "]", "}")
+STRING = r"""[rbfu]*(?:\"{3}(?:\\.|[^\\])*?\"{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
+TOKEN = re.compile(rf"(?P<string>{STRING})|(?P<comment>#.*)|(?P<blanks> +)|(?P<opens>[(\[{{])|(?P<closes>[)\]}}])")
 
 
-def blanks(text: str) -> Iterator[Cut]:
-    """Comments, and the blanks of a line that part nothing: inside brackets also those it begins with."""
-    before, depth = None, 0
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        row, column = token.start
-        start = len(token.line[:column].encode())
-        if token.type == tokenize.COMMENT:
-            yield (row, start), (row, len(token.line.rstrip("\n").encode())), b""
-        elif before and before.end[0] == row and token.string.strip() and before.string.strip():
-            apart = is_wordlike(before.string[-1]) and is_wordlike(token.string[0])
-            yield (row, start - (column - before.end[1])), (row, start), b" " if apart else b""
-        elif depth and before and before.end[0] < row and token.string.strip():
-            yield (row, 0), (row, start), b""
-        if token.type == tokenize.OP:
-            depth += (token.string in OPENING) - (token.string in CLOSING)
-        before = token
+def squeezed(text: str) -> str:
+    """Without comments, and without the blanks that part nothing; a line begins with one for each level of its block."""
+    depth = 0
+
+    def shorter(token: re.Match[str]) -> str:
+        nonlocal depth
+        kind = token.lastgroup
+        depth += (kind == "opens") - (kind == "closes")
+        if kind == "comment":
+            return ""
+        return parting(text, token, depth) if kind == "blanks" else token[0]
+
+    return re.sub(r" +$", "", TOKEN.sub(shorter, text), flags=re.MULTILINE)
+
+
+def parting(text: str, blanks: re.Match[str], depth: int) -> str:
+    """What is left of the blanks between two tokens, or at the start of a line."""
+    start, end = blanks.span()
+    if start == 0 or text[start - 1] == "\n":
+        return "" if depth else " " * ((end - start) // 4)
+    return " " if is_wordlike(text[start - 1]) and is_wordlike(text[end : end + 1]) else ""
 
 
 def is_wordlike(character: str) -> bool:
-    return character.isalnum() or character in "_\"'"
+    return character.isalnum() or character in ("_", '"', "'")

@@ -6,13 +6,13 @@ numpy, Path and Enum values are accepted; what no config file can hold is refuse
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, cast
+from typing import cast
 
 from tao_sdk.model.errors import SpecError
+from tao_sdk.model.unwrapped import unwrapped
 
 DEEPEST = 100
 
@@ -39,6 +39,12 @@ def plain_mapping(value: object, name: str) -> dict[str, Tree]:
     return plain_dict(cast("Mapping[object, object]", value), name, ())
 
 
+def plain_data(value: object, name: str) -> object:
+    """A mapping or a list as plain data; anything else as it is, for whoever reads it to refuse."""
+    value = unwrapped(value)
+    return plain(cast("object", value), name, ()) if isinstance(value, Mapping | list | tuple) else value
+
+
 def plain(value: object, place: str, above: tuple[int, ...]) -> Tree:
     value = unwrapped(value)
     if value is None or isinstance(value, bool):
@@ -54,17 +60,6 @@ def plain(value: object, place: str, above: tuple[int, ...]) -> Tree:
     raise SpecError(
         f"{place} is a {type(value).__name__}: {short(value)}.", "No config file can hold it.", instead(value)
     )
-
-
-def unwrapped(value: object) -> object:
-    """The plain value inside an Enum, a path or a numpy object."""
-    while isinstance(value, Enum):
-        value = value.value
-    if isinstance(value, os.PathLike):
-        return os.fsdecode(cast("os.PathLike[str]", value))
-    if type(value).__module__.partition(".")[0] == "numpy" and hasattr(value, "tolist"):
-        return cast(Any, value).tolist()
-    return value
 
 
 def finite(value: float, place: str) -> float:

@@ -105,11 +105,8 @@ class Job:
 
     def open_buckets(self) -> None:
         """Before anything is fetched, so that a bucket that takes no results ends the job at once."""
-        try:
-            from .bucket import SHARE, buckets
-        except ImportError as error:
-            why = "S3_BUCKET_NAME was not set where its command was packed."
-            raise Failure("output.scheme", "This job cannot write to a bucket.", why, "Set it there, too.") from error
+        from .bucket import SHARE, buckets
+
         self.buckets = buckets(self.document, self.place, self.env, self.report.queue)
         self.report.flush()
         self.signals.grace *= 1 - SHARE
@@ -159,7 +156,7 @@ class Job:
         self.report.stage("command")
         self.report.alone = False
         started = time.monotonic()
-        command = Command(fill(self.document["command"], self.values), self.report, self.signals)
+        command = Command(self.command_text(), self.report, self.signals)
         status = command.run({**self.env, "TAO_RESULTS_DIR": self.place.folder}, self.open_log(), self.start_keeping)
         code = exit_code(status)
         signal = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
@@ -167,6 +164,15 @@ class Job:
         if ephemeral:
             self.warn_ephemeral()
         return code
+
+    def command_text(self) -> str:
+        try:
+            return fill(self.document["command"], self.values)
+        except ValueError as error:
+            what = "The command cannot have the path %s where its placeholder stands." % ascii(str(error))
+            why = "Another program reads that text as code, and the path has more than letters, digits and @%+=:,./-_."
+            next = "Give it to that program as a word of its own: bash -c 'train \"$1\"' _ {x}."
+            raise Failure("command.placeholder", what, why, next) from error
 
     def start_keeping(self, wake: Callable[[], None]) -> None:
         """Begin to look after the results; the command runs already, so this may take its time."""

@@ -13,17 +13,14 @@ SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 def shell(text: str) -> str:
     """One word of a shell command."""
-    return text if text and PLAIN.issuperset(text) else "'" + in_single(text) + "'"
+    return text if text and PLAIN.issuperset(text) else "'" + text.replace("'", "'\\''") + "'"
 
 
-def in_single(text: str) -> str:
-    """Inside '...' of a shell command."""
-    return text.replace("'", "'\\''")
-
-
-def in_double(text: str) -> str:
-    """Inside "..." of a shell command."""
-    return "".join("\\" + char if char in '\\"$`' else char for char in text)
+def plain(text: str) -> str:
+    """A word that nobody takes for more than a word, however often it is read. Raises ValueError for any other."""
+    if not PLAIN.issuperset(text):
+        raise ValueError(text)
+    return shell(text)
 
 
 def escaped(text: str) -> str:
@@ -43,16 +40,16 @@ def toml(text: str) -> str:
     return escaped(text)
 
 
-def as_is(text: str) -> str:
-    return text
+def nothing(_: str) -> str:
+    """Of a hole that only asks whether there is a value."""
+    return ""
 
 
 STYLES = {
     "shell": shell,
-    "single": in_single,
-    "double": in_double,
+    "plain": plain,
+    "nothing": nothing,
     "json": string,
     "yaml": escaped,
     "toml": toml,
-    "text": as_is,
 }

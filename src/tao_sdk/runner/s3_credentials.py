@@ -87,6 +87,8 @@ class Credentials:
                 self.env["AWS_SECRET_ACCESS_KEY"].strip(),
                 self.env.get("AWS_SESSION_TOKEN", "").strip(),
             )
+        if self.env.get("ACCESS_KEY") and self.env.get("SECRET_KEY"):
+            return Keys(self.env["ACCESS_KEY"].strip(), self.env["SECRET_KEY"].strip())
         if self.env.get("AWS_WEB_IDENTITY_TOKEN_FILE") and self.env.get("AWS_ROLE_ARN"):
             return self.of_web_identity()
         if self.env.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") or self.env.get("AWS_CONTAINER_CREDENTIALS_FULL_URI"):

@@ -1,0 +1,311 @@
+"""Hostile values in every place of a command, run by real shells: the value arrives, and nothing of it is run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from tao_sdk.model.errors import SpecError
+from tao_sdk.payload.commands import with_arguments
+from tao_sdk.payload.values import Hole
+from tao_sdk.runner.template import fill
+
+INSTALLED = [["bash"], ["bash", "--posix"], ["dash"], ["busybox", "sh"]]
+SHELLS = [each for each in INSTALLED if shutil.which(each[0])]
+SHOW = "show() { printf '%s\\0' \"$@\"; }; "
+HOSTILE = [
+    "$(touch X)",
+    "`touch X`",
+    "';touch X;'",
+    '";touch X;"',
+    "'\"$(touch X)\"'",
+    "; touch X #",
+    "\ntouch X\n",
+    "\nEOF\ntouch X\n",
+    ") touch X ;;",
+    "${IFS}$(touch X)",
+    "a[$(touch X)]",
+    "$((a[$(touch X)]))",
+    "\\",
+    "\\'; touch X",
+    "x\\",
+    "* ? ~ [a-z]",
+    "~",
+    "-n",
+    "--",
+    "!",
+    "}",
+    "{x}",
+    "${TAO_ARG_1}",
+    "a  b\t",
+    "日本 é 😀",
+    "\x81\x82\u0088",
+    "\x7f\x01\x1b[31m",
+    "%s%n",
+    "=",
+    "PATH=/",
+]
+VALUES = st.one_of(
+    st.sampled_from(HOSTILE),
+    st.text("'\"`$(){};|&<>\\\n\t #*?[]~!-=/aX", min_size=1, max_size=12),
+    st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1, max_size=8),
+)
+
+
+def run(shell, folder, command, value, known=True):
+    """What a shell prints for the command, in a folder where nothing new may appear."""
+    x = value if known else Hole("x", "")
+    text = fill(with_arguments(SHOW + command, {"x": x}, ()), {} if known else {"x": value})
+    before = sorted(folder.iterdir())
+    env = {"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"}
+    done = subprocess.run([*shell, "-c", text], cwd=folder, env=env, capture_output=True, stdin=subprocess.DEVNULL)
+    assert sorted(folder.iterdir()) == before, text
+    return done.stdout.decode("utf-8", "surrogateescape"), done.stderr.decode("utf-8", "replace"), text
+
+
+# what stands in a command -> what the value becomes there
+QUOTINGS = [
+    ("{x}", "%s"),
+    ('"{x}"', "%s"),
+    ("'{x}'", "%s"),
+    ("k={x}", "k=%s"),
+    ('"a {x}"b', "a %sb"),
+    ("'\"{x}'", '"%s'),
+]
+INSIDE = [
+    "\"$(printf '%s.' WORD)\"",
+    '"$(printf "%s." WORD; : \')\')"',
+    '"$(case a in a) printf %s. WORD ;; esac)"',
+    '"$(case a in (b|a) printf %s. WORD ;; esac)"',
+    '"$(# it\'s )\nprintf %s. WORD)"',
+    '"$( (printf %s. WORD) )"',
+    '"$(cat <<END\n$(printf %s. WORD)\nEND\n)"',
+]
+AROUND = [
+    "COMMAND",
+    "( COMMAND )",
+    "{ COMMAND; }",
+    "if true; then COMMAND; else :; fi",
+    "case a in b) :;; a) COMMAND;; esac",
+    "for i in 1; do COMMAND; done",
+    "while :; do COMMAND; break; done",
+    "f() { COMMAND; }; f",
+    "true && COMMAND",
+    "! true || COMMAND 2>&1",
+    "COMMAND | cat",
+    "set -eu; COMMAND",
+    "# don't {x}\nCOMMAND # isn't {x}\n:",
+    "cat <<EOF >/dev/null; :\nit's {x} \\`\nEOF\nCOMMAND",
+    "cat <<'EOF' >/dev/null\nit's {x} $(touch X) \\`\nEOF\nCOMMAND",
+    ': ${#PATH} $((1 << 2)) "`echo "\'"`" \\\' \\"; COMMAND',
+    "v=${v:-'}'}; COMMAND",
+    'a="$PATH"; COMMAND',
+]
+
+
+@st.composite
+def words(draw, depth=2):
+    """(a word with placeholders, what it becomes)"""
+    word, becomes = draw(st.sampled_from(QUOTINGS))
+    for level in range(draw(st.integers(0, depth))):
+        word = draw(st.sampled_from(INSIDE)).replace("END", f"END{level}").replace("WORD", word)
+        becomes += "."
+    return word, becomes
+
+
+@st.composite
+def commands(draw):
+    """(a command with placeholders, what each word becomes)"""
+    found = draw(st.lists(words(), min_size=1, max_size=3))
+    command = " ".join(["show", *(word for word, _ in found)])
+    for around in draw(st.lists(st.sampled_from(AROUND), max_size=3)):
+        command = around.replace("COMMAND", command)
+    return command, [becomes for _, becomes in found]
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(commands(), VALUES, st.booleans(), st.sampled_from(SHELLS))
+@example(("show {x}", ["%s"]), "$(touch X)", False, SHELLS[0])
+def test_only_the_value_arrives_and_nothing_is_run(tmp_path: Path, made, value, known, shell):
+    command, becomes = made
+    out, err, text = run(shell, tmp_path, command, value, known)
+    assert out == "".join(each.replace("%s", value) + "\0" for each in becomes), (text, err)
+
+
+FIXED = [
+    ("show \"$(printf '%s.' {x})\"", "%s.\0"),
+    ("cat <<EOF\n{x}\nEOF", "%s\n"),
+    ("cat <<'EOF'\n{x} $HOME \\$ `id`\nEOF", "%s $HOME \\$ `id`\n"),
+    ('cat <<"E F"\nnone\nE F\nshow {x}', "none\n%s\0"),
+    ("cat <<A <<'B'\n{x}\nA\n{x}\nB\nshow {x}", "%s\n%s\0"),
+    ('v={x}; show "$v"', "%s\0"),
+    ('export v={x}; show "$v"', "%s\0"),
+    ('v={x} sh -c \'printf "%%s" "$v"\'', "%s"),
+    ('for i in {x} b; do show "$i"; done', "%s\0b\0"),
+    ("case {x} in {x}) show {x};; *) show no;; esac", "%s\0"),
+    ('set -- {x}; shift 0; show "$@"', "%s\0"),
+    ("env -i printf '%%s' {x}", "%s"),
+    ('sh -c \'printf "%%s" "$1"\' _ {x}', "%s"),
+    ("exec printf '%%s' {x}", "%s"),
+    ("show() { printf '[%%s]' \"$@\"; }; show a \\\n  {x}", "[a][%s]"),
+    ("awk -v 'n=1' 'BEGIN {printf \"%%s\", ARGV[1]}' {x}", "%s"),
+]
+
+
+@pytest.mark.parametrize("shell", SHELLS, ids="-".join)
+@pytest.mark.parametrize(("command", "becomes"), FIXED)
+@pytest.mark.parametrize("known", [True, False])
+def test_a_hostile_value_arrives_in_every_usual_place(tmp_path: Path, shell, command, becomes, known):
+    for value in HOSTILE:
+        out, err, text = run(shell, tmp_path, command.replace("%%", "%"), value, known)
+        assert out == becomes.replace("%s", value), (text, err)
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("train $'a{x}'", "inside $'...'"),
+        ("train `name {x}`", "Write $(...) instead"),
+        ('train "`name {x}`"', "backquotes"),
+        ("train ${v:-{x}}", "inside ${...}"),
+        ('train "${v#{x}}"', "inside ${...}"),
+        ("cat <<{x}\na\n{x}", "delimiter of a here-document"),
+        ("cat <<'E F'\n{x}\nE F\n", "delimiter of a here-document"),
+        ("train \\{x}", "behind a backslash"),
+        ('train "\\{x}"', "behind a backslash"),
+        ("{x}=1 train", "name of a variable"),
+        ("export {x}", "name of a variable"),
+        ("export a=1 {x}=2", "name of a variable"),
+        ("for {x} in 1; do :; done", "name of a variable"),
+        ("read -r {x}", "name of a variable"),
+        ("unset {x}", "name of a variable"),
+        ("printf -v {x} 1", "name of a variable"),
+        ("[[ -v {x} ]]", "name of a variable"),
+        ("{x}() { :; }", "name of a variable"),
+        ("function {x} { :; }", "name of a variable"),
+        ("echo $((1 + {x}))", "no whole number"),
+        ("(( {x} ))", "no whole number"),
+        ("echo $[{x}]", "no whole number"),
+        ("a[{x}]=1", "no whole number"),
+        ("a=([{x}]=1)", "no whole number"),
+        ("let n={x}", "no whole number"),
+        ("[[ 1 -eq {x} ]]", "no whole number"),
+        ("bash -c 'train {x}'", "reads as code"),
+        ('bash -lc "train {x}"', "reads as code"),
+        ("sudo -u me timeout 5 /bin/sh -o pipefail -c 'cd /x && train {x}'", "reads as code"),
+        ("srun bash -c {x}", "reads as code"),
+        ("$SHELL -c 'train {x}'", "reads as code"),
+        ("su me -c 'train {x}'", "reads as code"),
+        ("eval train {x}", "reads as code"),
+        ("eval 'train {x}'", "reads as code"),
+        ("trap 'rm {x}' EXIT", "reads as code"),
+        ("ssh host train {x}", "reads as code"),
+        ("python3 -c 'open(\"{x}\")'", "reads as code"),
+        ("/usr/bin/python3.11 -c'open(\"{x}\")'", "reads as code"),
+        ("awk -v a=1 '/{x}/ {print}' file", "reads as code"),
+        ("sed -e 's/a/{x}/' file", "reads as code"),
+        ("bash <<EOF\ntrain {x}\nEOF", "reads as code"),
+        ("python3 - <<'EOF'\nopen('{x}')\nEOF", "reads as code"),
+        ("cat <<EOF | sh\ntrain {x}\nEOF", "reads as code"),
+        ("bash <<< 'train {x}'", "reads as code"),
+        ("echo train {x} | ssh host", "reads as code"),
+        ("declare -i n={x}", "reads as code"),
+        ('show "$(bash -c "train {x}")"', "reads as code"),
+        ('bash -c "$(echo train {x})"', "reads as code"),
+        ('eval "$(printf %s {x})"', "reads as code"),
+        ('eval "$(echo $(echo {x}))"', "reads as code"),
+        ("bash -c \"$(cat <<'EOF'\ntrain {x}\nEOF\n)\"", "reads as code"),
+        ("bash <(echo train {x})", "reads as code"),
+        ("source <(echo {x})", "reads as code"),
+        (". /dev/stdin <<EOF\n{x}\nEOF", "reads as code"),
+        ("(echo {x}) | sh", "reads as code"),
+        ("sed -n -e p -e '{x}' file", "reads as code"),
+        ("tmux new -d 'train {x}'", "reads as code"),
+        ("PS4={x}; set -x", "reads as code"),
+        ("BASH_ENV={x} bash train.sh", "reads as code"),
+    ],
+)
+def test_a_place_that_cannot_take_a_value_is_refused_and_shown(command, told):
+    with pytest.raises(SpecError) as error:
+        with_arguments(command, {"x": "$(touch X)"}, ())
+    assert told in str(error.value)
+    assert "{x}" in str(error.value).partition(": ")[2]
+    assert "touch" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "train.py --mode eval --data {x}",
+        "python3 train.py -c {x}",
+        "python3 -m train -c {x}",
+        "bash train.sh -c {x}",
+        "python3 train.py {x} <<EOF\n{x}\nEOF",
+        "sed -n 1p {x}",
+        "awk -f prog.awk {x}",
+        "awk '{print}' {x}",
+        "xargs -n1 train {x}",
+        "declare -x n={x}",
+        "a=1 b={x}",
+        "local n={x}",
+        "[[ {x} == a ]] && [ {x} -eq 1 ]",
+        "train {x} > {x}",
+        "cat {x} | sh",
+        'bash -c "$(cat {x})"',
+        'bash -c \'train "$1"\' _ "$(echo {x})"',
+        "python3 train.py <(echo {x})",
+        "train --env ENV={x}",
+    ],
+)
+def test_a_usual_place_takes_any_value(command):
+    with_arguments(command, {"x": "$(touch X)"}, ())
+
+
+@pytest.mark.parametrize("shell", SHELLS, ids="-".join)
+def test_a_plain_value_stands_in_a_script_of_another_shell(tmp_path: Path, shell):
+    command = 'sh -c \'printf "%s," {x} $(( {n} * 2 ))\'; printf %s "$(( {n} * 2 ))"'
+    text = fill(with_arguments(command, {"x": "/data/a-1_b.yaml", "n": 21}, ()), {})
+    done = subprocess.run([*shell, "-c", text], capture_output=True, text=True, check=True)
+    assert done.stdout == "/data/a-1_b.yaml,42,42"
+
+
+def test_a_path_that_only_the_job_knows_has_to_be_plain_in_a_script_of_another_shell():
+    template = with_arguments("bash -c 'cat {x}'", {"x": Hole("x", "")}, ())
+    assert "/data/x.yaml" in fill(template, {"x": "/data/x.yaml"})
+    with pytest.raises(ValueError, match="touch"):
+        fill(template, {"x": "/data/$(touch X)"})
+
+
+@pytest.mark.parametrize("shell", SHELLS, ids="-".join)
+def test_the_command_finds_no_variable_of_ours_in_its_environment(shell):
+    text = fill(with_arguments("env | grep -c ^TAO_ARG_; show {x}", {"x": "hunter2"}, ()), {})
+    env = {"PATH": os.environ["PATH"], "TAO_ARG_1": "inherited"}
+    done = subprocess.run([*shell, "-c", text], env=env, capture_output=True, text=True)
+    assert done.stdout.splitlines()[0] == "0"
+
+
+def test_a_variable_that_the_command_uses_itself_is_left_to_it():
+    text = fill(with_arguments('TAO_ARG_1=mine; echo "$TAO_ARG_1" {x}', {"x": "a b"}, ()), {})
+    assert subprocess.run(["bash", "-c", text], capture_output=True, text=True).stdout == "mine a b\n"
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.sampled_from(["bash", "-c", "eval", "a=", "sed", "-e", "echo", "export", "command", "[[", "]]", "<<E",
+                              "E", "\n", "|", "$(", ")", "((", "case", "in", "esac", "{x}", "'{x}'", "a{x}", "x={x}"]),
+             max_size=9).map(" ".join)
+    | st.text("'\"\\ \n#<-EOF{}$`|;&()[]x=", max_size=40).map(lambda text: text.replace("x", "{x}"))
+)  # fmt: skip
+def test_a_command_of_any_shape_is_read_to_its_end(command):
+    """Refused or built: never a traceback, and the value is nowhere but in its variable."""
+    try:
+        text = fill(with_arguments(command, {"x": "$(touch X)"}, ()), {})
+    except SpecError:
+        return
+    assert text.count("touch") <= 1
