@@ -33,7 +33,7 @@ START = (
     "private",
 )
 STAGING = ("staging", "cache", "entry", "lock", "shown")
-FETCHING = ("transfer", "journal", "crew", "crc", "web", "wire", "percent")
+FETCHING = ("transfer", "journal", "crew", "crc", "web", "wire", "percent", "shown")
 S3 = ("s3", "s3_credentials", "s3_sign", "s3_words", "s3_xml", "shown")
 NEEDS = {  # the module of a scheme -> those that it needs
     "s3_input": (*FETCHING, *S3),

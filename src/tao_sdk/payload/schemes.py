@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from tao_sdk.model.errors import SpecError
 from tao_sdk.runner.local import path_of
-from tao_sdk.runner.s3_words import WORDS
+from tao_sdk.runner.s3_words import WORDS, is_bucket
 from tao_sdk.runner.scheme import MODULES, scheme
 from tao_sdk.runner.shown import shown
 
@@ -61,6 +61,8 @@ def check_shape(uri: str, name: str, place: str) -> None:
     names = uri.partition("://")[2].split("/")
     if len(names) < least or not all(names[:least]):
         raise SpecError(f"{place} is {shown(uri)}: that is no complete address.", next=f"Write {shape}.")
+    if name == "s3" and not is_bucket(names[0]):
+        raise no_bucket(uri, place)
     if MODULES[name] == "http_input" and uri.partition("?")[0].endswith("/"):
         raise SpecError(
             f"{place} is {shown(uri)}: a slash at the end means a folder.",
@@ -92,8 +94,13 @@ def check_bucket(uri: str, place: str) -> None:
     """Raise SpecError for results in a bucket that no store can have: its name becomes that of a host."""
     bucket = uri.partition("://")[2].partition("/")[0]
     if scheme(uri) == "s3" and not BUCKET.fullmatch(bucket):
-        what, advice = WORDS["bucket_name"]
-        raise SpecError(f"{place} is {shown(uri)}: {what % {'bucket': bucket}}", next=advice)
+        raise no_bucket(uri, place)
+
+
+def no_bucket(uri: str, place: str) -> SpecError:
+    what, advice = WORDS["bucket_name"]
+    bucket = uri.partition("://")[2].partition("/")[0]
+    return SpecError(f"{place} is {shown(uri)}: {what % {'bucket': bucket}}", next=advice)
 
 
 def is_here(uri: str) -> bool:

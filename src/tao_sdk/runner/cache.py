@@ -59,7 +59,7 @@ class Cache:
     def changeable(self, folder: str) -> str:
         """The folder, or one above it, that any user could replace or may have made; "" when there is none."""
         while folder != "/":
-            above = os.path.dirname(folder)
+            above: str = os.path.dirname(folder)
             if writes_anybody(above, sticky=False) or (writes_anybody(above) and not self.is_of_us(folder)):
                 return folder
             folder = above

@@ -9,7 +9,7 @@ import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Iterator
+    from typing import Generator
 
 OTHERS_WRITE = 0o022  # the rights of a group and of everybody else to change something
 NOT_OURS = (errno.EPERM, errno.ELOOP, errno.ENXIO, errno.EISDIR)  # what `read` raises for anything but a file of ours
@@ -48,7 +48,7 @@ def remove(path: str) -> None:
 
 
 @contextlib.contextmanager
-def unshared() -> Iterator[None]:
+def unshared() -> Generator[None, None, None]:
     """Nobody else can write to what is made meanwhile, whatever the job's umask says."""
     before = os.umask(OTHERS_WRITE)
     os.umask(before | OTHERS_WRITE)
