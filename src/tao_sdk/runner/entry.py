@@ -64,6 +64,9 @@ class Entry:
         """The hidden folder, which nobody else can write to. Raises PermissionError where another user has made it first."""
         with private.unshared():
             os.makedirs(self.side, exist_ok=True)
+            if not private.is_closed(self.side) and is_ours(self.side):
+                private.remove(self.side)  # others could write to it, so nobody knows whose its content is
+                os.makedirs(self.side, exist_ok=True)
         if not private.is_closed(self.side):
             raise PermissionError(errno.EPERM, "Another user made it, or can write to it", self.side)
 

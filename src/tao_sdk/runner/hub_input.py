@@ -88,10 +88,8 @@ class Repository:
         large = record(file.get("lfs"))
         mark: Any = large.get("oid") or file.get("oid")
         size: Any = large.get("size", file.get("size"))
-        if not (isinstance(mark, str) and mark and is_size(size) and isinstance(file.get("path"), str)):
-            raise Failure(
-                "hub.failed", "The hub does not say what %s is." % self.name, "An entry has no hash, size or path."
-            )
+        if not (isinstance(mark, str) and mark and is_size(size)):
+            raise Failure("hub.failed", "The hub does not say what %s is." % self.name, "An entry has no hash or size.")
         url = self.file_url(commit, file["path"])
         source = HttpSource(self.web, url, self.headers, self.refusal, (path, size, mark))
         source.check = ("sha256" if large else "blob", mark)
@@ -191,7 +189,7 @@ def loaded(answer: Answer) -> Any:
 def entries(answer: Answer) -> List[Dict[str, Any]]:
     """A list of what lies in a repository."""
     found = records(loaded(answer))
-    if found is None:
+    if found is None or not all(isinstance(each.get("path"), str) for each in found):
         raise no_hub(answer, "The answer is no list of files.")
     return found
 

@@ -32,6 +32,7 @@ SILENCE = 60.0  # seconds without a byte, either way
 BUFFER = 1 << 18
 MOMENT = 0.25  # seconds in which a buffer is filled; what has come by then is passed on
 LONGEST_HEAD = 1 << 16
+MOST_LINES = 1000  # that belong to no body: trailers, answers before the answer
 LONGEST_NUMBER = 19  # digits
 HEX = b"0123456789abcdefABCDEF"
 PORTS = {"http": 80, "https": 443}
@@ -231,7 +232,7 @@ class Connection:
 
     def head(self) -> Tuple[int, Dict[str, str]]:
         """The status and the headers of the next answer that is one (100 Continue is not)."""
-        while True:
+        for _ in range(MOST_LINES):
             data = self.held
             while b"\r\n\r\n" not in data:
                 more = self.sock.recv(1 << 16)
@@ -245,6 +246,7 @@ class Connection:
             status, headers = parsed(text)
             if status >= 200 or status == 101:
                 return status, headers
+        raise Garbled("one answer after the other that is none")
 
     def body(self) -> Iterator[memoryview]:
         """The bytes of the answer's body; the connection can be used again once the last was taken."""
@@ -311,9 +313,11 @@ class Connection:
                 break
             yield from self.take(length)
             self.line()
-        while self.line():
-            pass  # trailers
-        self.done()
+        for _ in range(MOST_LINES):
+            if not self.line():  # else a trailer
+                self.done()
+                return
+        raise Garbled("trailers without an end")
 
     def line(self) -> bytes:
         while b"\n" not in self.held:

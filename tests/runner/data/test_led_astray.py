@@ -282,6 +282,7 @@ WORDS = {
     "a word": b'"x"',
     "null": b"null",
     "a record of others": b'{"sha": 7, "modelFiles": 7, "urls": [7], "model": []}',
+    "no path": b'[{"type": "file", "oid": "1", "size": 1}]',
     "sizes": b'[{"type": "file", "path": "x", "oid": "1", "size": 1e999}]',
     "large": b"[" + b" " * (17 << 20) + b"]",
 }
@@ -384,6 +385,29 @@ def test_numbers_of_a_server_that_are_none_are_no_crash(head):
             assert failure.code.startswith("web.")
         else:
             assert answer.status == 503
+
+
+@pytest.mark.parametrize("endless", ["answers before the answer", "lines behind the last chunk"])
+def test_an_answer_that_is_never_over_is_given_up(endless):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve():
+            client = server.accept()[0]
+            with client:
+                client.recv(65536)
+                try:
+                    if endless == "answers before the answer":
+                        while True:
+                            client.sendall(b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n")
+                    client.sendall(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n")
+                    while True:
+                        client.sendall(b"a: b\r\n" * 100)
+                except OSError:
+                    return
+
+        threading.Thread(target=serve, daemon=True).start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        assert failure_of(Web({"TAO_RETRY_SECONDS": "0.001"}).ask, "GET", url).code == "web.broken"
 
 
 def test_numbers_are_read_as_servers_write_them():

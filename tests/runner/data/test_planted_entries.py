@@ -172,6 +172,24 @@ def test_an_entry_elsewhere_that_another_user_planted_is_not_taken(place):
     assert not entry.of("1")
 
 
+def test_what_lies_in_a_hidden_folder_that_others_can_write_to_is_thrown_away(place):
+    """As an earlier release made it under an open umask."""
+
+    def make(part):
+        Path(part, "made").write_bytes(b"weights")
+        return str(Path(part, "made"))
+
+    entry = Entry(str(place / "x"))
+    Path(entry.side, "part").mkdir(parents=True)
+    Path(entry.side).chmod(0o777)
+    Path(entry.mark).write_text("1")
+    Path(entry.side, "part", "planted").write_bytes(b"a program")
+    assert not entry.of("1")
+    entry.ensure("1", make, lambda: None)
+    assert entry.of("1") and Path(entry.path).read_bytes() == b"weights"
+    assert not Path(entry.side).stat().st_mode & 0o022
+
+
 @pytest.mark.parametrize("planted", ["a pipe", "a link", "bytes that are no text", "no number", "a folder"])
 def test_odd_things_where_a_mark_or_a_lock_would_be_are_neither_waited_for_nor_believed(place, planted):
     def make(part):
