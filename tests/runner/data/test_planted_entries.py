@@ -94,6 +94,24 @@ def test_what_root_fetched_everybody_reads_and_what_others_fetched_only_they(run
     assert entry_of(run(MALLORY)) != of_root and entry_of(run()) != of_root
 
 
+def test_what_root_has_not_fetched_yet_others_fetch_to_a_place_of_their_own(run):
+    of_root = entry_of(run())
+    of_root.unlink()
+    found = entry_of(run(ANN))
+    assert (
+        found.parent == of_root.parent.with_name(f"{of_root.parent.name}-u{ANN}") and found.read_bytes() == b"weights"
+    )
+
+
+def test_a_cache_folder_that_is_a_link_to_another_users_is_not_used(run, mount, place):
+    theirs = place / "theirs"
+    theirs.mkdir()
+    theirs.chmod(0o1777)
+    given(theirs, MALLORY)
+    (mount / "tao-cache").symlink_to(theirs)
+    assert entry_of(run()).parent.parent == mount / "tao-cache-u0"
+
+
 def test_a_cache_folder_that_another_user_made_is_not_used_as_he_could_rename_what_lies_in_it(run, mount):
     (mount / "tao-cache").mkdir()
     (mount / "tao-cache").chmod(0o1777)
