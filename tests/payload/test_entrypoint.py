@@ -463,3 +463,9 @@ def test_threads_that_pack_at_once_parse_one_after_the_other(monkeypatch):
     with ThreadPoolExecutor(8) as pool:
         packed = list(pool.map(lambda _: build_entrypoint(command="true {config_path}", specs={})["command"], range(8)))
     assert len(set(packed)) == 1 and overlaps and not any(overlaps)
+
+
+@pytest.mark.parametrize("bucket", ["127.0.0.1:9#", "host:443", "a#b", "user@host", "a b"])
+def test_an_input_in_a_bucket_that_would_become_another_host_is_refused_before_it_is_submitted(bucket):
+    with pytest.raises(ValueError, match="cannot be the name of a bucket"):
+        build_entrypoint(command="x {config_path}", specs={"x": f"s3://{bucket}/k"}, inputs=["x"])

@@ -79,6 +79,10 @@ def test_a_line_that_only_looks_like_an_event_is_left_alone():
         assert EventFilter().feed(line) == (line, [])
 
 
+def test_a_line_that_is_nested_too_deeply_is_no_event():
+    assert parse(b'@tao {"event": ' + b"[" * 15_000) is None
+
+
 def test_an_endless_line_that_begins_like_an_event_is_not_held_back():
     divider = EventFilter()
     given_back = divider.feed(b"@tao {")[0]

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tao_sdk.runner.manifest import parsed
+
 KEY = "resume_training_checkpoint_path"
 
 
@@ -221,3 +223,25 @@ def hashed(path, name):
 
 def child_of(pid):
     return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[" * 200_000,
+        b'{"files": [], "folders": {"a": [1e999, 1]}}',
+        b'{"files": ' + b"9" * 5000 + b"}",
+        b"\xff\xfe",
+        b'{"files": [{"path": "../../x.pth", "size": 1, "mtime": 1, "sha256": "a"}], "folders": {}}',
+        b'{"files": [{"path": "/x.pth", "size": 1, "mtime": 1, "sha256": "a"}], "folders": {}}',
+    ],
+)
+def test_a_manifest_that_makes_no_sense_names_no_file(text):
+    assert parsed(text).get("files", []) == []
+
+
+def test_a_pipe_in_the_place_of_the_manifest_is_not_waited_for(jobs):
+    (jobs.results / ".tao").mkdir(parents=True)
+    os.mkfifo(jobs.results / ".tao" / "manifest.json")
+    ran = attempt(jobs, 2, "true")
+    assert ran.code == 0 and ran.manifest["whole"]

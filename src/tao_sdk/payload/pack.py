@@ -31,8 +31,8 @@ START = (
     "jsontext",
     "private",
 )
-STAGING = ("staging", "entry", "lock", "shown")
-FETCHING = ("transfer", "journal", "crew", "crc", "web", "wire", "percent")
+STAGING = ("staging", "cache", "entry", "lock", "shown")
+FETCHING = ("transfer", "journal", "crew", "crc", "web", "wire", "percent", "shown")
 S3 = ("s3", "s3_credentials", "s3_sign", "s3_words", "s3_xml", "shown")
 NEEDS = {  # the module of a scheme -> those that it needs
     "s3_input": (*FETCHING, *S3),
@@ -46,7 +46,7 @@ BUCKET = ("bucket", "brought", "remote", "sending", "s3_put", "s3_input", *NEEDS
 # The order in which modules are packed: neighbours share words, and the compressor looks back over 32 KB only.
 ORDER = (
     "boot", "bucket", "signals", "process", "main", "spec", "local", "outputs", "inputs", "files", "brought",
-    "manifest", "resume", "crew", "folder", "staging", "keep", "report", "lock", "place", "atomic", "entry",
+    "manifest", "resume", "crew", "folder", "staging", "cache", "keep", "report", "lock", "place", "atomic", "entry",
     "scheme", "private", "tree", "copies", "unpacking", "sending", "archive", "jsontext", "quote", "journal",
     "transfer", "shown", "percent", "remote", "web", "http_source", "s3_put", "s3_sign", "s3_input", "crc", "wire",
     "s3", "hub_input", "s3_credentials", "s3_words", "ngc_input", "annotation", "http_input", "template", "s3_xml",

@@ -23,8 +23,8 @@ SHARED = frozenset({"lustre", "slurm"})  # nor these, but they name a path, unde
 WRITTEN = frozenset({"", "file", "lustre", "s3"})
 BUCKET = re.compile(r"(?!.*\.\.)[A-Za-z0-9][\w.-]{1,61}[A-Za-z0-9]", re.ASCII)  # old ones have capitals and underscores
 
-UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 ANY_BUCKET = re.compile(r"[A-Za-z0-9][\w.-]{0,254}", re.ASCII)  # older ones have up to 255
+UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 # scheme -> how many names have to follow, how the address is written
 SHAPES = {
@@ -73,7 +73,7 @@ def check_shape(uri: str, name: str, place: str) -> None:
     if len(names) < least or not all(names[:least]):
         raise SpecError(f"{place} is {shown(uri)}: that is no complete address.", next=f"Write {shape}.")
     if name == "s3" and not ANY_BUCKET.fullmatch(names[0]):
-        raise no_bucket(uri, names[0], place)
+        raise no_bucket(uri, place)
     if MODULES[name] == "http_input" and uri.partition("?")[0].endswith("/"):
         raise SpecError(
             f"{place} is {shown(uri)}: a slash at the end means a folder.",
@@ -105,11 +105,12 @@ def check_bucket(uri: str, place: str) -> None:
     """Raise SpecError for results in a bucket that no store can have: its name becomes that of a host."""
     bucket = uri.partition("://")[2].partition("/")[0]
     if scheme(uri) == "s3" and not BUCKET.fullmatch(bucket):
-        raise no_bucket(uri, bucket, place)
+        raise no_bucket(uri, place)
 
 
-def no_bucket(uri: str, bucket: str, place: str) -> SpecError:
+def no_bucket(uri: str, place: str) -> SpecError:
     what, advice = WORDS["bucket_name"]
+    bucket = uri.partition("://")[2].partition("/")[0]
     told = f"{place} is {shown(uri)}: {what % {'bucket': bucket}}"
     return SpecError(UNPRINTABLE.sub("?", told), next=advice)
 

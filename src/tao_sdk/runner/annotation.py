@@ -10,7 +10,7 @@ from .shown import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Dict, Iterator, List, Mapping, Set
+    from typing import Any, Dict, Iterator, List, Mapping, Set, Type
 
     from .document import Selective
     from .transfer import Source
@@ -52,11 +52,18 @@ def named(path: str, form: str, keys: List[str]) -> List[str]:
         raise unreadable(
             path, "%s." % error.strerror, "Name a file, or leave selective out to have all files."
         ) from error
-    except ValueError as error:
-        raise unreadable(path, "It is no %s: %s." % (form, str(error)[:200].rstrip("."))) from error
+    except (ValueError, ArithmeticError, RecursionError, MemoryError, csv_error()) as error:
+        said = str(error)[:200].rstrip(".") or type(error).__name__
+        raise unreadable(path, "It is no %s that can be read: %s." % (form, said)) from error
     if not found:
         raise unreadable(path, "Nothing in it stands under %s." % " or ".join(keys), "Correct selective.keys.")
     return sorted(found)
+
+
+def csv_error() -> Type[Exception]:
+    import csv
+
+    return csv.Error
 
 
 def unreadable(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import stat
 
 from . import atomic, private
 from .crew import started
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from typing import Callable
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
+LARGEST_MARK = 1 << 20  # bytes
 PATIENCE = 20.0  # seconds: others may just write a checkpoint of many GB there
 
 
@@ -35,18 +37,18 @@ class Entry:
         self.mark = os.path.join(self.side, "made-of")
 
     def of(self, version: str) -> bool:
-        """Whether it is there, made of this version."""
-        return self.marked() == version and os.path.lexists(self.path)
+        """Whether it is there, made of this version, by this user or by root: another one may have put there what he likes."""
+        return self.marked() == version and is_ours(self.path)
 
     def marked(self) -> str:
-        return read(self.mark)
+        return read(self.mark) if private.is_closed(self.side) else ""
 
     def ensure(self, version: str, make: Callable[[str], str], waits: Callable[[], None]) -> None:
         """There, made of this version. One calls `make(folder)`, which puts it anywhere in that folder; the others wait."""
         try:
             if self.of(version):
                 return
-            os.makedirs(self.side, exist_ok=True)
+            self.make_side()
             lock = Lock(self.side)
             if not lock.acquire(lambda: self.of(version), waits):
                 return
@@ -58,17 +60,27 @@ class Entry:
         except OSError as error:
             raise self.failure(error) from error
 
+    def make_side(self) -> None:
+        """The hidden folder, which nobody else can write to. Raises PermissionError where another user has made it first."""
+        with private.unshared():
+            os.makedirs(self.side, exist_ok=True)
+            if not private.is_closed(self.side) and is_ours(self.side):
+                private.remove(self.side)  # others could write to it, so nobody knows whose its content is
+                os.makedirs(self.side, exist_ok=True)
+        if not private.is_closed(self.side):
+            raise PermissionError(errno.EPERM, "Another user made it, or can write to it", self.side)
+
     def renew(self, version: str, make: Callable[[str], str]) -> None:
         part = os.path.join(self.side, "part")
         begun = os.path.join(part, "begun")
         if os.path.isdir(part) and read(begun) != version:
             private.remove(part)
         os.makedirs(part, exist_ok=True)
-        atomic.write(begun, version.encode(), 0o666)
+        atomic.write(begun, version.encode("utf-8", "surrogateescape"), 0o644)
         self.make_room()
         made = make(part)
         settle(begun)
-        atomic.write(self.mark, version.encode(), 0o666)
+        atomic.write(self.mark, version.encode("utf-8", "surrogateescape"), 0o644)
         try:
             os.rename(made, self.path)
         except OSError as error:
@@ -140,9 +152,17 @@ def sync(path: str) -> None:
 
 
 def read(path: str) -> str:
-    """What the file holds; "" when there is none."""
+    """What a small file of ours holds; "" when there is none."""
     try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except OSError:
+        return private.read(path, LARGEST_MARK).decode("utf-8", "surrogateescape")
+    except (OSError, UnicodeDecodeError):
         return ""
+
+
+def is_ours(path: str) -> bool:
+    """True for a file or folder of this user or of root; links are not followed, as no entry is one."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    return not stat.S_ISLNK(found.st_mode) and private.is_ours(found, os.path.dirname(path))

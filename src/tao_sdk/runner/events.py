@@ -44,7 +44,7 @@ def parse(line: bytes) -> Optional[Event]:
         return None
     try:
         facts = json.loads(line[len(PREFIX) :])
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return event(cast("Dict[str, Any]", facts)) if isinstance(facts, dict) else None
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from . import percent
+from .atomic import PART_END
+from .entry import cut
 from .http_source import HttpSource, validator
 from .report import Failure
 from .shown import shown
 from .transfer import Found
-from .wire import basic
+from .wire import basic, digits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ SIGNED = (
     "policy=",
     "token=",
 )
+TO_SHELLS = "$`\"'|&;<>*?!~#"
 IN_ADDRESSES = "!#$%&'()*+,/:;=?@[]"  # what may stand in one as it is, beside the unreserved: RFC 3986
 
 
@@ -70,9 +73,10 @@ def described(answer: Answer, uri: str) -> Tuple[str, int, str]:
     ranges = answer.status == 206
     total = answer.headers.get("content-range", "").rpartition("/")[2]
     size = total if ranges else "0" if answer.status == 416 else answer.headers.get("content-length", "")
-    known = size.isdigit() and (ranges or size == "0")
+    length = digits(size)
+    known = length >= 0 and (ranges or length == 0)
     name = named(answer.headers.get("content-disposition", "")) or last(path_of(uri))
-    return name, int(size) if size.isdigit() else -1, validator(answer) if known else ""
+    return name, length, validator(answer) if known else ""
 
 
 def path_of(uri: str) -> str:
@@ -115,9 +119,11 @@ def named(disposition: str) -> str:
 
 
 def plain(name: str) -> str:
-    """A name and no path; "" for one that cannot be a file's."""
-    name = name.replace("\\", "/").rpartition("/")[2].replace("\0", "")
-    return "" if name in ("", ".", "..") else name[:200]
+    """A name and no path, and no text that means more than itself to a shell; "" for one that cannot be a file's."""
+    name = name.replace("\\", "/").rpartition("/")[2]
+    name = "".join("_" if char in TO_SHELLS else char for char in name if char.isprintable()).strip()
+    name = cut(name.lstrip(".") if name.startswith("..") else name)
+    return "" if name in ("", ".") or name.endswith(PART_END) else name
 
 
 def refusal(answer: Answer, uri: str) -> Failure:

@@ -40,6 +40,7 @@ class HttpSource(Source):
         super().__init__(*file)
         self.web, self.url, self.headers, self.refusal = web, url, headers, refusal
         self.direct = ""  # where the address led to the last time
+        self.outside = False  # a server of elsewhere told that
 
     def proof(self) -> Tuple[str, str]:
         return self.check
@@ -63,15 +64,16 @@ class HttpSource(Source):
     def opened(self, asked: Dict[str, str]) -> Answer:
         """The answer of the store that the address led to before, else of the address."""
         if self.direct:
-            answer = self.web.open("GET", self.direct, asked)
+            answer = self.web.open("GET", self.direct, asked, outside=self.outside)
             if answer.status not in EXPIRED:
                 return answer
             with answer:
                 answer.read()
             self.direct = ""
-        answer = self.web.open("GET", self.located(), {**self.headers, **asked})
+        url = self.located()
+        answer = self.web.open("GET", url, {**self.headers, **asked}, outside=self.outside)
         if answer.status in (200, 206) and split(answer.url)[0] != split(self.url)[0]:
-            self.direct = answer.url
+            self.direct, self.outside = answer.url, self.outside or answer.outside
         return answer
 
     def located(self) -> str:

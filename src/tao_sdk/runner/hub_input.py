@@ -6,13 +6,13 @@ each is verified: large ones by their SHA-256, the others by their git hash.
 
 from __future__ import annotations
 
-import json
-
 from . import percent
 from .http_source import HttpSource, one_file
 from .report import Failure
 from .shown import shown
 from .transfer import Found
+from .web import Pages, in_json, led, record, records
+from .wire import split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Repository:
         self.revision = percent.unquote(revision) or "main"
         self.below = "/".join(parts[len(owner) + 1 :])
         self.endpoint = shown(web.env.get("HF_ENDPOINT") or ENDPOINT).rstrip("/")
-        self.token = web.env.get("HF_TOKEN") or web.env.get("HUGGING_FACE_HUB_TOKEN") or ""
+        self.token = (web.env.get("HF_TOKEN") or web.env.get("HUGGING_FACE_HUB_TOKEN") or "").strip()
         self.headers: Dict[str, str] = {"authorization": "Bearer " + self.token} if self.token else {}
 
     def api_url(self, verb: str, revision: str, path: str = "") -> str:
@@ -51,36 +51,45 @@ class Repository:
 
     def commit(self) -> str:
         """What the revision's name points to now."""
-        found = loaded(self.asked("GET", self.api_url("revision", self.revision)))
-        return str(found["sha"])
+        answer = self.asked("GET", self.api_url("revision", self.revision))
+        sha: Any = record(loaded(answer)).get("sha")
+        if not (isinstance(sha, str) and sha.isascii() and sha.isalnum()):
+            raise no_hub(answer, "The answer names no commit.")
+        return sha
 
     def entry(self, commit: str, path: str) -> Dict[str, Any]:
         """What lies at a path; empty when nothing does."""
         body = ("paths=%s&expand=false" % percent.quote(path)).encode()
         headers = {"content-type": "application/x-www-form-urlencoded"}
-        found: List[Dict[str, Any]] = loaded(self.asked("POST", self.api_url("paths-info", commit), headers, body))
+        found = entries(self.asked("POST", self.api_url("paths-info", commit), headers, body))
         return found[0] if found else {}
 
     def files(self, commit: str, path: str) -> Iterator[Dict[str, Any]]:
         """Every file below a path, page after page."""
-        url = self.api_url("tree", commit, path) + "?recursive=true&expand=false"
+        url, outside = self.api_url("tree", commit, path) + "?recursive=true&expand=false", False
+        pages = Pages("hub.failed", self.name)
         while url:
-            answer = self.asked("GET", url)
-            for each in loaded(answer):
-                if each.get("type") == "file":
-                    yield each
-            url = following(answer.headers.get("link", ""))
+            pages.turn(url)
+            answer = self.asked("GET", url, outside=outside)
+            yield from (each for each in entries(answer) if each.get("type") == "file")
+            following = next_page(answer.headers.get("link", ""))
+            url, outside = led(answer.url, following) if following else "", answer.leads_outside
 
-    def asked(self, method: str, url: str, headers: Any = None, body: bytes = b"") -> Answer:
-        answer = self.web.ask(method, url, {**self.headers, **(headers or {})}, body)
+    def asked(self, method: str, url: str, headers: Any = None, body: bytes = b"", outside: bool = False) -> Answer:
+        """The token goes to the hub and to nobody else, whoever names the address."""
+        ours = split(url)[0] == split(self.endpoint)[0]
+        sent: Dict[str, str] = {**(self.headers if ours else {}), **(headers or {})}
+        answer = self.web.ask(method, url, sent, body, outside=outside)
         if answer.status != 200:
             raise self.refusal(answer)
         return answer
 
     def source(self, commit: str, file: Dict[str, Any], path: str) -> HttpSource:
-        large: Dict[str, Any] = file.get("lfs") or {}
-        mark = str(large.get("oid") or file["oid"])
-        size = int(large.get("size", file["size"]))
+        large = record(file.get("lfs"))
+        mark: Any = large.get("oid") or file.get("oid")
+        size: Any = large.get("size", file.get("size"))
+        if not (isinstance(mark, str) and mark and is_size(size)):
+            raise Failure("hub.failed", "The hub does not say what %s is." % self.name, "An entry has no hash or size.")
         url = self.file_url(commit, file["path"])
         source = HttpSource(self.web, url, self.headers, self.refusal, (path, size, mark))
         source.check = ("sha256" if large else "blob", mark)
@@ -169,19 +178,32 @@ def is_there(uri: str, web: Web) -> None:
         pass
 
 
+def is_size(size: Any) -> bool:
+    return isinstance(size, int) and 0 <= size < 1 << 63
+
+
 def loaded(answer: Answer) -> Any:
-    try:
-        return json.loads(answer.body)
-    except ValueError:
-        raise Failure(
-            "hub.failed",
-            "What answers at %s is no hub." % answer.url.partition("?")[0],
-            "The answer is no JSON.",
-            "Check HF_ENDPOINT, and that no proxy answers in its place.",
-        ) from None
+    return in_json(answer, lambda why: no_hub(answer, why))
 
 
-def following(link: str) -> str:
+def entries(answer: Answer) -> List[Dict[str, Any]]:
+    """A list of what lies in a repository."""
+    found = records(loaded(answer))
+    if found is None or not all(isinstance(each.get("path"), str) for each in found):
+        raise no_hub(answer, "The answer is no list of files.")
+    return found
+
+
+def no_hub(answer: Answer, why: str) -> Failure:
+    return Failure(
+        "hub.failed",
+        "What answers at %s is no hub." % answer.url.partition("?")[0],
+        why,
+        "Check HF_ENDPOINT, and that no proxy answers in its place.",
+    )
+
+
+def next_page(link: str) -> str:
     """The address of the next page: <...>; rel="next"."""
     for part in link.split(","):
         url, _, about = part.partition(">")

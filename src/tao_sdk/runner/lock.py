@@ -14,17 +14,19 @@ import os
 import threading
 import time
 
-from . import atomic
+from . import atomic, private
 from .crew import started
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Optional, Tuple
+    from typing import Callable, List, Optional, Tuple
 
 BEAT = 2.0  # seconds between touches
 DEAD = 20.0  # seconds without one
 LOOK, RARELY = 0.1, 2.0  # seconds between looks of who waits, at first and later: a thousand ranks may wait
 PREFIX = "lock."
+LONGEST = 10  # digits of a number
+MOST = 1000  # bytes of a lock's file
 
 
 class Lock:
@@ -55,12 +57,15 @@ class Lock:
 
     def newest(self) -> int:
         """The number of the present lock; 0 when there is none."""
+        return max(self.numbers(), default=0)
+
+    def numbers(self) -> List[int]:
         names = [name[len(PREFIX) :] for name in os.listdir(self.folder) if name.startswith(PREFIX)]
-        return max((int(name) for name in names if name.isdigit()), default=0)
+        return [int(name) for name in names if name.isascii() and name.isdigit() and len(name) < LONGEST]
 
     def create(self, number: int) -> bool:
         try:
-            fd = os.open(self.path(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            fd = os.open(self.path(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         except FileExistsError:
             return False
         with open(fd, "w") as file:
@@ -70,12 +75,13 @@ class Lock:
 
     def dead(self, number: int) -> bool:
         """Whether its holder is no more: seen at once on this machine, by its silence where nobody can look."""
+        path = self.path(number)
         try:
-            with open(self.path(number)) as file:  # opening makes NFS ask the server for the time
-                holder, touched = file.read().split(), os.fstat(file.fileno()).st_mtime
-        except OSError:
-            return False
-        if len(holder) == 4 and tuple(holder[:2]) == identity(0)[:2]:
+            holder = private.read(path, MOST).decode("ascii", "replace").split()  # opening makes NFS ask for the time
+            touched = os.stat(path).st_mtime
+        except OSError as error:
+            return error.errno in private.NOT_OURS
+        if len(holder) == 4 and tuple(holder[:2]) == identity(0)[:2] and is_pid(holder[2]):
             found = identity(int(holder[2]))
             if found[3]:
                 return found != tuple(holder)
@@ -93,11 +99,19 @@ class Lock:
         self.over.set()
         if self.thread:
             self.thread.join()
-        for number in range(self.number, 0, -1):
-            try:
-                os.unlink(self.path(number))
-            except OSError:
-                continue
+        for number in sorted(self.numbers(), reverse=True):
+            if number <= self.number:
+                self.forget(number)
+
+    def forget(self, number: int) -> None:
+        try:
+            os.unlink(self.path(number))
+        except OSError:
+            return
+
+
+def is_pid(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < LONGEST
 
 
 def identity(pid: int) -> Tuple[str, ...]:

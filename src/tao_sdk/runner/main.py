@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+from . import private
 from .outputs import explicit, in_bucket, make, settle
 from .place import Place
 from .process import Command, exit_code
@@ -86,7 +87,9 @@ class Job:
             self.place.remote = ""
         sends = bool(self.place.remote) or any(map(in_bucket, self.document["outputs"]))
         try:
-            make(self.place.own, "This job's results")
+            make(self.place.folder, "This job's results")
+            with private.unshared():
+                make(self.place.own, "This job's results")
         except Failure as failure:
             if self.keeps_results() and not self.place.remote:
                 raise

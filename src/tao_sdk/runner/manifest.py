@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from . import atomic
+from . import atomic, private
 from .jsontext import dumps
 from .tree import Tree, digest, whole_folders
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from .tree import Shape
 
 SCHEMA = 1
+LARGEST = 1 << 30  # bytes of a manifest: three million files
 SETTLED = 5.0  # seconds without a change before a command that failed: what is younger may have been cut off
 
 
 def load(path: str) -> Dict[str, Any]:
     """The manifest that an earlier attempt left here; empty when there is none."""
     try:
-        with open(path, "rb") as file:
-            return parsed(file.read())
+        return parsed(private.read(path, LARGEST))
     except OSError:
         return {}
 
@@ -41,7 +41,7 @@ def parsed(text: bytes) -> Dict[str, Any]:
         found: Dict[str, Any] = json.loads(text.decode())
         found["files"] = [entry for entry in found["files"] if usable(entry)]
         found["folders"] = {path: [int(count), int(size)] for path, (count, size) in found.get("folders", {}).items()}
-    except (ImportError, ValueError, KeyError, TypeError, AttributeError):
+    except (ImportError, ValueError, ArithmeticError, RecursionError, KeyError, TypeError, AttributeError):
         return {}
     return found
 
@@ -74,9 +74,14 @@ def settled(exit_code: int, ended: float) -> float:
 
 def usable(entry: Any) -> bool:
     try:
-        return isinstance(entry["path"], str) and entry["size"] >= 0 and entry["mtime"] > 0 and bool(entry["sha256"])
+        return is_below(entry["path"]) and entry["size"] >= 0 and entry["mtime"] > 0 and bool(entry["sha256"])
     except (KeyError, TypeError):
         return False
+
+
+def is_below(path: Any) -> bool:
+    """A path that leads nowhere but below the results."""
+    return isinstance(path, str) and not path.startswith("/") and ".." not in path.split("/") and "\0" not in path
 
 
 class Manifest:

@@ -6,13 +6,13 @@ the key is of another organisation, what is public can still be had, as by a gue
 
 from __future__ import annotations
 
-import json
 import threading
 
 from . import percent
 from .http_source import HttpSource, joined, one_file
 from .report import Failure
 from .transfer import Found
+from .web import Pages, in_json, led, record, records
 from .wire import basic
 
 TYPE_CHECKING = False
@@ -43,10 +43,11 @@ class Artifact:
             raise Failure("input.address", "%s is no address of NGC." % uri, "", "Write ngc://org/team/name:version.")
         self.org, self.team, self.name = parts[0], "/".join(parts[1:-1]), parts[-1]
         self.api = web.env.get("NGC_CLI_API_URL") or API
-        self.key = web.env.get("NGC_KEY") or ""
+        self.key = (web.env.get("NGC_KEY") or "").strip()
         self.lock = threading.Lock()
         self.headers: Dict[str, str] = {}
         self.guest = False
+        self.outside = False  # NGC, which is no server of this machine, told where a file is
 
     def log_in(self) -> None:
         if not self.key:
@@ -101,18 +102,21 @@ class Artifact:
 
     def files(self, kind: str) -> Iterator[Tuple[str, int]]:
         """Path and size of every file, page after page."""
-        page, pages = 0, 1
-        while page < pages:
+        page: int = 0
+        count: Any = 1
+        pages = Pages("ngc.failed", "%s:%s" % (self.name, self.version))
+        while page < count:
             rest = "/versions/%s/files?page-size=500&page-number=%d" % (percent.quote(self.version), page)
             answer = self.web.ask("GET", self.url(kind, rest), self.headers)
             if answer.status != 200:
                 raise self.refusal(answer)
             told = loaded(answer)
-            files: List[Dict[str, Any]] = told.get(LISTS[kind]) or []
-            for each in files:
-                yield each["path"], int(each.get("sizeInBytes", -1))
-            about: Dict[str, Any] = told.get("paginationInfo") or {}
-            pages = int(about.get("totalPages", 1))
+            files = described(told, LISTS[kind], answer)
+            pages.turn(files[0][0] if files else "")
+            yield from files
+            count = record(told.get("paginationInfo")).get("totalPages", 1)
+            if not isinstance(count, int):
+                raise no_ngc(answer, "The answer does not say how many pages there are.")
             page += 1
 
     def link(self, kind: str, path: str) -> str:
@@ -127,10 +131,12 @@ class Artifact:
             answer = self.web.ask("GET", url, self.headers)
         if answer.status != 200:
             raise self.refusal(answer)
-        urls: List[str] = loaded(answer).get("urls") or []
-        if not urls:
+        urls: Any = loaded(answer).get("urls")
+        url: Any = urls[0] if isinstance(urls, list) and urls else None  # pyright: ignore[reportUnknownVariableType]
+        if not isinstance(url, str):
             raise self.refusal(answer)
-        return urls[0]
+        self.outside = answer.leads_outside
+        return led(answer.url, url)
 
     def refusal(self, answer: Answer) -> Failure:
         said = reason(answer)
@@ -175,7 +181,9 @@ class NgcSource(HttpSource):
         self.artifact, self.kind, self.whole = artifact, kind, path
 
     def located(self) -> str:
-        return self.artifact.link(self.kind, self.whole)
+        url = self.artifact.link(self.kind, self.whole)
+        self.outside = self.artifact.outside
+        return url
 
 
 def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  looking tells
@@ -221,27 +229,44 @@ def is_there(uri: str, web: Web) -> None:
 
 
 def latest(told: Dict[str, Any], kind: str) -> str:
-    about: Dict[str, Any] = told.get("model" if kind == "models" else "recipe") or {}
+    about = record(told.get("model" if kind == "models" else "recipe"))
     version = about.get("latestVersionIdStr")
     if version:
         return str(version)
     raise Failure("input.nothing", "It has no version yet: %s." % about.get("name"), "", "Name one: ngc://...:version.")
 
 
+def described(told: Dict[str, Any], name: str, answer: Answer) -> List[Tuple[str, int]]:
+    """Path and size of each file of a page."""
+    listed = records(told.get(name) or [])
+    found = [(each.get("path"), each.get("sizeInBytes", -1)) for each in listed or []]
+    if listed is None or not all(
+        isinstance(path, str) and isinstance(size, int) and -1 <= size < 1 << 63 for path, size in found
+    ):
+        raise no_ngc(answer, "The answer is no list of files.")
+    return [(str(path), int(size)) for path, size in found]
+
+
 def reason(answer: Answer) -> str:
     """NGC's own words."""
     try:
-        about = json.loads(answer.body)["requestStatus"]
-        return str(about.get("statusDescription") or about.get("statusCode") or "")
-    except (ValueError, KeyError, TypeError, AttributeError):
+        about = record(loaded(answer).get("requestStatus"))
+    except Failure:
         return ""
+    return str(about.get("statusDescription") or about.get("statusCode") or "")
 
 
 def loaded(answer: Answer) -> Dict[str, Any]:
-    try:
-        found: Dict[str, Any] = json.loads(answer.body)
-    except ValueError:
-        raise Failure(
-            "ngc.failed", "What answers at %s is not NGC." % answer.url.partition("?")[0], "The answer is no JSON."
-        ) from None
-    return found
+    found = in_json(answer, lambda why: no_ngc(answer, why))
+    if not isinstance(found, dict):
+        raise no_ngc(answer, "The answer is a list, or a word.")
+    return record(found)  # pyright: ignore[reportUnknownArgumentType]
+
+
+def no_ngc(answer: Answer, why: str) -> Failure:
+    return Failure(
+        "ngc.failed",
+        "What answers at %s is not NGC." % answer.url.partition("?")[0],
+        why,
+        "Check NGC_CLI_API_URL, and that no proxy answers in its place.",
+    )

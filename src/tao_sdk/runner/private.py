@@ -1,8 +1,18 @@
-"""Places that only this job's user can look into, under names that nobody can guess."""
+"""Places that only this job's user can look into, and what tells a place of his from one that others can change."""
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Generator
+
+OTHERS_WRITE = 0o022  # the rights of a group and of everybody else to change something
+NOT_OURS = (errno.EPERM, errno.ELOOP, errno.ENXIO, errno.EISDIR)  # what `read` raises for anything but a file of ours
 
 
 def name() -> str:
@@ -35,3 +45,57 @@ def remove(path: str) -> None:
         os.rmdir(path)
     except OSError:
         return
+
+
+@contextlib.contextmanager
+def unshared() -> Generator[None, None, None]:
+    """Nobody else can write to what is made meanwhile, whatever the job's umask says."""
+    before = os.umask(OTHERS_WRITE)
+    os.umask(before | OTHERS_WRITE)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def read(path: str, most: int) -> bytes:
+    """The first bytes of a regular file of this user or root. Raises OSError for anything else; a pipe is not waited for."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(fd, "rb") as file:
+        found = os.fstat(fd)
+        ours = stat.S_ISREG(found.st_mode) and is_ours(found, os.path.dirname(path))
+        if not ours:
+            raise PermissionError(errno.EPERM, "It is no file of this user", path)
+        return file.read(most)
+
+
+def is_ours(found: os.stat_result, folder: str) -> bool:
+    """True for what belongs to root, or to this user as the file system of `folder` knows him."""
+    return found.st_uid in (0, os.geteuid()) or found.st_uid == owner_there(folder)
+
+
+def owner_there(folder: str) -> int:
+    """Whom a file belongs to that this process makes there: a server may take root for nobody."""
+    from .atomic import temporary_name
+
+    path = temporary_name(os.path.join(folder, "owner"))
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return os.geteuid()
+    try:
+        return os.fstat(fd).st_uid
+    finally:
+        os.close(fd)
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+
+
+def is_closed(folder: str) -> bool:
+    """True for a folder, no link to one, that is ours and that nobody else can write to."""
+    try:
+        found = os.lstat(folder)
+    except OSError:
+        return False
+    closed = stat.S_ISDIR(found.st_mode) and not found.st_mode & OTHERS_WRITE
+    return closed and is_ours(found, folder)

@@ -20,11 +20,11 @@ from . import percent
 from .report import Failure
 from .s3_credentials import Credentials
 from .s3_sign import Signer
-from .s3_words import refusal, words
+from .s3_words import WORDS, is_bucket, refusal, words
 from .s3_xml import elements, inner
 from .shown import shown
-from .web import Changed
-from .wire import Garbled, host_header, split
+from .web import Changed, Pages
+from .wire import Garbled, digits, host_header, split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,6 +83,7 @@ class S3:
 
     def pages(self, bucket: str, query: Mapping[str, str]) -> Iterator[str]:
         asked = {"list-type": "2", "encoding-type": "url", **query}
+        pages = Pages("s3.listing", "s3://%s/%s" % (bucket, query["prefix"]))
         while True:
             answer = self.ask("GET", bucket, "", asked)
             if answer.status != 200:
@@ -97,6 +98,8 @@ class S3:
                 raise Failure(
                     "s3.listing", what, why, "Name the objects one by one, or use a store with ListObjectsV2."
                 )
+            pages.turn(token)
+            pages.turn_to(inner(answer.text, "Contents") or inner(answer.text, "CommonPrefixes"))
             asked["continuation-token"] = token
 
     def get(
@@ -173,6 +176,7 @@ class S3:
     def url(self, bucket: str, key: str, query: Optional[Mapping[str, str]]) -> str:
         if self.endpoint and not self.endpoint.lower().startswith(("http://", "https://")):
             raise Failure("s3.endpoint", "S3_ENDPOINT_URL must begin with http:// or https://: %s" % self.endpoint)
+        check_bucket(bucket)
         region = self.regions.get(bucket, self.region)
         endpoint = self.endpoint or "https://s3.%s.amazonaws.com%s" % (region, ".cn" if region[:3] == "cn-" else "")
         path = "/" + percent.path(key)
@@ -239,6 +243,13 @@ class S3:
         return date - time.time() if date else 0.0
 
 
+def check_bucket(bucket: str) -> None:
+    """Raise Failure for what cannot be the name of a bucket."""
+    if not is_bucket(bucket):
+        what, next = WORDS["bucket_name"]
+        raise Failure("s3.bucket_name", what % {"bucket": bucket}, "", next)
+
+
 def other(answer: Answer, version: str) -> bool:
     return bool(version) and answer.headers.get("etag", version) != version
 
@@ -251,14 +262,14 @@ def unix_time(date: str) -> float:
         _, day, month, year, clock, _ = date.split()
         hour, minute, second = map(int, clock.split(":"))
         return float(timegm((int(year), MONTHS.index(month) // 3 + 1, int(day), hour, minute, second)))
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0.0
 
 
 def entry(key: str, answer: Answer) -> Entry:
     headers = answer.headers
     size = headers.get("content-range", "").rpartition("/")[2] or headers.get("content-length", "0")
-    found = Entry(key, int(size), headers.get("etag", ""), headers.get("last-modified", ""))
+    found = Entry(key, whole_number(size, key), headers.get("etag", ""), headers.get("last-modified", ""))
     found.headers = headers
     return found
 
@@ -274,9 +285,15 @@ def unplus(text: str) -> str:
 def contents(page: str) -> Iterator[Entry]:
     decode = decoder(page)
     for each in elements(page, "Contents"):
-        yield Entry(
-            decode(inner(each, "Key")), int(inner(each, "Size")), inner(each, "ETag"), inner(each, "LastModified")
-        )
+        key = decode(inner(each, "Key"))
+        yield Entry(key, whole_number(inner(each, "Size"), key), inner(each, "ETag"), inner(each, "LastModified"))
+
+
+def whole_number(text: str, key: str) -> int:
+    size = digits(text)
+    if size < 0:
+        raise Failure("s3.listing", "The store does not say how large %s is." % key, "It says %r." % text[:40])
+    return size
 
 
 def first(env: Mapping[str, str], names: Tuple[str, ...]) -> str:

@@ -41,6 +41,7 @@ class Credentials:
 
     def __init__(self, web: Web, on_aws: bool) -> None:
         self.web, self.env, self.on_aws = web, web.env, on_aws
+        self.near: Optional[Web] = None
         self.lock = threading.Lock()
         self.keys: Optional[Keys] = None
         self.asked = False
@@ -76,9 +77,17 @@ class Credentials:
                 raise
             return keys
 
-    def ask(self, method: str, url: str, headers: Headers, body: bytes = b"") -> Answer:
-        """Whoever gives keys: where there are some already, nobody has to wait long for others."""
-        return self.web.ask(method, url, headers, body, patience=SHORT * bool(self.keys))
+    def ask(self, web: Web, method: str, url: str, headers: Headers, body: bytes = b"") -> Answer:
+        """Whoever gives keys: where there are some already, nobody has to wait long for others. Nobody else is asked instead."""
+        return web.ask(method, url, headers, body, follow=False, patience=SHORT * bool(self.keys))
+
+    def beside(self) -> Web:
+        """For what is asked of this machine's own surroundings: a proxy would see the keys."""
+        if self.near is None:
+            proxies = [name for name in self.env if name.lower().endswith("_proxy")]
+            self.near = type(self.web)({name: value for name, value in self.env.items() if name not in proxies})
+            self.near.tell = self.web.tell
+        return self.near
 
     def find(self) -> Optional[Keys]:
         if self.env.get("AWS_ACCESS_KEY_ID") and self.env.get("AWS_SECRET_ACCESS_KEY"):
@@ -113,7 +122,7 @@ class Credentials:
             "WebIdentityToken": read(self.env["AWS_WEB_IDENTITY_TOKEN_FILE"]),
         }
         headers = {"content-type": "application/x-www-form-urlencoded"}
-        answer = self.ask("POST", service.rstrip("/") + "/", headers, query(form).encode())
+        answer = self.ask(self.web, "POST", service.rstrip("/") + "/", headers, query(form).encode())
         if answer.status != 200:
             raise refused("The token service does not give keys", answer, inner(answer.text, "Message"))
         access, secret, token, ends = (
@@ -129,7 +138,7 @@ class Credentials:
             headers["authorization"] = read(self.env["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"])
         elif self.env.get("AWS_CONTAINER_AUTHORIZATION_TOKEN"):
             headers["authorization"] = self.env["AWS_CONTAINER_AUTHORIZATION_TOKEN"]
-        answer = self.ask("GET", url, headers)
+        answer = self.ask(self.beside(), "GET", url, headers)
         if answer.status != 200:
             raise refused("The container's credentials endpoint gives no keys", answer, "")
         return from_json(answer.text)
@@ -137,17 +146,17 @@ class Credentials:
     def of_instance(self, endpoint: str) -> Optional[Keys]:
         """The keys of the role that this machine has; None where there is no such service."""
         try:
-            token = self.web.ask(
-                "PUT", endpoint + "/latest/api/token", {"x-aws-ec2-metadata-token-ttl-seconds": "21600"}, patience=SHORT
-            )
+            headers = {"x-aws-ec2-metadata-token-ttl-seconds": "21600"}
+            url = endpoint + "/latest/api/token"
+            token = self.beside().ask("PUT", url, headers, follow=False, patience=SHORT)
         except Failure:
             return None
         headers = {"x-aws-ec2-metadata-token": token.text} if token.status == 200 else {}
         url = endpoint + "/latest/meta-data/iam/security-credentials/"
-        role = self.ask("GET", url, headers)
+        role = self.ask(self.beside(), "GET", url, headers)
         if role.status != 200 or not role.text.strip():
             return None
-        answer = self.ask("GET", url + role.text.split()[0], headers)
+        answer = self.ask(self.beside(), "GET", url + role.text.split()[0], headers)
         if answer.status != 200:
             raise refused("The instance's metadata service gives no keys", answer, "")
         return from_json(answer.text)

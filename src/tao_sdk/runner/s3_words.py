@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from .s3 import S3
     from .web import Answer
 
+BETWEEN = str.maketrans("", "", "._-")  # what may stand between the letters and digits of a bucket's name
+
 # An answer to HEAD has no body that would tell.
 WITHOUT_BODY = {
     301: "PermanentRedirect",
@@ -22,6 +24,11 @@ WITHOUT_BODY = {
     500: "InternalError",
     503: "SlowDown",
 }
+
+
+def is_bucket(name: str) -> bool:
+    """True for what can be a bucket's name. It becomes part of a host's: with a : or a # in it, a token would go to another."""
+    return name.isascii() and name.translate(BETWEEN).isalnum()
 
 
 def refusal(answer: Answer, bucket: str, key: str, s3: S3) -> Failure:

@@ -38,5 +38,14 @@ def entity(text: str) -> str:
     """What stands behind an ampersand."""
     name, _, rest = text.partition(";")
     if name.startswith("#"):
-        return chr(int(name[2:], 16) if name[1:2] in "xX" else int(name[1:])) + rest
+        return character(name[1:]) + rest
     return ENTITIES.get(name, "") + rest
+
+
+def character(number: str) -> str:
+    """Of &#65; and &#x41; what stands between # and the semicolon; the sign for an unknown one where it is none."""
+    try:
+        code = int(number[1:9], 16) if number[:1] in ("x", "X") else int(number[:9])
+        return chr(code)
+    except (ValueError, OverflowError):
+        return "\ufffd"

@@ -13,6 +13,8 @@ import time
 from fnmatch import fnmatchcase
 from importlib import import_module
 
+from . import private
+from .cache import Cache
 from .entry import Entry, apart, cut
 from .report import Failure
 from .scheme import ARCHIVES, MODULES, scheme
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from .transfer import Found, Source
     from .web import Web
 
-CACHE = "tao-cache"
+FORMAT = "2\n"  # another one when what an earlier release made is not to be taken as it is
 TELL = 2.0  # seconds between events of progress
 SLOW = 1 << 20  # bytes a second, below which a source counts as slow
 PATIENCE = 60.0  # seconds after which that is told
@@ -42,6 +44,7 @@ class Staging:
     ) -> None:
         self.place, self.mount, self.env, self.report, self.values = place, mount, env, report, values
         self.web: Optional[Web] = None
+        self.cache: Optional[Cache] = None
         self.came, self.began = 0, time.monotonic()
 
     def stage(self, wanted: Input) -> str:
@@ -76,19 +79,31 @@ class Staging:
             from .archive import stem
 
             name, single = stem(name), False
-        entry = Entry(self.where(wanted, name, single, version))
-        entry.ensure(version, make, lambda: self.report.event("waiting", what=wanted["key"]))
+        with private.unshared():
+            entry = Entry(self.where(wanted, name, single, version))
+            entry.ensure(version, make, lambda: self.report.event("waiting", what=wanted["key"]))
         return entry.path
 
     def where(self, wanted: Input, name: str, single: bool, version: str) -> str:
-        if self.mount:
-            open_to_all(os.path.join(self.mount, CACHE))
-            slug = "%s-%s" % (cut(plain(name)[:60]), version.partition("\n")[0][:24])
-            return os.path.join(self.mount, CACHE, slug, name)
+        folder = self.cached(name, version) if self.mount else ""
+        if folder:
+            return os.path.join(folder, name)
         target = wanted["target"]
         if target:
             return os.path.abspath(os.path.join(target, name) if single and target.endswith("/") else target)
         return os.path.join(self.place.own, "inputs", safe(wanted["key"]), name)
+
+    def cached(self, name: str, version: str) -> str:
+        """The folder of an entry in the cache; "" where the cache has no place that only this user and root can change."""
+        slug = "%s-%s" % (cut(plain(name)[:60]), version.partition("\n")[0][:24])
+        try:
+            if self.cache is None:
+                self.cache = Cache(self.mount)
+            return self.cache.folder(slug, lambda folder: Entry(os.path.join(folder, name)).of(version))
+        except Failure as failure:
+            self.report.warn(failure.code, failure.what, failure.why, failure.next)
+            self.mount = ""
+            return ""
 
     def version(self, wanted: Input, parts: List[Tuple[str, int, str]], asks: str = "") -> str:
         """What changes when the entry has to be made anew: its checksum, then the same for people."""
@@ -96,7 +111,7 @@ class Staging:
         if not all(version for _, _, version in parts):
             text.append("%s %d" % (self.place.job, self.place.attempt))  # nobody can tell whether it is still the same
         named = "\n".join([*text, asks])
-        digest = hashlib.sha256(named.encode("utf-8", "surrogateescape"))
+        digest = hashlib.sha256((FORMAT + named).encode("utf-8", "surrogateescape"))
         for part in sorted(parts):
             digest.update(("\n%s %d %s" % part).encode("utf-8", "surrogateescape"))
         return "\n".join([digest.hexdigest(), *text, "%d files" % len(parts)])
@@ -204,15 +219,6 @@ class Progress:
             "Its source is %s." % self.address,
             "Put the data nearer to the job, or set mount_path: it is fetched once then.",
         )
-
-
-def open_to_all(folder: str) -> None:
-    """Each user makes entries of his own there, and no other one can take them away."""
-    try:
-        os.makedirs(folder)
-        os.chmod(folder, 0o1777)
-    except OSError:
-        return  # it is there; or the entry will tell why it cannot be made
 
 
 def unpacks(wanted: Input, name: str) -> bool:

@@ -35,22 +35,20 @@ def local(wanted: Input, path: str, part: str, env: Mapping[str, str]) -> str:
 def whole(wanted: Input, path: str, part: str, env: Mapping[str, str]) -> str:
     """One archive, as a folder in `part`."""
     folder = anew(os.path.join(part, "unpacked"))
-    archive.unpack(path, folder, env)
-    name = archive.stem(os.path.basename(path))
-    return folder if wanted["options"].get("extract") == "parent" else archive.content(folder, name)
+    parent = wanted["options"].get("extract") == "parent"
+    return archive.unpack(path, folder, env, "" if parent else archive.stem(os.path.basename(path)))
 
 
 def inside(wanted: Input, folder: str, part: str, env: Mapping[str, str]) -> str:  # noqa: ARG001  like `whole`
     """The same folder, its archives replaced by their content."""
-    how = wanted["options"].get("extract", "")
+    parent = wanted["options"].get("extract") == "parent"
     for top, _, names in list(os.walk(folder)):
         for name in filter(archive.stem, sorted(names)):
             full = os.path.join(top, name)
             unpacked = anew(os.path.join(top, ".%s.unpacked" % name[:50]))
-            archive.unpack(full, unpacked, env)
+            made = archive.unpack(full, unpacked, env, "" if parent else archive.stem(name))
             os.unlink(full)
-            made = unpacked if how == "parent" else archive.content(unpacked, archive.stem(name))
-            merge(made, top if how == "parent" else os.path.join(top, archive.stem(name)))
+            merge(made, top if parent else os.path.join(top, archive.stem(name)))
             private.remove(unpacked)
     return folder
 

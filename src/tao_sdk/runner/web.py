@@ -12,6 +12,10 @@ Here: retries, redirects and the words of failures. Not here: the sockets (wire.
 a `Body` (wire.py). Names of headers are lower case in what is given and in what comes back. A status that is no success
 is an answer like any other, after the retries that 429, 500, 502, 503 and 504 are worth. A server that cannot be reached
 to the end is a Failure.
+
+Where a server leads us on (a redirect, the link to a next page, an address in its answer), what says who we are stays
+behind unless scheme, host and port are the same; https never leads to http, and no server of elsewhere to this machine
+itself or to its metadata: `outside` marks an address that such a server told.
 """
 
 from __future__ import annotations
@@ -19,16 +23,18 @@ from __future__ import annotations
 import os
 import threading
 import time
-from socket import gaierror
+from socket import gaierror, inet_aton, inet_ntoa
+from typing import cast
 
 from .place import number
 from .report import Failure
-from .wire import Connection, Garbled, TlsTrust, host_header, proxy_for, split
+from .shown import shown
+from .wire import PORTS, Connection, Garbled, TlsTrust, digits, host_header, proxy_for, split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Callable, Dict, Iterator, List, Mapping, Optional, Set, Tuple, Type, Union
+    from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Set, Tuple, Type, Union
 
     from .wire import Body, Origin
 
@@ -37,7 +43,10 @@ if TYPE_CHECKING:
 
 BUSY = (429, 500, 502, 503, 504)
 REDIRECTS = (301, 302, 303, 307, 308)
-PRIVATE = ("authorization", "cookie", "x-amz-security-token")  # are meant for one host only
+CARRIED = ("accept", "content-type", "if-match", "if-range", "range")  # headers that are no secret of one host's
+HERE = ("127.", "169.254.", "0.")  # how addresses of this machine begin, and of what only this machine reaches
+HERE_6 = ("::1", "::", "fe8", "fe9", "fea", "feb", "fd00:ec2:")
+MOST_PAGES = 10_000  # of one listing: ten million files, as a rule
 HOPS = 8
 IDLE = 20.0  # seconds that a connection may have lain unused; servers close them at 30 or later
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 15.0
@@ -47,6 +56,7 @@ STRANGER = 20.0  # seconds for one that never has: more likely a wrong name than
 WORTH_TELLING = 3  # tries; most that is broken answers before
 AWAY = 90.0  # seconds after a try that failed, in which a server still counts as away: the next looks come by then
 NAMELESS = 3  # tries of a name that nobody knows; a server that has answered before is waited for all the same
+LARGEST_JSON = 16 << 20  # bytes; of nested lists it takes twenty times that in memory
 LARGEST = 64 << 20  # bytes of an answer that is held in memory
 
 
@@ -60,6 +70,7 @@ class Answer:
     def __init__(self, url: str, status: int, headers: Headers, connection: Connection, web: Web) -> None:
         self.url, self.status, self.headers = url, status, headers
         self.connection, self.web = connection, web
+        self.outside = False  # a server of elsewhere told the address
         self.body = b""
         self.over = False  # its connection is somebody else's by now; what was read of the body is in `body`
 
@@ -86,6 +97,11 @@ class Answer:
         if not self.over:
             self.over = True
             self.web.give_back(self.connection)
+
+    @property
+    def leads_outside(self) -> bool:
+        """True where the addresses that this answer tells are those of a server of elsewhere."""
+        return self.outside or not is_here(self.connection)
 
     @property
     def text(self) -> str:
@@ -117,12 +133,13 @@ class Web:
         follow: bool = True,
         busy: Tuple[int, ...] = BUSY,
         patience: float = 0.0,
+        outside: bool = False,
     ) -> Answer:
         """One question and its whole answer. `busy` are the statuses that are asked again; `patience` in seconds."""
         pause = Pause(self, split(url)[0], patience)
         while True:
             try:
-                with self.one(method, url, headers or {}, body, sign, follow) as answer:
+                with self.one(method, url, headers or {}, body, sign, follow, outside) as answer:
                     answer.body = answer.read()
             except OSError as error:
                 pause.after(error)
@@ -137,12 +154,13 @@ class Web:
         headers: Optional[Headers] = None,
         sign: Optional[Sign] = None,
         follow: bool = True,
+        outside: bool = False,
     ) -> Answer:
         """One question; the body of the answer is the caller's to read, inside `with`."""
         pause = Pause(self, split(url)[0])
         while True:
             try:
-                answer = self.one(method, url, headers or {}, b"", sign, follow)
+                answer = self.one(method, url, headers or {}, b"", sign, follow, outside)
                 if answer.status not in BUSY:
                     return answer
                 with answer:
@@ -154,12 +172,20 @@ class Web:
                 return answer
 
     def one(
-        self, method: str, url: str, headers: Headers, body: Union[bytes, Body], sign: Optional[Sign], follow: bool
+        self,
+        method: str,
+        url: str,
+        headers: Headers,
+        body: Union[bytes, Body],
+        sign: Optional[Sign],
+        follow: bool,
+        outside: bool,
     ) -> Answer:
         """One try, through all redirects."""
         for _ in range(HOPS):
             sent = sign(method, url, dict(headers)) if sign else dict(headers)
-            answer = self.exchange(method, url, sent, body)
+            answer = self.exchange(method, url, sent, body, outside)
+            answer.outside = outside
             to = answer.headers.get("location", "")
             if not (follow and answer.status in REDIRECTS and to):
                 return answer
@@ -167,18 +193,24 @@ class Web:
                 answer.read()
             if answer.status == 303:
                 method, body = "GET", b""
-            onward = resolved(url, to)
+            onward = led(url, to)
             if split(onward)[0] != split(url)[0]:
-                headers = {name: value for name, value in headers.items() if name not in PRIVATE}
+                headers = {name: value for name, value in headers.items() if name in CARRIED}
                 sign = None
-            url = onward
+                if body:
+                    raise astray(url, onward, "What is sent was meant for the first server only.")
+            url, outside = onward, answer.leads_outside
         raise Garbled("more than %d redirects" % HOPS)
 
-    def exchange(self, method: str, url: str, headers: Headers, body: Union[bytes, Body]) -> Answer:
+    def exchange(self, method: str, url: str, headers: Headers, body: Union[bytes, Body], outside: bool) -> Answer:
         """Send and hear the head of the answer. A connection that the server had closed meanwhile costs nothing."""
+        check(url, headers)
         origin, target = split(url)
         while True:
             connection = self.take(origin)
+            if outside and is_here(connection):
+                connection.close()
+                raise astray("", url, "That is this machine itself, and a server of elsewhere told the address.")
             try:
                 status, heard = connection.request(method, target, headers, body)
             except OSError:
@@ -207,7 +239,7 @@ class Web:
                 connection.close()
         try:
             return Connection(origin, proxy_for(origin, self.env), self.trust)
-        except UnicodeError:
+        except (UnicodeError, OverflowError):
             raise gaierror("no host can be called so") from None
 
     def give_back(self, connection: Connection) -> None:
@@ -291,7 +323,118 @@ class Pause(Patience):
 
 def seconds(retry_after: str) -> float:
     """A date, which it may be as well, is left to our own pauses."""
-    return min(MOST, float(retry_after)) if retry_after.isdigit() else 0.0
+    return min(MOST, float(max(0, digits(retry_after))))
+
+
+def check(url: str, headers: Headers) -> None:
+    """Nothing that ends a line may get into a request: what stands behind it would be headers of somebody else's."""
+    for name, text in (("address", url.replace(" ", "\n")), *headers.items()):
+        if not in_one_line(text):
+            raise Failure(
+                "web.request",
+                "A request to %s cannot be sent."
+                % host_header(split(url)[0]).encode("ascii", "backslashreplace").decode(),
+                "Its %s holds a character that cannot stand there, as the end of a line." % name,
+                "Look at the address, and at the keys and tokens in the job's environment: one was cut from a file, perhaps.",
+            )
+
+
+def in_one_line(text: str) -> bool:
+    """True without control characters."""
+    return text.isprintable() or not any(char < " " or "\x7f" <= char <= "\x9f" for char in text)
+
+
+def is_here(connection: Connection) -> bool:
+    """True where it ends at this machine, or at what only this machine reaches: its metadata, its neighbours on the link."""
+    if not connection.proxy:
+        return is_local(connection.peer)
+    host = connection.origin[1]  # a proxy finds out where a name leads
+    return is_local(host) or host == "localhost" or host.endswith(".localhost")
+
+
+def is_local(address: str) -> bool:
+    """True for loopback, link-local and the like; in any of the ways in which an address can be written."""
+    address = address.rpartition("::ffff:")[2] if "." in address else address
+    try:
+        return inet_ntoa(inet_aton(address)).startswith(HERE)
+    except OSError:
+        return ":" in address and (address in HERE_6[:2] or address.startswith(HERE_6[2:]))
+
+
+def led(url: str, to: str) -> str:
+    """The address that the server at `url` leads to. Raises Failure for one that nobody follows."""
+    onward = resolved(url, to.replace(" ", "%20"))
+    scheme, host, _ = split(onward)[0]
+    if not in_one_line(onward):
+        raise astray(url, "an address", "It holds a character that cannot stand there, as the end of a line.")
+    if scheme not in PORTS or not host:
+        raise astray(url, onward, "Only http and https addresses are followed.")
+    if scheme == "http" and split(url)[0][0] == "https":
+        raise astray(
+            url, onward, "What is asked for by https is not taken from where everybody on the way can change it."
+        )
+    return onward
+
+
+def astray(url: str, to: str, why: str) -> Failure:
+    source = "%s leads" % shown(url) if url else "An address led"
+    return Failure(
+        "web.redirect",
+        "%s to %s, and is not followed." % (source, shown(to)),
+        why,
+        "Ask who runs the server, or name the address that the data really have.",
+    )
+
+
+def in_json(answer: Answer, failure: Callable[[str], Failure]) -> Any:
+    """What an answer holds. `failure(why)` is raised for what is no JSON, or more of it than anybody needs."""
+    import json
+
+    if len(answer.body) > LARGEST_JSON:
+        raise failure("The answer has more than %d bytes." % LARGEST_JSON)
+    try:
+        return json.loads(answer.body)
+    except (ValueError, RecursionError):
+        raise failure("The answer is no JSON.") from None
+
+
+def record(value: Any) -> Dict[str, Any]:
+    """An object of JSON; an empty one in the place of anything else."""
+    return cast("Dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def records(value: Any) -> Optional[List[Dict[str, Any]]]:
+    """A list of objects; None in the place of anything else."""
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in cast("List[Any]", value)):
+        return None
+    return cast("List[Dict[str, Any]]", value)
+
+
+class Pages:
+    """Counts the pages of a listing, so that a server that never comes to an end is noticed."""
+
+    def __init__(self, code: str, what: str) -> None:
+        self.code, self.what = code, what
+        self.marks: Set[str] = set()
+        self.first = ""
+
+    def turn_to(self, first: str) -> None:
+        """The same for a page's first entry, where marks are new each time: two pages never begin alike."""
+        if first and first == self.first:
+            raise self.endless("The server gave the same page twice.")
+        self.first = first
+
+    def turn(self, mark: str) -> None:
+        """One more, told from the others by its mark. Raises Failure for one that was there before, and for too many."""
+        if mark in self.marks:
+            raise self.endless("The server gave the same page twice.")
+        if len(self.marks) >= MOST_PAGES:
+            raise self.endless("It has more than %d pages." % MOST_PAGES)
+        self.marks.add(mark)
+
+    def endless(self, why: str) -> Failure:
+        next = "Name a folder below it, or the files one by one; ask who runs the server."
+        return Failure(self.code, "The list of %s has no end." % self.what, why, next)
 
 
 def resolved(url: str, to: str) -> str:

@@ -32,6 +32,9 @@ SILENCE = 60.0  # seconds without a byte, either way
 BUFFER = 1 << 18
 MOMENT = 0.25  # seconds in which a buffer is filled; what has come by then is passed on
 LONGEST_HEAD = 1 << 16
+MOST_LINES = 1000  # that belong to no body: trailers, answers before the answer
+LONGEST_NUMBER = 19  # digits
+HEX = b"0123456789abcdefABCDEF"
 PORTS = {"http": 80, "https": 443}
 AUTHORITIES = (
     "/etc/ssl/certs/ca-certificates.crt",
@@ -54,6 +57,11 @@ class Refused(OSError):
     """The proxy did not let us through."""
 
 
+def digits(text: str) -> int:
+    """A number of bytes, as a server writes it; -1 for what is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < LONGEST_NUMBER else -1
+
+
 def split(url: str) -> Tuple[Origin, str]:
     """The origin of an address and what is asked for there. User names in it are dropped, and so is the fragment."""
     scheme, _, rest = url.partition("#")[0].partition("://")
@@ -62,7 +70,7 @@ def split(url: str) -> Tuple[Origin, str]:
     host, port = authority, ""
     if ":" in authority.rpartition("]")[2]:
         host, _, port = authority.rpartition(":")
-    number = int(port) if port.isdigit() else PORTS.get(scheme.lower(), 80)
+    number = digits(port) if digits(port) >= 0 else PORTS.get(scheme.lower(), 80)
     return (scheme.lower(), host.strip("[]").lower(), number), target if target.startswith("/") else "/" + target
 
 
@@ -162,6 +170,7 @@ class Connection:
         self.buffer = memoryview(bytearray(0))
         self.sock = socket.create_connection(proxy[:2] if proxy else origin[1:], CONNECT)
         try:
+            self.peer: str = self.sock.getpeername()[0]
             self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.sock.settimeout(SILENCE)
             if origin[0] == "https":
@@ -223,7 +232,7 @@ class Connection:
 
     def head(self) -> Tuple[int, Dict[str, str]]:
         """The status and the headers of the next answer that is one (100 Continue is not)."""
-        while True:
+        for _ in range(MOST_LINES):
             data = self.held
             while b"\r\n\r\n" not in data:
                 more = self.sock.recv(1 << 16)
@@ -237,6 +246,7 @@ class Connection:
             status, headers = parsed(text)
             if status >= 200 or status == 101:
                 return status, headers
+        raise Garbled("one answer after the other that is none")
 
     def body(self) -> Iterator[memoryview]:
         """The bytes of the answer's body; the connection can be used again once the last was taken."""
@@ -245,8 +255,8 @@ class Connection:
             return iter(())
         if "chunked" in self.headers.get("transfer-encoding", "").lower():
             return self.chunked()
-        length = self.headers.get("content-length", "")
-        return self.counted(int(length)) if length.isdigit() else self.until_closed()
+        length = digits(self.headers.get("content-length", ""))
+        return self.counted(length) if length >= 0 else self.until_closed()
 
     def counted(self, length: int) -> Iterator[memoryview]:
         yield from self.take(length)
@@ -296,17 +306,18 @@ class Connection:
     def chunked(self) -> Iterator[memoryview]:
         while True:
             size = self.line().partition(b";")[0].strip()
-            try:
-                length = int(size, 16)
-            except ValueError:
-                raise Garbled("a chunk without its size") from None
+            if not size or size.strip(HEX) or len(size) >= LONGEST_NUMBER:
+                raise Garbled("a chunk without its size")
+            length = int(size, 16)
             if not length:
                 break
             yield from self.take(length)
             self.line()
-        while self.line():
-            pass  # trailers
-        self.done()
+        for _ in range(MOST_LINES):
+            if not self.line():  # else a trailer
+                self.done()
+                return
+        raise Garbled("trailers without an end")
 
     def line(self) -> bytes:
         while b"\n" not in self.held:
@@ -331,7 +342,7 @@ def parsed(head: bytes) -> Tuple[int, Dict[str, str]]:
     """The status and the headers, by lower-case names; of a name that comes twice the values are joined."""
     lines: List[str] = head.decode("latin-1").split("\r\n")
     version, _, rest = lines[0].partition(" ")
-    if not version.startswith("HTTP/1.") or not rest[:3].isdigit():
+    if not version.startswith("HTTP/1.") or digits(rest[:3]) < 0:
         raise Garbled("this is no HTTP/1.1 server")
     headers: Dict[str, str] = {"connection": "close"} if version == "HTTP/1.0" else {}
     for line in lines[1:]:

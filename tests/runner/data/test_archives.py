@@ -141,8 +141,9 @@ def test_a_local_archive_that_is_written_anew_while_it_is_unpacked_is_not_used(t
     wanted = {"key": "x", "uri": str(path), "kind": "", "target": "", "options": {"extract": "yes"}}
 
     def unpack(*arguments, real=unpacking.archive.unpack):
-        real(*arguments)
+        made = real(*arguments)
         os.utime(path, (1, 1))
+        return made
 
     monkeypatch.setattr(unpacking.archive, "unpack", unpack)
     with pytest.raises(Failure) as failure:

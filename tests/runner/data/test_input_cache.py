@@ -373,7 +373,7 @@ def test_users_share_a_cache_and_cannot_remove_each_others_entries(jobs, web):
     web.files.update({"/x": b"x", "/y": b"y"})
     nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "bash", "-c")
     with tempfile.TemporaryDirectory() as open_folder:
-        Path(open_folder).chmod(0o777)
+        Path(open_folder).chmod(0o1777)
         text = {
             name: build_entrypoint(
                 command="cat {config_path}",

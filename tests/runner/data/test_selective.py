@@ -107,3 +107,20 @@ def test_of_a_folder_of_this_machine_nothing_is_fetched(paths, tmp_path):
     (tmp_path / "x.json").write_text(json.dumps(ROWS))
     found = paths({"media": str(tmp_path / "clips"), "list": str(tmp_path / "x.json")}, about())
     assert found["media"] == str(tmp_path / "clips")
+
+
+ODD = {
+    "deep.json": b"[" * 200_000,
+    "deep.jsonl": b'{"video": ' + b"[" * 200_000,
+    "nested.json": b'{"video": ' + b"[" * 900 + b"]" * 900 + b"}",
+    "huge.json": b"[" + b"9" * 5000 + b"]",
+    "bytes.json": b"\xff\xfe",
+    "nul.csv": b"video\n\0\n",
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_an_annotation_that_makes_no_sense_is_told_as_such(refused, media, tmp_path, name):
+    (tmp_path / name).write_bytes(ODD[name])
+    told = refused({"media": media, "list": str(tmp_path / name)}, about(keys=["video"]))
+    assert told["code"] == "input.annotation"
