@@ -137,7 +137,8 @@ def collect(items: "list[Item]", root: str, journal: "Journal") -> "dict[str, An
 def node_paths(root: str, path: str) -> "list[str]":
     if not any(character in path for character in files.GLOB):
         return [path]
-    return [files.inside(root, found) for found in files.matches(files.below(root, path))]
+    patterns = (files.below(root, path), files.below(root, paths.join("/dev", path)))
+    return [files.inside(root, found) for pattern in patterns for found in files.matches(pattern)]
 
 
 def symlink(root: str, path: str, mounted: "list[str]", links: "list[str]") -> "list[str]":
