@@ -62,6 +62,14 @@ class Hooked:
         assert done.returncode == 0, done.stderr
         return self.calls.read_text().splitlines()
 
+    def path_of_the_tool(self) -> str:
+        """The PATH that nvidia-container-cli is started with."""
+        place = self.host.root / "environment"
+        self.environment["MOCK_ENVIRONMENT"] = str(place)
+        self.words("NVIDIA_VISIBLE_DEVICES=all")
+        entries = place.read_text().split("\0")
+        return next(entry for entry in entries if entry.startswith("PATH="))[len("PATH=") :]
+
 
 @pytest.fixture
 def hooked(host: Host, mock_cli: Path) -> Hooked:
@@ -198,6 +206,38 @@ def test_the_tool_below_the_driver_root_comes_first(hooked: Hooked) -> None:
         f'[nvidia-container-runtime]\nmode = "legacy"\n[nvidia-container-cli]\nroot = "{root}"\n'
     )
     assert hooked.words("NVIDIA_VISIBLE_DEVICES=all")[0] == f"--root={root}"
+
+
+def test_the_tools_path_starts_with_the_driver_roots_folders_and_ends_with_the_usual_ones(hooked: Hooked) -> None:
+    root = hooked.host.root / "drv"
+    (root / "usr/bin").mkdir(parents=True)
+    (root / "usr/bin/nvidia-container-cli").symlink_to(hooked.cli)
+    hooked.host.config_file.write_text(
+        f'[nvidia-container-runtime]\nmode = "legacy"\n[nvidia-container-cli]\nroot = "{root}"\n'
+    )
+    hooked.environment["PATH"] = "/mine:/usr/bin"
+    folders = ["/mine", "/usr/bin", "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/sbin", "/bin"]
+    assert hooked.path_of_the_tool().split(":") == [f"{root}{one}" for one in folders] + folders
+
+
+def test_without_a_path_the_tool_gets_the_usual_folders(hooked: Hooked) -> None:
+    """The low-level runtime may start hooks with an empty environment. The tool ends where it has no PATH."""
+    del hooked.environment["PATH"]
+    assert hooked.path_of_the_tool() == SYSTEM_PATH
+
+
+def test_what_the_tool_can_do_is_asked_once_until_the_tool_changes(hooked: Hooked) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root's runs remember")
+    asked = hooked.host.root / "asked"
+    hooked.environment |= {"MOCK_ASKED": str(asked), "MOCK_HELP": NEW_FLAGS}
+    for _ in range(3):
+        assert "--cuda-compat-mode=ldconfig" in hooked.words("NVIDIA_VISIBLE_DEVICES=all")
+    assert len(asked.read_text().splitlines()) == 2, "its help, and that of configure"
+    hooked.cli.write_text(hooked.cli.read_text() + "# another version\n")
+    hooked.environment["MOCK_HELP"] = ""
+    assert not [word for word in hooked.words("NVIDIA_VISIBLE_DEVICES=all") if "compat" in word]
+    assert len(asked.read_text().splitlines()) == 4
 
 
 @pytest.mark.parametrize(
