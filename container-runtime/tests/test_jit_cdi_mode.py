@@ -124,6 +124,35 @@ def test_imex_channels_and_gated_features_come_where_they_are_asked_for(gpus: Ho
     assert "invalid IMEX channel" in gpus.refused()
 
 
+def test_the_drivers_library_is_found_below_the_driver_root(gpus: Host) -> None:
+    """A driver container: nothing of the driver is where the host's dynamic linker looks."""
+    del gpus.environment["LD_LIBRARY_PATH"]
+    assert nodes(gpus.created("NVIDIA_VISIBLE_DEVICES=1")) == ["/dev/nvidia1", *COMMON]
+
+
+def test_a_nodes_group_is_kept(gpus: Host) -> None:
+    os.chown(gpus.root / "driver/dev/nvidia0", 0, 44)
+    (gpus.root / "driver/dev/nvidia0").chmod(0o660)
+    after = gpus.created("NVIDIA_VISIBLE_DEVICES=0")
+    node = after["linux"]["devices"][0]
+    assert (node["path"], node["fileMode"], node["gid"]) == ("/dev/nvidia0", 0o660, 44)
+    assert after["process"]["user"]["additionalGids"] == [44]
+
+
+def test_graphics_files_come_with_the_driver_and_gbm_finds_it(gpus: Host) -> None:
+    root = gpus.root / "driver"
+    (root / "usr/share/vulkan/icd.d").mkdir(parents=True)
+    (root / "usr/share/vulkan/icd.d/nvidia_icd.json").write_text("x")
+    for name in (f"libnvidia-allocator.so.{VERSION}", "libnvidia-egl-gbm.so.1.1.1"):
+        (root / "usr/lib64" / name).write_text("x")
+    after = gpus.created("NVIDIA_VISIBLE_DEVICES=0")
+    mounts = {mount["destination"]: mount["source"] for mount in after["mounts"]}
+    assert mounts["/etc/vulkan/icd.d/nvidia_icd.json"] == f"{root}/usr/share/vulkan/icd.d/nvidia_icd.json"
+    assert mounts["/usr/lib64/libnvidia-egl-gbm.so.1.1.1"] == f"{root}/usr/lib64/libnvidia-egl-gbm.so.1.1.1"
+    links = [word for hook in after["hooks"]["createContainer"] for word in hook["args"] if "::" in word]
+    assert links[0] == "../libnvidia-allocator.so.1::/usr/lib64/gbm/nvidia-drm_gbm.so"
+
+
 def test_without_a_driver_the_error_names_nvml(host: Host) -> None:
     if Path("/dev/nvidiactl").exists():
         pytest.skip("a driver is here")

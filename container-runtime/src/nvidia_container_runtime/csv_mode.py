@@ -155,12 +155,13 @@ def compatibility_hooks(settings: Settings, journal: "Journal", ctk: str) -> "li
     """Where NVML is there too, a container's own newer CUDA libraries may be put to use."""
     from . import host
 
-    if settings.feature("disable-cuda-compat-lib-hook") or not host.can_load(host.NVML):
+    library = host.nvml_library(settings.driver_root)
+    if settings.feature("disable-cuda-compat-lib-hook") or not host.can_load(library):
         return []
     from . import nvml
 
     try:
-        with nvml.Driver() as driver:
+        with nvml.Driver(library) as driver:
             words = ["--host-cuda-version=" + driver.cuda_version]
             if any("Orin (nvgpu)" in gpu.name for gpu in driver.gpus()):
                 place = settings[RUNTIME + "modes.csv.compat-container-root"] or "/usr/local/cuda/compat_orin"

@@ -68,3 +68,16 @@ def cli_folders(root: str, path: str) -> "list[str]":
     if root in ("", "/"):
         return folders
     return [paths.join(root, folder) for folder in folders] + folders
+
+
+def nvml_library(root: str) -> str:
+    """The driver's own library below a driver root; where none is there, the name that the dynamic linker looks up."""
+    if root in ("", "/"):
+        return NVML
+    from . import files
+
+    for folder in files.LIBRARY_FOLDERS:
+        for name in (NVML, "libnvidia-ml.so.*.*"):
+            for path in files.resolved(root, f"{folder}/{name}"):
+                return path
+    return NVML
