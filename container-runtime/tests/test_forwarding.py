@@ -16,6 +16,7 @@ NAMES = ["nvidia-container-runtime", "nvidia-container-runtime.cdi", "nvidia-con
 COMMANDS = [
     ("state", "box"), ("start", "box"), ("kill", "box", "KILL"), ("delete", "--force", "box"), ("delete", "create"),
     ("--log", "create", "state", "create"), ("run", "box"), ("exec", "box", "create"), (), ("ps", ""), ("--debug", "state", "box"),
+    ("--bundle", "create", "state", "box"), ("-b", "create", "kill", "box"),
 ]  # fmt: skip
 
 

@@ -253,7 +253,7 @@ WORDS = st.lists(
 def test_any_command_line_is_read(words: list[str]) -> None:
     line = argv.CommandLine(words)
     assert line.command in ("", "-", *words)
-    if line.bundle:
+    if line.missing_bundle:
         assert line.command == "create"
 
 

@@ -69,7 +69,7 @@ def requirements(container: Container, settings: Settings) -> "list[str]":
 
 
 def cuda_requirement(version: str) -> str:
-    parts = [*version.split("."), "0"][:2]
+    parts = [*version.removeprefix("v").split("."), "0"][:2]
     if not all(part.isascii() and part.isdigit() for part in parts):
         raise RuntimeFault(f"invalid CUDA version: {version}")
     return f"cuda>={int(parts[0])}.{int(parts[1])}"

@@ -149,7 +149,10 @@ def read_spec(folder: str) -> "dict[str, Any]":
             raise RuntimeFault(f"{title} is empty in OCI spec")
     from . import bundle
 
-    bundle.check_shape(spec, path)  # pyright: ignore[reportUnknownArgumentType]
+    try:
+        bundle.check_shape(spec)  # pyright: ignore[reportUnknownArgumentType]
+    except json_text.JsonFault as error:
+        raise RuntimeFault(f"could not decode OCI spec: {error}") from None
     return spec  # pyright: ignore[reportUnknownVariableType]
 
 
