@@ -125,9 +125,7 @@ def test_a_missing_bundle_or_spec_is_an_error(host: Host) -> None:
 
 @pytest.mark.parametrize("place", ["/proc/no-such/shim.log", "/etc"])
 @pytest.mark.parametrize("words", [("state", "x"), ("--debug", "state", "x"), ("create", "--bundle", "{bundle}", "x")])
-def test_a_log_that_cannot_be_written_is_passed_over_in_silence(
-    host: Host, place: str, words: tuple[str, ...]
-) -> None:
+def test_a_log_that_cannot_be_written_is_passed_over_in_silence(host: Host, place: str, words: tuple[str, ...]) -> None:
     """The engine reads a runtime's stderr as the runtime's own words."""
     host.configure(debug=place)
     host.spec()

@@ -141,6 +141,11 @@ def test_a_legacy_image_gets_everything(hooked: Hooked) -> None:
     assert {"--device=all", "--graphics", "--compat32", "--require=cuda>=9.0"} <= set(words)
 
 
+@pytest.mark.parametrize("version", ["v9.0", "9", "9.0.176"])
+def test_an_old_images_cuda_version_is_required(hooked: Hooked, version: str) -> None:
+    assert "--require=cuda>=9.0" in hooked.words(f"CUDA_VERSION={version}")
+
+
 @pytest.mark.parametrize("purpose", ["CONFIG", "MONITOR"])
 def test_mig_management_needs_privilege(hooked: Hooked, purpose: str) -> None:
     done = hooked.run("NVIDIA_VISIBLE_DEVICES=all", f"NVIDIA_MIG_{purpose}_DEVICES=all")

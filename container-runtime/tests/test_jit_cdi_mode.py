@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -151,6 +152,36 @@ def test_graphics_files_come_with_the_driver_and_gbm_finds_it(gpus: Host) -> Non
     assert mounts["/usr/lib64/libnvidia-egl-gbm.so.1.1.1"] == f"{root}/usr/lib64/libnvidia-egl-gbm.so.1.1.1"
     links = [word for hook in after["hooks"]["createContainer"] for word in hook["args"] if "::" in word]
     assert links[0] == "../libnvidia-allocator.so.1::/usr/lib64/gbm/nvidia-drm_gbm.so"
+
+
+def offer_one(host: Host, kind: str) -> None:
+    """One CDI device, 0, and cdi mode."""
+    (host.root / "cdi").mkdir()
+    device = {"name": "0", "containerEdits": {"env": ["A=1"]}}
+    (host.root / "cdi/a.json").write_text(json.dumps({"cdiVersion": "0.5.0", "kind": kind, "devices": [device]}))
+    driver = f'[nvidia-container-cli]\nroot = "{host.root}/driver"\n'
+    host.configure(f'{driver}[nvidia-container-runtime.modes.cdi]\nspec-dirs = ["{host.root}/cdi"]\n', mode="cdi")
+
+
+@pytest.mark.parametrize("mode", ["jit-cdi", "cdi"])
+def test_conditions_on_the_driver_hold_in_the_modes_that_inject_devices(gpus: Host, mode: str) -> None:
+    if mode == "cdi":
+        offer_one(gpus, "nvidia.com/gpu")
+    device, image = "NVIDIA_VISIBLE_DEVICES=0", "NVIDIA_REQUIRE_CUDA=cuda>={} brand=tesla,driver>=470,driver<471"
+    gpus.created(device, image.format("12.4"), "NVIDIA_REQUIRE_DRIVER=driver>=550", "NVIDIA_REQUIRE_ARCH=arch>=9.0")
+    gpus.spec(device, image.format("99.0"))
+    assert "requirements not met: cuda>=99.0||brand=tesla&&driver>=470&&driver<471 not met" in gpus.refused()
+    gpus.spec(device, "NVIDIA_REQUIRE_DRIVER=driver<500")
+    assert "unsatisfied condition: driver<500 (driver=550.54.15)" in gpus.refused()
+    gpus.created(device, image.format("99.0"), "NVIDIA_DISABLE_REQUIRE=true")
+
+
+def test_conditions_on_a_driver_that_cannot_be_asked_are_a_warning(host: Host) -> None:
+    if Path("/dev/nvidiactl").exists():
+        pytest.skip("a driver is here")
+    offer_one(host, "a.com/b")
+    host.created("NVIDIA_VISIBLE_DEVICES=a.com/b=0", "NVIDIA_REQUIRE_CUDA=cuda>=99")
+    assert "Conditions on the driver are not checked" in host.log.read_text()
 
 
 def test_without_a_driver_the_error_names_nvml(host: Host) -> None:

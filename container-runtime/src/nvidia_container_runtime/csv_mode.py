@@ -1,6 +1,6 @@
 """csv mode: lists of device nodes, folders, libraries and links, as Tegra systems ship them."""
 
-from . import edits, files, paths, request
+from . import conditions, edits, files, paths, request
 from .errors import RuntimeFault, reason
 from .settings import RUNTIME, Settings
 
@@ -71,7 +71,7 @@ def container_edits(
                 'failed to generate CDI spec for mode "csv": failed to construct device spec generators:'
                 f" unsupported device id: {device}"
             )
-    check_requirements(container, settings, journal)
+    conditions.check_by_cuda(container, settings, journal)
     items = read_items(container, settings, journal)
     found = collect(items, settings.driver_root, journal)
     if settings.feature("no-additional-gids-for-device-nodes"):
@@ -81,25 +81,6 @@ def container_edits(
     found["hooks"] = files.link_hooks(ctk, found.pop("libraryLinks")) + files.link_hooks(ctk, links) + found["hooks"]
     found["hooks"] += files.ldcache_hooks(ctk, files.library_folders(found["mounts"]))
     return found
-
-
-def check_requirements(container: request.Container, settings: Settings, journal: "Journal") -> None:
-    from . import demands
-
-    wanted = demands.requirements(container, settings)
-    if not wanted:
-        return
-    from . import nvml, requirements
-
-    try:
-        properties = nvml.cuda_properties()
-    except nvml.DriverFault as fault:
-        journal.warning(f"Failed to get CUDA version: {fault.args[1]}")
-        properties = {}
-    try:
-        requirements.verify(wanted, properties)
-    except requirements.RequirementFault as fault:
-        raise RuntimeFault(f"requirements not met: {fault}") from None
 
 
 def collect(items: "list[Item]", root: str, journal: "Journal") -> "dict[str, Any]":

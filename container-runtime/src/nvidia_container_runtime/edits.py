@@ -131,7 +131,12 @@ def add_device_nodes(spec: "Spec", nodes: "list[dict[str, Any]]") -> None:
                 device[key] = owner
         linux["devices"] = replaced(entries(linux, "devices"), device, "path")
         if node["type"] in ("c", "b"):
-            rule: dict[str, Any] = {"allow": True, "type": node["type"], "major": device["major"], "minor": device["minor"]}
+            rule: dict[str, Any] = {
+                "allow": True,
+                "type": node["type"],
+                "major": device["major"],
+                "minor": device["minor"],
+            }
             rule["access"] = node.get("permissions") or "rwm"
             if not in_force(rule, present):
                 rules.append(rule)

@@ -132,6 +132,10 @@ def inject(spec: "Spec", container: request.Container, devices: "list[str]", kin
         return False
     from . import cdi_mode, edits
 
+    if container.has_conditions:
+        from . import conditions
+
+        conditions.check_by_nvml(container, context.settings, context.journal)
     names = cdi_mode.qualified(devices, kind)
     found = cdi_mode.container_edits(names, container, context.settings, context.journal, context.ctk, context.specs)
     places.remove_old_hooks(spec)

@@ -13,7 +13,7 @@ from .. import cdi_spec, csv_mode, driver_files, edits, jit, nvml, request, sett
 from ..cdi_registry import Registry
 from ..errors import RuntimeFault
 from ..host import is_csv_platform
-from ..journal import Journal
+from ..journal import Journal, complain
 from . import configure
 
 VERSIONS = tuple(cdi_spec.version_key(version) for version in cdi_spec.VERSIONS)
@@ -126,6 +126,8 @@ def list_devices(options: argparse.Namespace) -> int:
     print(f"Found {len(names)} CDI devices", file=sys.stderr)
     for name in names:
         print(name)
+    for path, why in registry.refused.items():
+        complain("warning", f"refused CDI spec {path}: {why}")
     return 0
 
 
