@@ -280,25 +280,54 @@ def test_cri_os_drop_in_holds_the_runtime_alone(ctk: Any, tmp_path: Path) -> Non
     assert not drop_in.exists()
 
 
-def test_podmans_hook_file(ctk: Any, tmp_path: Path) -> None:
-    good(
-        ctk(
-            "runtime",
-            "configure",
-            "--config-mode",
-            "oci-hook",
-            "--hook-dir",
-            tmp_path,
-            "--nvidia-runtime-hook-path",
-            "/opt/hook",
-        )
-    )
-    hook = json.loads((tmp_path / "oci-nvidia-hook.json").read_text())
+HOOK_WORDS = ("runtime", "configure", "--config-mode", "oci-hook")
+
+
+@pytest.mark.parametrize("flag", ["--oci-hook-path={folder}/oci-nvidia-hook.json", "--hook-dir={folder}"])
+def test_podmans_hook_file_is_written_where_somebody_names_a_place(ctk: Any, tmp_path: Path, flag: str) -> None:
+    words = [*HOOK_WORDS, "--nvidia-runtime-hook-path", "/opt/hook", flag.format(folder=tmp_path / "hooks")]
+    good(ctk(*words, "--dry-run"))
+    assert not (tmp_path / "hooks").exists()
+    good(ctk(*words))
+    hook = json.loads((tmp_path / "hooks/oci-nvidia-hook.json").read_text())
     assert (hook["hook"]["path"], hook["hook"]["args"], hook["stages"]) == (
         "/opt/hook",
         ["hook", "prestart"],
         ["prestart"],
     )
+    good(ctk(*words, "--remove"))
+    assert list((tmp_path / "hooks").iterdir()) == []
+
+
+def test_podmans_hook_is_printed_where_nobody_names_a_place(ctk: Any) -> None:
+    """It is for every container of the host: that is nobody's default."""
+    folder = Path("/usr/share/containers/oci/hooks.d/oci-nvidia-hook.json")
+    before = folder.exists()
+    assert json.loads(good(ctk(*HOOK_WORDS)))["when"]["always"] is True
+    assert folder.exists() is before
+    assert ctk(*HOOK_WORDS, "--remove").returncode == 1
+
+
+@pytest.mark.parametrize(("engine", "before"), [("containerd", "version = 1\n"), ("crio", "[crio]\n")])
+def test_an_empty_drop_in_means_the_engines_own_file(ctk: Any, tmp_path: Path, engine: str, before: str) -> None:
+    file = tmp_path / "config"
+    file.write_text(before)
+    words = ["runtime", "configure", "--runtime", engine, "--config", file, "--nvidia-runtime-path", "/opt/ncr"]
+    good(ctk(*words, "--drop-in-config="))
+    assert file.read_text().startswith(before)
+    assert "/opt/ncr" in file.read_text()
+    assert "imports" not in file.read_text()
+
+
+@pytest.mark.parametrize("engine", ["containerd", "crio"])
+@pytest.mark.parametrize(
+    "flag", ["--nvidia-runtime-path=opt/ncr", "--nvidia-runtime-path=ncr", "--drop-in-config=x.toml"]
+)
+def test_a_relative_path_is_refused(ctk: Any, tmp_path: Path, engine: str, flag: str) -> None:
+    done = ctk("runtime", "configure", "--runtime", engine, "--config", tmp_path / "config", flag)
+    assert done.returncode == 1
+    assert "is not an absolute path" in done.stderr
+    assert list(tmp_path.glob("config*")) == []
 
 
 # --- config
@@ -332,7 +361,10 @@ def test_values_are_set_in_the_file_and_comments_stay(ctk: Any, tmp_path: Path) 
     assert tomllib.loads(file.read_text())["features"] == {}
 
 
-@pytest.mark.parametrize("assignment", ["no.such.key=1", "disable-require=perhaps"])
+@pytest.mark.parametrize(
+    "assignment",
+    ["no.such.key=1", "disable-require=perhaps", "nvidia-container-runtime.mode", "nvidia-container-runtime.runtimes"],
+)
 def test_a_value_that_makes_no_sense_is_refused(ctk: Any, assignment: str) -> None:
     assert ctk("config", "--set", assignment).returncode == 1
 
