@@ -50,8 +50,12 @@ def csv_files(folder: str, all_of_them: bool) -> "list[str]":
 
 def read_items(container: request.Container, settings: Settings, journal: "Journal") -> "list[Item]":
     everything = container.environment.get("NVIDIA_REQUIRE_JETPACK") == "csv-mounts=all"
+    return read_lists(csv_files(settings[RUNTIME + "modes.csv.mount-spec-path"], everything), journal)
+
+
+def read_lists(lists: "list[str]", journal: "Journal") -> "list[Item]":
     items: list[Item] = []
-    for file in csv_files(settings[RUNTIME + "modes.csv.mount-spec-path"], everything):
+    for file in lists:
         try:
             found, skipped = parse(paths.read_bytes(file).decode(errors="surrogateescape"))
         except OSError as error:
@@ -65,14 +69,21 @@ def read_items(container: request.Container, settings: Settings, journal: "Journ
 def container_edits(
     container: request.Container, devices: "list[str]", settings: Settings, journal: "Journal", ctk: str
 ) -> "dict[str, Any]":
+    check_devices(devices)
+    conditions.check_by_cuda(container, settings, journal)
+    return edits_of(read_items(container, settings, journal), settings, journal, ctk)
+
+
+def check_devices(devices: "list[str]") -> None:
     for device in devices:
         if device not in ("all", "0", request.NO_GPU):
             raise RuntimeFault(
                 'failed to generate CDI spec for mode "csv": failed to construct device spec generators:'
                 f" unsupported device id: {device}"
             )
-    conditions.check_by_cuda(container, settings, journal)
-    items = read_items(container, settings, journal)
+
+
+def edits_of(items: "list[Item]", settings: Settings, journal: "Journal", ctk: str) -> "dict[str, Any]":
     found = collect(items, settings.driver_root, journal)
     if settings.feature("no-additional-gids-for-device-nodes"):
         found["additionalGids"] = []
