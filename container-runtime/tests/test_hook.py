@@ -183,6 +183,25 @@ def test_the_tools_exit_code_is_the_hooks(hooked: Hooked) -> None:
     assert hooked.run("NVIDIA_VISIBLE_DEVICES=all").returncode == 9
 
 
+@pytest.mark.parametrize("pid", ["7", 7.0, -1, True, [7]])
+def test_a_pid_that_is_no_number_of_a_process_is_an_error(hooked: Hooked, pid: Any) -> None:
+    done = hooked.run("NVIDIA_VISIBLE_DEVICES=all", state={"pid": pid, "bundle": str(hooked.host.bundle)})
+    assert done.returncode == 1
+    assert "could not decode container state: pid" in done.stderr
+    assert not hooked.calls.exists()
+
+
+def test_an_entry_of_the_configured_environment_without_a_name_is_passed_over(hooked: Hooked) -> None:
+    hooked.configure(cli='environment = ["=b", "A"]\n')
+    assert "--device=all" in hooked.words("NVIDIA_VISIBLE_DEVICES=all")
+
+
+def test_a_list_of_no_capabilities_asks_for_none(hooked: Hooked) -> None:
+    words = hooked.words("NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=,")
+    assert words[2] == "--device=all"
+    assert words[3].startswith("--pid=")
+
+
 def test_the_configured_environment_goes_to_the_tool(hooked: Hooked) -> None:
     hooked.configure(cli=f'environment = ["MOCK_CALLS={hooked.calls}2", "X=1"]\n')
     assert hooked.run("NVIDIA_VISIBLE_DEVICES=all").returncode == 0

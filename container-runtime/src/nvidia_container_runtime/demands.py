@@ -41,9 +41,9 @@ def capabilities(container: Container, settings: Settings) -> "list[str]":
     value = container.environment.get("NVIDIA_DRIVER_CAPABILITIES", "")
     if "NVIDIA_DRIVER_CAPABILITIES" not in container.environment and container.is_legacy_image:
         return supported
-    asked = split(value)
-    if not asked:
+    if not value:
         return sorted({"utility", "compute"} & set(supported))
+    asked = split(value)
     if "all" in asked:
         return supported
     allowed = sorted(set(asked) & set(supported))

@@ -96,7 +96,7 @@ def prestart(options: Options, environment: "Mapping[bytes, bytes]", place: str)
     rootfs = paths.absolute(str(spec["root"].get("path", "")))
     flags = cli_command.command(
         cli_command.Call(container, config, wanted.ids, channels, options.debug, help_text),
-        str(state.get("pid", 0)),
+        str(process_id(state)),
         rootfs,
     )
     lowlevel.become(cli, [word.encode(errors="surrogateescape") for word in [cli, *flags]], full)
@@ -132,6 +132,15 @@ def read_state() -> "dict[str, Any]":
     if not isinstance(state, dict):
         raise RuntimeFault("could not decode container state: it is no object")
     return state  # pyright: ignore[reportUnknownVariableType]
+
+
+def process_id(state: "dict[str, Any]") -> int:
+    pid = state.get("pid")
+    if pid is None:
+        return 0
+    if type(pid) is not int or pid < 0:
+        raise RuntimeFault(f"could not decode container state: pid {pid!r} is no process id")
+    return pid
 
 
 def read_spec(folder: str) -> "dict[str, Any]":
@@ -197,4 +206,4 @@ def find_cli(config: Settings, search: str) -> str:
 
 def extra_environment(entries: "list[str]") -> "dict[bytes, bytes]":
     pairs = [entry.encode(errors="surrogateescape").partition(b"=") for entry in entries]
-    return {name: value for name, equals, value in pairs if equals}
+    return {name: value for name, equals, value in pairs if name and equals}
