@@ -237,9 +237,8 @@ def stub_nvml(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def mock_cli(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tool of each test's own: what the hook remembers of one does not reach another."""
     target = tmp_path_factory.mktemp("cli") / "nvidia-container-cli"
     shutil.copy(HERE / "mock_cli.sh", target)
     target.chmod(0o755)

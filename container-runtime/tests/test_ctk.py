@@ -460,7 +460,9 @@ def test_a_spec_can_be_made_of_chosen_devices_and_without_all(ctk: Any, driver: 
     words = ["cdi", "generate", "--driver-root", driver, "--format", "json", "--device-name-strategy", "index"]
     assert names_of(good(ctk(*words, "--device-id", "1"))) == ["1", "all"]
     assert names_of(good(ctk(*words, "--device-id", "1,0", "--no-all-device"))) == ["1", "0"]
-    assert ctk(*words, "--device-id", "7").returncode == 1
+    done = ctk(*words, "--device-id", "7")
+    assert done.returncode == 1
+    assert "this host has no device '7'" in done.stderr
 
 
 def hook_names(text: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,11 @@ class Hooked:
 
 @pytest.fixture
 def hooked(host: Host, mock_cli: Path) -> Hooked:
-    return Hooked(host, mock_cli)
+    """A tool of each test's own: what the hook remembers of one does not reach another."""
+    own = host.root / "tool/nvidia-container-cli"
+    own.parent.mkdir()
+    shutil.copy(mock_cli, own)
+    return Hooked(host, own)
 
 
 def test_the_flags_of_an_ordinary_request_in_their_order(hooked: Hooked) -> None:

@@ -189,7 +189,10 @@ def test_without_a_driver_the_error_names_nvml(host: Host) -> None:
         pytest.skip("a driver is here")
     host.configure(mode="jit-cdi")
     host.spec("NVIDIA_VISIBLE_DEVICES=all")
-    assert "failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND" in host.refused()
+    assert (
+        "error modifying OCI spec: failed to create the automatic CDI modifier: failed to generate CDI spec for mode"
+        ' \\"auto\\": failed to construct device spec generators: failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND'
+    ) in host.refused()
 
 
 def test_a_real_driver_gives_its_gpu(host: Host) -> None:

@@ -122,6 +122,25 @@ def test_yaml_that_pyyaml_writes_is_read_back_or_refused(value: Any, flow: bool,
     assert same(found, pyyaml.safe_load(text)), text
 
 
+def values(found: Any) -> Any:
+    if isinstance(found, yaml.Plain):
+        return found.value
+    if isinstance(found, list):
+        return [values(one) for one in found]
+    return {key: values(one) for key, one in found.items()} if isinstance(found, dict) else found
+
+
+@SHORT
+@given(TREES, st.booleans())
+def test_yaml_read_with_its_texts_has_the_same_values(value: Any, flow: bool) -> None:
+    text = pyyaml.safe_dump(value, default_flow_style=flow)
+    try:
+        found = yaml.parse(text)
+    except yaml.YamlFault:
+        return
+    assert same(values(yaml.parse_plain(text)), found), text
+
+
 @SHORT
 @given(
     st.dictionaries(

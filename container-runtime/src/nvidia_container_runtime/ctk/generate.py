@@ -109,7 +109,7 @@ def nvml_devices(options: argparse.Namespace, config: Settings) -> Found:
     try:
         with nvml.Driver(host.nvml_library(config.driver_root)) as driver:
             gpus, wanted = driver.gpus(), listed(options.device_ids) or ["all"]
-            for one in [found for name in wanted for found in jit.select(name, gpus)]:
+            for one in [found for name in wanted for found in selected(name, gpus)]:
                 part = jit.device_edits(one, nodes, hook)
                 whole.append(part)
                 devices += [(name, dict(part)) for name in device_names(one, options.device_name_strategy)]
@@ -117,6 +117,13 @@ def nvml_devices(options: argparse.Namespace, config: Settings) -> Found:
     except nvml.DriverFault as fault:
         raise RuntimeFault(f"failed to initialize NVML: {fault}") from None
     return [*devices, ("all", edits.joined(whole))], common_edits(version, options, config)
+
+
+def selected(name: str, gpus: list[nvml.Gpu]) -> list[nvml.Gpu | nvml.Mig]:
+    try:
+        return jit.select(name, gpus)
+    except RuntimeFault:
+        raise RuntimeFault(f"this host has no device {name!r}; `nvidia-ctk info` lists its GPUs") from None
 
 
 def common_edits(version: str, options: argparse.Namespace, config: Settings) -> Edits:
