@@ -169,11 +169,13 @@ def test_a_plain_scalar_is_text_where_text_is_wanted(cdi: Host) -> None:
     offer(
         cdi,
         "cdiVersion: 0.6.0\nkind: nvidia.com/gpu\ndevices:\n- name: 0\n  annotations: {1: 2}\n  containerEdits:\n    hooks:\n"
-        "    - hookName: createContainer\n      path: /x\n      timeout: 5\n      args: [true, 0, 1.10, 0x10, null, 1e3, -3]\n",
+        "    - hookName: createContainer\n      path: /x\n      timeout: 5\n      env: [A=b]\n"
+        "      args: [true, 0, 1.10, 0x10, null, 1e3, -3]\n",
         "high/x.yaml",
     )
     hooks = cdi.created("NVIDIA_VISIBLE_DEVICES=0")["hooks"]["createContainer"]
-    assert hooks == [{"path": "/x", "args": ["true", "0", "1.10", "0x10", "1e3", "-3"], "timeout": 5}]
+    args = ["true", "0", "1.10", "0x10", "1e3", "-3"]
+    assert hooks == [{"path": "/x", "args": args, "env": ["A=b"], "timeout": 5}]
 
 
 @pytest.mark.parametrize(
