@@ -68,14 +68,43 @@ SPECS: list[tuple[bytes, str]] = [
     (b"nope", "invalid character 'n'"), (b'{"a": "\x01"}', "ontrol character"), (b"\xff{}", "decode"), (b'{"process": []}', "process has the wrong type"),
     (b'{"process": {"env": {}}}', "process.env has the wrong type"), (b'{"process": {"env": [1]}}', "process.env has the wrong type"),
     (b'{"hooks": {"prestart": [1]}}', "hooks.prestart has the wrong type"), (b'{"mounts": [null]}', "mounts has the wrong type"),
-    (b'{"linux": 1}', "linux has the wrong type"), (b'{"a": 1e999}', "error writing"), (b"[" * 100000, "depth"), (b'{"a":' * 100000, "depth"),
+    (b'{"linux": 1}', "linux has the wrong type"), (b'{"a": 1e999}', "number 1e999 is out of range"), (b"[" * 100000, "depth"), (b'{"a":' * 100000, "depth"),
     (b'{"process": {"env": ["NOEQUALS"]}}', "invalid environment variable: NOEQUALS"), (b'{"a": NaN}', "invalid character 'N'"),
+    (b'{"ociVersion": 5}', "ociVersion has the wrong type"), (b"\xef\xbb\xbf{}", "invalid character"), (b'{"process": {"args": [true]}}', "process.args has the wrong type"),
+    (b'{"root": {"path": 1}}', "root.path has the wrong type"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("spec", "said"), SPECS, ids=[spec[:30].decode(errors="replace") for spec, _ in SPECS])
 def test_a_broken_spec_is_an_error(host: Host, spec: bytes, said: str) -> None:
     (host.bundle / "config.json").write_bytes(spec)
+    assert said in host.refused()
+
+
+def test_a_large_number_comes_out_as_large_as_it_went_in(host: Host) -> None:
+    (host.bundle / "config.json").write_bytes(b'{"ociVersion": "1.0.2", "a": [1e22, 1.5e308, 12345678901234567890123]}')
+    assert host.create().returncode == 0
+    assert host.read_spec()["a"] == [1e22, 1.5e308, 12345678901234567890123]
+
+
+PLANNING = "failed to create NVIDIA Container Runtime: failed to construct OCI spec modifier: "
+APPLYING = "could not apply required modification to OCI specification: error modifying OCI spec: "
+
+
+@pytest.mark.parametrize(
+    ("mode", "spec", "said"),
+    [
+        ("foo", "{}", PLANNING + 'invalid mode \\"foo\\"'),
+        ("legacy", "", PLANNING + "failed to load OCI spec: error loading OCI specification from file: error reading"),
+        ("legacy", '{"process": {"env": ["NOEQUALS"]}}', PLANNING + "invalid environment variable: NOEQUALS"),
+        ("cdi", '{"process": {"env": ["NVIDIA_VISIBLE_DEVICES=9"]}}', APPLYING + "failed to inject CDI devices"),
+    ],
+)
+def test_an_error_says_whether_the_change_failed_in_planning_or_when_it_was_applied(
+    host: Host, mode: str, spec: str, said: str
+) -> None:
+    host.configure(mode=mode)
+    (host.bundle / "config.json").write_text(spec)
     assert said in host.refused()
 
 
@@ -92,6 +121,16 @@ def test_a_missing_bundle_or_spec_is_an_error(host: Host) -> None:
         assert done.returncode == 1
         assert f"open {place}/config.json: no such file or directory" in done.stderr
         assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("place", ["/proc/no-such/shim.log", "/etc"])
+@pytest.mark.parametrize("words", [("state", "x"), ("--debug", "state", "x"), ("create", "--bundle", "{bundle}", "x")])
+def test_a_log_that_cannot_be_written_is_passed_over_in_silence(host: Host, place: str, words: tuple[str, ...]) -> None:
+    """The engine reads a runtime's stderr as the runtime's own words."""
+    host.configure(debug=place)
+    host.spec()
+    done = host.run(*(word.format(bundle=host.bundle) for word in words))
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_an_attack_on_the_log_is_quoted(host: Host) -> None:

@@ -165,15 +165,63 @@ def test_a_yaml_spec_is_read_too(cdi: Host) -> None:
     assert cdi.created("NVIDIA_VISIBLE_DEVICES=0")["process"]["env"][-1] == "A=0"
 
 
-def test_a_name_that_yaml_reads_as_a_number_rejects_the_spec_with_a_warning(cdi: Host) -> None:
+def test_a_plain_scalar_is_text_where_text_is_wanted(cdi: Host) -> None:
     offer(
         cdi,
-        "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices:\n- name: 0\n  containerEdits:\n    env: [A=0]\n",
+        "cdiVersion: 0.6.0\nkind: nvidia.com/gpu\ndevices:\n- name: 0\n  annotations: {1: 2}\n  containerEdits:\n    hooks:\n"
+        "    - hookName: createContainer\n      path: /x\n      timeout: 5\n      env: [A=b]\n"
+        "      args: [true, 0, 1.10, 0x10, null, 1e3, -3]\n",
+        "high/x.yaml",
+    )
+    hooks = cdi.created("NVIDIA_VISIBLE_DEVICES=0")["hooks"]["createContainer"]
+    args = ["true", "0", "1.10", "0x10", "1e3", "-3"]
+    assert hooks == [{"path": "/x", "args": args, "env": ["A=b"], "timeout": 5}]
+
+
+@pytest.mark.parametrize(
+    "line", ["timeout: '5'", "timeout: true", "args: [[a]]", "args: {a: 1}", "path: [x]", "bogus: 1"]
+)
+def test_no_other_type_stands_in_for_another(cdi: Host, line: str) -> None:
+    offer(
+        cdi,
+        "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices:\n- name: '0'\n  containerEdits:\n    hooks:\n"
+        f"    - hookName: createContainer\n      {line}\n" + ("" if line.startswith("path") else "      path: /x\n"),
         "high/x.yaml",
     )
     cdi.spec("NVIDIA_VISIBLE_DEVICES=0")
-    assert "unresolvable" in cdi.refused()
-    assert "failed to load CDI spec" in cdi.log.read_text()
+    assert f"refused CDI spec {cdi.root}/high/x.yaml: " in cdi.refused()
+
+
+def test_a_spec_that_is_refused_is_named_with_the_reason(cdi: Host) -> None:
+    offer(cdi, spec({"0": env("A=0")}, unknown=1))
+    cdi.spec("NVIDIA_VISIBLE_DEVICES=0")
+    assert cdi.refused().endswith(
+        f"unresolvable CDI devices nvidia.com/gpu=0; refused CDI spec {cdi.root}/low/a.json: unknown field 'unknown' in spec\""
+    )
+
+
+def test_a_second_creation_on_one_bundle_doubles_nothing(cdi: Host) -> None:
+    edits = {
+        **env("A=0"),
+        "hooks": [{"hookName": "createContainer", "path": "/bin/true", "args": ["true"]}] * 2,
+        "deviceNodes": [{"path": "/dev/full"}],
+        "mounts": [{"hostPath": "/etc", "containerPath": "/e"}],
+        "additionalGids": [44],
+    }
+    offer(cdi, spec({"0": edits}, version="0.7.0"))
+    first = cdi.created("NVIDIA_VISIBLE_DEVICES=0")
+    assert len(first["hooks"]["createContainer"]) == 2, "what a spec has twice is there twice"
+    assert cdi.create().returncode == 0
+    assert cdi.read_spec() == first
+
+
+def test_a_device_that_is_denied_later_is_allowed_again(cdi: Host) -> None:
+    offer(cdi, spec({"0": {"deviceNodes": [{"path": "/dev/full"}]}}))
+    allowed = {"allow": True, "type": "c", "major": 1, "minor": 7, "access": "rwm"}
+    denied = {"allow": False, "access": "rwm"}
+    linux = {"resources": {"devices": [allowed, denied]}}
+    after = cdi.created("NVIDIA_VISIBLE_DEVICES=0", linux=linux)
+    assert after["linux"]["resources"]["devices"] == [allowed, denied, allowed]
 
 
 BROKEN: list[Any] = [

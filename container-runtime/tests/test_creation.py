@@ -44,6 +44,7 @@ LEGACY_HOOK = {"path": f"/usr/bin/{HOOK}", "args": [HOOK, "prestart"]}
         ("--unknown", "value", "create", "--bundle", "{bundle}", "create"),
         ("--unknown", "create", "--bundle", "{bundle}", "x"),
         ("--log=/dev/null", "create", "x", "--bundle", "{bundle}"),
+        ("--bundle", "{bundle}", "create", "x"),
     ],
     ids=" ".join,
 )

@@ -50,6 +50,12 @@ def test_device_nodes_come_with_numbers_mode_and_a_cgroup_rule(tegra: Host) -> N
     ]
 
 
+def test_a_device_may_be_listed_by_its_name_in_dev(tegra: Host) -> None:
+    listed(tegra, "dev, full", "dev, /null", "dev, dev/zero")
+    after = tegra.created("NVIDIA_VISIBLE_DEVICES=all")
+    assert [node["path"] for node in after["linux"]["devices"]] == ["/dev/full", "/dev/null", "/dev/zero"]
+
+
 def test_a_node_listed_twice_or_there_already_is_there_once(tegra: Host) -> None:
     listed(tegra, "dev, /dev/null", "dev, /dev/null")
     linux = {"devices": [{"path": "/dev/null", "type": "c", "major": 9, "minor": 9}]}
@@ -175,9 +181,32 @@ def test_the_group_of_a_node_that_is_not_open_to_all_is_added(tegra: Host) -> No
         "major": 1,
         "minor": 3,
         "fileMode": 0o660,
+        "gid": 44,
     }
     tegra.configure(text + "[features]\nno-additional-gids-for-device-nodes = true\n", mode="csv")
     assert "additionalGids" not in tegra.created("NVIDIA_VISIBLE_DEVICES=all")["process"]["user"]
+
+
+def test_a_user_in_a_nodes_group_can_open_the_node(tegra: Host) -> None:
+    """A Jetson image that drops root: the low-level runtime makes the node with the group that the host gives it."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to make a device node")
+    (tegra.root / "files/dev").mkdir()
+    node = tegra.root / "files/dev/secret"
+    os.mknod(node, 0o020660, os.makedev(1, 3))
+    os.chown(node, 0, 44)
+    node.chmod(0o660)
+    tegra.configure(
+        f'[nvidia-container-cli]\nroot = "{tegra.root}/files"\n[nvidia-container-runtime.modes.csv]\nmount-spec-path = "{tegra.root}/csv"\n',
+        mode="csv",
+    )
+    listed(tegra, "dev, /dev/secret")
+    spec = tegra.spec("NVIDIA_VISIBLE_DEVICES=all")
+    spec["process"]["user"] = {"uid": 1000, "gid": 1001}
+    tegra.write_spec(spec)
+    assert tegra.create().returncode == 0
+    given = tegra.read_spec()["linux"]["devices"][0]
+    assert (given["fileMode"], given["gid"]) == (0o660, 44)
 
 
 def test_a_container_users_nodes_belong_to_that_user(tegra: Host) -> None:

@@ -280,25 +280,54 @@ def test_cri_os_drop_in_holds_the_runtime_alone(ctk: Any, tmp_path: Path) -> Non
     assert not drop_in.exists()
 
 
-def test_podmans_hook_file(ctk: Any, tmp_path: Path) -> None:
-    good(
-        ctk(
-            "runtime",
-            "configure",
-            "--config-mode",
-            "oci-hook",
-            "--hook-dir",
-            tmp_path,
-            "--nvidia-runtime-hook-path",
-            "/opt/hook",
-        )
-    )
-    hook = json.loads((tmp_path / "oci-nvidia-hook.json").read_text())
+HOOK_WORDS = ("runtime", "configure", "--config-mode", "oci-hook")
+
+
+@pytest.mark.parametrize("flag", ["--oci-hook-path={folder}/oci-nvidia-hook.json", "--hook-dir={folder}"])
+def test_podmans_hook_file_is_written_where_somebody_names_a_place(ctk: Any, tmp_path: Path, flag: str) -> None:
+    words = [*HOOK_WORDS, "--nvidia-runtime-hook-path", "/opt/hook", flag.format(folder=tmp_path / "hooks")]
+    good(ctk(*words, "--dry-run"))
+    assert not (tmp_path / "hooks").exists()
+    good(ctk(*words))
+    hook = json.loads((tmp_path / "hooks/oci-nvidia-hook.json").read_text())
     assert (hook["hook"]["path"], hook["hook"]["args"], hook["stages"]) == (
         "/opt/hook",
         ["hook", "prestart"],
         ["prestart"],
     )
+    good(ctk(*words, "--remove"))
+    assert list((tmp_path / "hooks").iterdir()) == []
+
+
+def test_podmans_hook_is_printed_where_nobody_names_a_place(ctk: Any) -> None:
+    """It is for every container of the host: that is nobody's default."""
+    folder = Path("/usr/share/containers/oci/hooks.d/oci-nvidia-hook.json")
+    before = folder.exists()
+    assert json.loads(good(ctk(*HOOK_WORDS)))["when"]["always"] is True
+    assert folder.exists() is before
+    assert ctk(*HOOK_WORDS, "--remove").returncode == 1
+
+
+@pytest.mark.parametrize(("engine", "before"), [("containerd", "version = 1\n"), ("crio", "[crio]\n")])
+def test_an_empty_drop_in_means_the_engines_own_file(ctk: Any, tmp_path: Path, engine: str, before: str) -> None:
+    file = tmp_path / "config"
+    file.write_text(before)
+    words = ["runtime", "configure", "--runtime", engine, "--config", file, "--nvidia-runtime-path", "/opt/ncr"]
+    good(ctk(*words, "--drop-in-config="))
+    assert file.read_text().startswith(before)
+    assert "/opt/ncr" in file.read_text()
+    assert "imports" not in file.read_text()
+
+
+@pytest.mark.parametrize("engine", ["containerd", "crio"])
+@pytest.mark.parametrize(
+    "flag", ["--nvidia-runtime-path=opt/ncr", "--nvidia-runtime-path=ncr", "--drop-in-config=x.toml"]
+)
+def test_a_relative_path_is_refused(ctk: Any, tmp_path: Path, engine: str, flag: str) -> None:
+    done = ctk("runtime", "configure", "--runtime", engine, "--config", tmp_path / "config", flag)
+    assert done.returncode == 1
+    assert "is not an absolute path" in done.stderr
+    assert list(tmp_path.glob("config*")) == []
 
 
 # --- config
@@ -332,7 +361,10 @@ def test_values_are_set_in_the_file_and_comments_stay(ctk: Any, tmp_path: Path) 
     assert tomllib.loads(file.read_text())["features"] == {}
 
 
-@pytest.mark.parametrize("assignment", ["no.such.key=1", "disable-require=perhaps"])
+@pytest.mark.parametrize(
+    "assignment",
+    ["no.such.key=1", "disable-require=perhaps", "nvidia-container-runtime.mode", "nvidia-container-runtime.runtimes"],
+)
 def test_a_value_that_makes_no_sense_is_refused(ctk: Any, assignment: str) -> None:
     assert ctk("config", "--set", assignment).returncode == 1
 
@@ -387,6 +419,125 @@ def test_a_csv_list_becomes_a_spec(ctk: Any, tmp_path: Path) -> None:
     (tmp_path / "csv/devices.csv").write_text("dev, /dev/null\n")
     spec = yaml.safe_load(good(ctk("cdi", "generate", "--mode", "csv", "--csv.file", tmp_path / "csv")))
     assert spec["devices"][0] == {"name": "0", "containerEdits": {"deviceNodes": [{"path": "/dev/null"}]}}
+
+
+def test_several_csv_lists_become_one_spec_and_links_can_be_left_out(ctk: Any, tmp_path: Path) -> None:
+    for name in ("libx.so", "liby.so"):
+        (tmp_path / f"{name}.1").write_text("x")
+        (tmp_path / name).symlink_to(f"{name}.1")
+    (tmp_path / "a.csv").write_text(f"dev, /dev/null\nsym, {tmp_path}/libx.so\n")
+    (tmp_path / "b.csv").write_text(f"dev, full\nsym, {tmp_path}/liby.so\n")
+    words = ["cdi", "generate", "--mode", "csv", "--csv.file", tmp_path / "a.csv", "--csv.file", tmp_path / "b.csv"]
+    spec = yaml.safe_load(good(ctk(*words, "--csv.ignore-pattern", "**/libx*")))
+    assert [node["path"] for node in spec["devices"][0]["containerEdits"]["deviceNodes"]] == ["/dev/null", "/dev/full"]
+    assert [mount["hostPath"] for mount in spec["containerEdits"]["mounts"]] == [f"{tmp_path}/liby.so.1"]
+
+
+def test_a_generated_spec_keeps_the_nodes_group(ctk: Any, driver: Path, host: Host) -> None:
+    os.chown(driver / "dev/nvidia0", 0, 44)
+    (driver / "dev/nvidia0").chmod(0o660)
+    spec = json.loads(good(ctk("cdi", "generate", "--driver-root", driver, "--format", "json")))
+    for name in ("0", "all"):
+        edits = next(device["containerEdits"] for device in spec["devices"] if device["name"] == name)
+        assert edits["deviceNodes"][0]["gid"] == 44
+        assert edits["additionalGids"] == [44]
+    assert spec["cdiVersion"] == "0.7.0"
+
+
+def test_the_drivers_library_is_found_below_the_driver_root(
+    ctk: Any, driver: Path, host: Host, stub_nvml: Path
+) -> None:
+    del host.environment["LD_LIBRARY_PATH"]
+    shutil.copy(stub_nvml / "libnvidia-ml.so.1", driver / "usr/lib64/libnvidia-ml.so.1")
+    assert "/dev/nvidia1" in good(ctk("cdi", "generate", "--driver-root", driver))
+
+
+def names_of(text: str) -> list[str]:
+    return [device["name"] for device in json.loads(text)["devices"]]
+
+
+def test_a_spec_can_be_made_of_chosen_devices_and_without_all(ctk: Any, driver: Path) -> None:
+    words = ["cdi", "generate", "--driver-root", driver, "--format", "json", "--device-name-strategy", "index"]
+    assert names_of(good(ctk(*words, "--device-id", "1"))) == ["1", "all"]
+    assert names_of(good(ctk(*words, "--device-id", "1,0", "--no-all-device"))) == ["1", "0"]
+    done = ctk(*words, "--device-id", "7")
+    assert done.returncode == 1
+    assert "this host has no device '7'" in done.stderr
+
+
+def hook_names(text: str) -> list[str]:
+    return [hook["args"][2] for hook in json.loads(text)["containerEdits"].get("hooks", [])]
+
+
+def test_hooks_of_a_spec_can_be_left_out_and_given_an_ldconfig(ctk: Any, driver: Path) -> None:
+    words = ["cdi", "generate", "--driver-root", driver, "--format", "json"]
+    all_of_them = hook_names(good(ctk(*words)))
+    assert hook_names(good(ctk(*words, "--disable-hook", "all"))) == []
+    without = hook_names(good(ctk(*words, "--disable-hook", "enable-cuda-compat")))
+    assert without == [name for name in all_of_them if name != "enable-cuda-compat"]
+    some = good(ctk(*words, "--disable-hook", "all", "--enable-hook", "update-ldcache", "--ldconfig-path", "/sbin/x"))
+    assert json.loads(some)["containerEdits"]["hooks"][0]["args"] == [
+        "nvidia-ctk", "hook", "update-ldcache", "--ldconfig-path", "/sbin/x", "--folder", "/usr/lib64"
+    ]  # fmt: skip
+
+
+def test_device_nodes_can_be_below_a_root_of_their_own(ctk: Any, driver: Path, tmp_path: Path) -> None:
+    (tmp_path / "nodes/dev").mkdir(parents=True)
+    for name in ("nvidia0", "nvidia1"):
+        os.mknod(tmp_path / "nodes/dev" / name, 0o020666, os.makedev(1, 5))
+    words = ["cdi", "generate", "--driver-root", driver, "--dev-root", tmp_path / "nodes", "--format", "json"]
+    spec = json.loads(good(ctk(*words)))
+    assert spec["devices"][0]["containerEdits"]["deviceNodes"][0]["hostPath"] == f"{tmp_path}/nodes/dev/nvidia0"
+    assert "deviceNodes" not in spec["containerEdits"]
+    assert f"{driver}/usr/lib64/libcuda.so.550.54.15" in [one["hostPath"] for one in spec["containerEdits"]["mounts"]]
+
+
+@pytest.mark.parametrize(
+    ("mode", "node", "device"),
+    [
+        ("gds", "nvidia-fs0", "all"),
+        ("gdrcopy", "gdrdrv", "all"),
+        ("mofed", "infiniband/uverbs0", "all"),
+        ("nvswitch", "nvidia-nvswitchctl", "all"),
+        ("imex", "nvidia-caps-imex-channels/channel3", "3"),
+        ("management", "nvidia-caps/nvidia-cap1", "all"),
+    ],
+)
+def test_a_spec_is_made_of_a_part_of_the_driver(
+    ctk: Any, driver: Path, host: Host, mode: str, node: str, device: str
+) -> None:
+    words = ["cdi", "generate", "--driver-root", driver, "--mode", mode, "--format", "json"]
+    if mode != "management":
+        assert ctk(*words).returncode == 1, "there is nothing yet"
+    (driver / "dev" / node).parent.mkdir(exist_ok=True)
+    os.mknod(driver / "dev" / node, 0o020666, os.makedev(1, 3))
+    (host.root / "cdi").mkdir()
+    good(ctk(*words, "--output", host.root / "cdi/part"))
+    host.configure(f'[nvidia-container-runtime.modes.cdi]\nspec-dirs = ["{host.root}/cdi"]\n', mode="cdi")
+    after = host.created(f"NVIDIA_VISIBLE_DEVICES={device}")
+    assert f"/dev/{node}" in [one["path"] for one in after["linux"]["devices"]]
+    assert "NVIDIA_VISIBLE_DEVICES=void" in after["process"]["env"]
+
+
+@pytest.mark.parametrize(
+    ("output", "written", "form"),
+    [
+        ("x", "x.yaml", "yaml"),
+        ("x.json", "x.json", "json"),
+        ("x.conf", "x.conf.yaml", "yaml"),
+        ("x.yaml", "x.yaml", "yaml"),
+    ],
+)
+def test_a_spec_is_written_in_the_format_of_its_name(
+    ctk: Any, driver: Path, tmp_path: Path, output: str, written: str, form: str
+) -> None:
+    """A CDI reader passes over a file without one of the two endings."""
+    good(ctk("cdi", "generate", "--driver-root", driver, "--output", tmp_path / "made" / output))
+    made = tmp_path / "made" / written
+    cdi_spec.parse(made.read_text(), is_json=form == "json")
+    good(ctk("cdi", "transform", "root", "--to", "/r", "--input", made, "--output", tmp_path / "moved" / output))
+    moved = (tmp_path / "moved").iterdir()
+    assert [(one.name, one.read_text()[:1]) for one in moved] == [(written, "{" if form == "json" else "-")]
 
 
 def test_a_specs_paths_move_to_another_root(ctk: Any) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -203,3 +205,68 @@ def test_specs_are_listed_and_moved_alike(pair: Pair) -> None:
             *words,
         )
         assert yaml.safe_load(ours) == yaml.safe_load(go)
+
+
+# --- cdi generate
+
+
+@pytest.fixture
+def driver(host: Host, stub_nvml: Path) -> Path:
+    """A driver root with nodes of every kind, one of them the group video's."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to make device nodes")
+    root = host.root / "driver"
+    for name in (
+        "nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "nvidia-fs0", "gdrdrv", "infiniband/uverbs0",
+        "nvidia-caps-imex-channels/channel0", "nvidia-caps-imex-channels/channel3", "nvidia-nvswitchctl", "nvidia-caps/nvidia-cap1",
+    ):  # fmt: skip
+        (root / "dev" / name).parent.mkdir(parents=True, exist_ok=True)
+        os.mknod(root / "dev" / name, 0o020660, os.makedev(1, 3))
+        if "imex" not in name:  # the Go one leaves out the group of channels
+            os.chown(root / "dev" / name, 0, 44)
+        (root / "dev" / name).chmod(0o660)
+    (root / "usr/lib64").mkdir(parents=True)
+    shutil.copy(stub_nvml / "libnvidia-ml.so.1", root / "usr/lib64/libnvidia-ml.so.550.54.15")
+    (root / "usr/lib64/libnvidia-ml.so.1").symlink_to("libnvidia-ml.so.550.54.15")
+    (root / "usr/lib64/libcuda.so.550.54.15").write_text("x")
+    host.environment["STUB_GPUS"] = "A;B"
+    return root
+
+
+def essence(text: str) -> dict[str, Any]:
+    """A spec by what it gives, in any order. Ours leave numbers and modes of nodes to the time of use."""
+    spec = yaml.safe_load(text)
+    parts = {device["name"]: device["containerEdits"] for device in spec["devices"]}
+    parts["for all"] = spec.get("containerEdits") or {}
+    return {name: essential(edits) for name, edits in parts.items()} | {"version": spec["cdiVersion"]}
+
+
+def essential(edits: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "env": sorted(edits.get("env") or []),
+        "gids": edits.get("additionalGids") or [],
+        "mounts": sorted(mount["containerPath"] for mount in edits.get("mounts") or []),
+        "nodes": sorted((node["path"], node["hostPath"], node.get("gid")) for node in edits.get("deviceNodes") or []),
+        "hooks": [
+            [word for word in hook["args"] if word not in ("nvidia-ctk", "nvidia-cdi-hook", "hook")]
+            for hook in edits.get("hooks") or []
+            if "apply-cuda-memory-limits" not in hook["args"]
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--mode=nvml",),
+        ("--mode=nvml", "--device-id=1", "--no-all-device"),
+        ("--mode=nvml", "--disable-hook=all", "--enable-hook=update-ldcache", "--ldconfig-path=/sbin/x"),
+        ("--mode=nvml", "--disable-hook=enable-cuda-compat"),
+        *((f"--mode={mode}",) for mode in ("management", "gds", "gdrcopy", "mofed", "nvswitch", "imex")),
+        ("--mode=imex", "--device-id=3"),
+    ],
+    ids=" ".join,
+)
+def test_a_spec_of_the_driver_gives_the_same(pair: Pair, driver: Path, words: tuple[str, ...]) -> None:
+    (go, _), (ours, _) = pair.each({}, "cdi", "generate", "--driver-root", driver, *words)
+    assert essence(ours) == essence(go)

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from conftest import PYTHON, Host, need
+from conftest import PACKAGE, PYTHON, Host, need
 
 NAMES = ["nvidia-container-runtime", "nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"]
 COMMANDS = [
     ("state", "box"), ("start", "box"), ("kill", "box", "KILL"), ("delete", "--force", "box"), ("delete", "create"),
     ("--log", "create", "state", "create"), ("run", "box"), ("exec", "box", "create"), (), ("ps", ""), ("--debug", "state", "box"),
+    ("--bundle", "create", "state", "box"), ("-b", "create", "kill", "box"),
 ]  # fmt: skip
 
 
@@ -313,3 +314,21 @@ def test_without_the_front_every_command_works_too(host: Host, tmp_path: Path) -
     environment = {"A": "1", **host.environment}
     subprocess.run([host.prefix / "bin/nvidia-container-runtime", "state", "x"], env=environment, check=True)
     assert host.record.argv[1:] == [b"state", b"x"]
+
+
+def test_make_installs_below_a_prefix_and_a_staging_folder_and_takes_all_away_again(tmp_path: Path) -> None:
+    need("make", shutil.which("make"))
+    words = [f"PREFIX={tmp_path}/usr", f"DESTDIR={tmp_path}/staged"]
+    programs = tmp_path / "staged" / str(tmp_path).lstrip("/") / "usr"
+
+    def make(target: str) -> None:
+        subprocess.run(["make", "-C", PACKAGE, target, *words], check=True, capture_output=True)
+
+    make("install")
+    names = sorted(one.name for one in (programs / "bin").iterdir())
+    assert names == sorted([*NAMES, "nvidia-container-runtime-hook", "nvidia-ctk"])
+    assert not (tmp_path / "usr").exists()
+    assert "staged" not in (programs / "bin/nvidia-ctk").read_text()
+    (programs / "bin/other").write_text("not ours")
+    make("uninstall")
+    assert [one for one in tmp_path.rglob("*") if not one.is_dir()] == [programs / "bin/other"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -62,10 +63,22 @@ class Hooked:
         assert done.returncode == 0, done.stderr
         return self.calls.read_text().splitlines()
 
+    def path_of_the_tool(self) -> str:
+        """The PATH that nvidia-container-cli is started with."""
+        place = self.host.root / "environment"
+        self.environment["MOCK_ENVIRONMENT"] = str(place)
+        self.words("NVIDIA_VISIBLE_DEVICES=all")
+        entries = place.read_text().split("\0")
+        return next(entry for entry in entries if entry.startswith("PATH="))[len("PATH=") :]
+
 
 @pytest.fixture
 def hooked(host: Host, mock_cli: Path) -> Hooked:
-    return Hooked(host, mock_cli)
+    """A tool of each test's own: what the hook remembers of one does not reach another."""
+    own = host.root / "tool/nvidia-container-cli"
+    own.parent.mkdir()
+    shutil.copy(mock_cli, own)
+    return Hooked(host, own)
 
 
 def test_the_flags_of_an_ordinary_request_in_their_order(hooked: Hooked) -> None:
@@ -133,6 +146,11 @@ def test_a_legacy_image_gets_everything(hooked: Hooked) -> None:
     assert {"--device=all", "--graphics", "--compat32", "--require=cuda>=9.0"} <= set(words)
 
 
+@pytest.mark.parametrize("version", ["v9.0", "9", "9.0.176"])
+def test_an_old_images_cuda_version_is_required(hooked: Hooked, version: str) -> None:
+    assert "--require=cuda>=9.0" in hooked.words(f"CUDA_VERSION={version}")
+
+
 @pytest.mark.parametrize("purpose", ["CONFIG", "MONITOR"])
 def test_mig_management_needs_privilege(hooked: Hooked, purpose: str) -> None:
     done = hooked.run("NVIDIA_VISIBLE_DEVICES=all", f"NVIDIA_MIG_{purpose}_DEVICES=all")
@@ -170,6 +188,25 @@ def test_the_tools_exit_code_is_the_hooks(hooked: Hooked) -> None:
     assert hooked.run("NVIDIA_VISIBLE_DEVICES=all").returncode == 9
 
 
+@pytest.mark.parametrize("pid", ["7", 7.0, -1, True, [7]])
+def test_a_pid_that_is_no_number_of_a_process_is_an_error(hooked: Hooked, pid: Any) -> None:
+    done = hooked.run("NVIDIA_VISIBLE_DEVICES=all", state={"pid": pid, "bundle": str(hooked.host.bundle)})
+    assert done.returncode == 1
+    assert "could not decode container state: pid" in done.stderr
+    assert not hooked.calls.exists()
+
+
+def test_an_entry_of_the_configured_environment_without_a_name_is_passed_over(hooked: Hooked) -> None:
+    hooked.configure(cli='environment = ["=b", "A"]\n')
+    assert "--device=all" in hooked.words("NVIDIA_VISIBLE_DEVICES=all")
+
+
+def test_a_list_of_no_capabilities_asks_for_none(hooked: Hooked) -> None:
+    words = hooked.words("NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=,")
+    assert words[2] == "--device=all"
+    assert words[3].startswith("--pid=")
+
+
 def test_the_configured_environment_goes_to_the_tool(hooked: Hooked) -> None:
     hooked.configure(cli=f'environment = ["MOCK_CALLS={hooked.calls}2", "X=1"]\n')
     assert hooked.run("NVIDIA_VISIBLE_DEVICES=all").returncode == 0
@@ -198,6 +235,38 @@ def test_the_tool_below_the_driver_root_comes_first(hooked: Hooked) -> None:
         f'[nvidia-container-runtime]\nmode = "legacy"\n[nvidia-container-cli]\nroot = "{root}"\n'
     )
     assert hooked.words("NVIDIA_VISIBLE_DEVICES=all")[0] == f"--root={root}"
+
+
+def test_the_tools_path_starts_with_the_driver_roots_folders_and_ends_with_the_usual_ones(hooked: Hooked) -> None:
+    root = hooked.host.root / "drv"
+    (root / "usr/bin").mkdir(parents=True)
+    (root / "usr/bin/nvidia-container-cli").symlink_to(hooked.cli)
+    hooked.host.config_file.write_text(
+        f'[nvidia-container-runtime]\nmode = "legacy"\n[nvidia-container-cli]\nroot = "{root}"\n'
+    )
+    hooked.environment["PATH"] = "/mine:/usr/bin"
+    folders = ["/mine", "/usr/bin", "/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/sbin", "/bin"]
+    assert hooked.path_of_the_tool().split(":") == [f"{root}{one}" for one in folders] + folders
+
+
+def test_without_a_path_the_tool_gets_the_usual_folders(hooked: Hooked) -> None:
+    """The low-level runtime may start hooks with an empty environment. The tool ends where it has no PATH."""
+    del hooked.environment["PATH"]
+    assert hooked.path_of_the_tool() == SYSTEM_PATH
+
+
+def test_what_the_tool_can_do_is_asked_once_until_the_tool_changes(hooked: Hooked) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root's runs remember")
+    asked = hooked.host.root / "asked"
+    hooked.environment |= {"MOCK_ASKED": str(asked), "MOCK_HELP": NEW_FLAGS}
+    for _ in range(3):
+        assert "--cuda-compat-mode=ldconfig" in hooked.words("NVIDIA_VISIBLE_DEVICES=all")
+    assert len(asked.read_text().splitlines()) == 2, "its help, and that of configure"
+    hooked.cli.write_text(hooked.cli.read_text() + "# another version\n")
+    hooked.environment["MOCK_HELP"] = ""
+    assert not [word for word in hooked.words("NVIDIA_VISIBLE_DEVICES=all") if "compat" in word]
+    assert len(asked.read_text().splitlines()) == 4
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -124,12 +125,74 @@ def test_imex_channels_and_gated_features_come_where_they_are_asked_for(gpus: Ho
     assert "invalid IMEX channel" in gpus.refused()
 
 
+def test_the_drivers_library_is_found_below_the_driver_root(gpus: Host) -> None:
+    """A driver container: nothing of the driver is where the host's dynamic linker looks."""
+    del gpus.environment["LD_LIBRARY_PATH"]
+    assert nodes(gpus.created("NVIDIA_VISIBLE_DEVICES=1")) == ["/dev/nvidia1", *COMMON]
+
+
+def test_a_nodes_group_is_kept(gpus: Host) -> None:
+    os.chown(gpus.root / "driver/dev/nvidia0", 0, 44)
+    (gpus.root / "driver/dev/nvidia0").chmod(0o660)
+    after = gpus.created("NVIDIA_VISIBLE_DEVICES=0")
+    node = after["linux"]["devices"][0]
+    assert (node["path"], node["fileMode"], node["gid"]) == ("/dev/nvidia0", 0o660, 44)
+    assert after["process"]["user"]["additionalGids"] == [44]
+
+
+def test_graphics_files_come_with_the_driver_and_gbm_finds_it(gpus: Host) -> None:
+    root = gpus.root / "driver"
+    (root / "usr/share/vulkan/icd.d").mkdir(parents=True)
+    (root / "usr/share/vulkan/icd.d/nvidia_icd.json").write_text("x")
+    for name in (f"libnvidia-allocator.so.{VERSION}", "libnvidia-egl-gbm.so.1.1.1"):
+        (root / "usr/lib64" / name).write_text("x")
+    after = gpus.created("NVIDIA_VISIBLE_DEVICES=0")
+    mounts = {mount["destination"]: mount["source"] for mount in after["mounts"]}
+    assert mounts["/etc/vulkan/icd.d/nvidia_icd.json"] == f"{root}/usr/share/vulkan/icd.d/nvidia_icd.json"
+    assert mounts["/usr/lib64/libnvidia-egl-gbm.so.1.1.1"] == f"{root}/usr/lib64/libnvidia-egl-gbm.so.1.1.1"
+    links = [word for hook in after["hooks"]["createContainer"] for word in hook["args"] if "::" in word]
+    assert links[0] == "../libnvidia-allocator.so.1::/usr/lib64/gbm/nvidia-drm_gbm.so"
+
+
+def offer_one(host: Host, kind: str) -> None:
+    """One CDI device, 0, and cdi mode."""
+    (host.root / "cdi").mkdir()
+    device = {"name": "0", "containerEdits": {"env": ["A=1"]}}
+    (host.root / "cdi/a.json").write_text(json.dumps({"cdiVersion": "0.5.0", "kind": kind, "devices": [device]}))
+    driver = f'[nvidia-container-cli]\nroot = "{host.root}/driver"\n'
+    host.configure(f'{driver}[nvidia-container-runtime.modes.cdi]\nspec-dirs = ["{host.root}/cdi"]\n', mode="cdi")
+
+
+@pytest.mark.parametrize("mode", ["jit-cdi", "cdi"])
+def test_conditions_on_the_driver_hold_in_the_modes_that_inject_devices(gpus: Host, mode: str) -> None:
+    if mode == "cdi":
+        offer_one(gpus, "nvidia.com/gpu")
+    device, image = "NVIDIA_VISIBLE_DEVICES=0", "NVIDIA_REQUIRE_CUDA=cuda>={} brand=tesla,driver>=470,driver<471"
+    gpus.created(device, image.format("12.4"), "NVIDIA_REQUIRE_DRIVER=driver>=550", "NVIDIA_REQUIRE_ARCH=arch>=9.0")
+    gpus.spec(device, image.format("99.0"))
+    assert "requirements not met: cuda>=99.0||brand=tesla&&driver>=470&&driver<471 not met" in gpus.refused()
+    gpus.spec(device, "NVIDIA_REQUIRE_DRIVER=driver<500")
+    assert "unsatisfied condition: driver<500 (driver=550.54.15)" in gpus.refused()
+    gpus.created(device, image.format("99.0"), "NVIDIA_DISABLE_REQUIRE=true")
+
+
+def test_conditions_on_a_driver_that_cannot_be_asked_are_a_warning(host: Host) -> None:
+    if Path("/dev/nvidiactl").exists():
+        pytest.skip("a driver is here")
+    offer_one(host, "a.com/b")
+    host.created("NVIDIA_VISIBLE_DEVICES=a.com/b=0", "NVIDIA_REQUIRE_CUDA=cuda>=99")
+    assert "Conditions on the driver are not checked" in host.log.read_text()
+
+
 def test_without_a_driver_the_error_names_nvml(host: Host) -> None:
     if Path("/dev/nvidiactl").exists():
         pytest.skip("a driver is here")
     host.configure(mode="jit-cdi")
     host.spec("NVIDIA_VISIBLE_DEVICES=all")
-    assert "failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND" in host.refused()
+    assert (
+        "error modifying OCI spec: failed to create the automatic CDI modifier: failed to generate CDI spec for mode"
+        ' \\"auto\\": failed to construct device spec generators: failed to initialize NVML: ERROR_LIBRARY_NOT_FOUND'
+    ) in host.refused()
 
 
 def test_a_real_driver_gives_its_gpu(host: Host) -> None:

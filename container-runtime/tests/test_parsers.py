@@ -122,6 +122,25 @@ def test_yaml_that_pyyaml_writes_is_read_back_or_refused(value: Any, flow: bool,
     assert same(found, pyyaml.safe_load(text)), text
 
 
+def values(found: Any) -> Any:
+    if isinstance(found, yaml.Plain):
+        return found.value
+    if isinstance(found, list):
+        return [values(one) for one in found]
+    return {key: values(one) for key, one in found.items()} if isinstance(found, dict) else found
+
+
+@SHORT
+@given(TREES, st.booleans())
+def test_yaml_read_with_its_texts_has_the_same_values(value: Any, flow: bool) -> None:
+    text = pyyaml.safe_dump(value, default_flow_style=flow)
+    try:
+        found = yaml.parse(text)
+    except yaml.YamlFault:
+        return
+    assert same(values(yaml.parse_plain(text)), found), text
+
+
 @SHORT
 @given(
     st.dictionaries(
@@ -253,7 +272,7 @@ WORDS = st.lists(
 def test_any_command_line_is_read(words: list[str]) -> None:
     line = argv.CommandLine(words)
     assert line.command in ("", "-", *words)
-    if line.bundle:
+    if line.missing_bundle:
         assert line.command == "create"
 
 

@@ -3,8 +3,11 @@
 The command is found by its position, as the low-level runtime finds it: a container named `create` is not a creation.
 """
 
-# Flags before the command that take the next word as their value: runc's, crun's and youki's.
-GLOBAL_VALUES = frozenset(("log", "log-format", "log-level", "root", "r", "criu", "rootless", "cgroup-manager"))
+# Flags before the command that take the next word as their value: runc's, crun's and youki's, and the bundle, which
+# counts wherever it stands.
+GLOBAL_VALUES = frozenset(
+    ("log", "log-format", "log-level", "root", "r", "criu", "rootless", "cgroup-manager", "b", "bundle")
+)
 # Flags of `create` that take a value, so that `--pid-file --bundle` would not be read as a bundle.
 CREATE_VALUES = frozenset(("b", "bundle", "console-socket", "pid-file", "preserve-fds", "f", "config"))
 COMMANDS = frozenset(
@@ -80,6 +83,8 @@ class CommandLine:
             self.debug = value not in FALSE
         elif name == "version":
             self.version = True
+        elif name in ("b", "bundle"):
+            self.bundle = value
 
     def _read_bundle(self, words: "list[str]") -> None:
         at = 0

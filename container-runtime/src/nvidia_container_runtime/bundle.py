@@ -18,23 +18,28 @@ def load(path: str) -> "dict[str, Any]":
     try:
         raw = paths.read_bytes(path)
     except OSError as error:
-        raise RuntimeFault(f"error loading OCI specification file: open {path}: {reason(error)}") from None
+        raise RuntimeFault(f"error opening OCI specification file: open {path}: {reason(error)}") from None
     try:
-        spec = json_text.first_value(raw.decode())
+        return spec_of(raw)
     except (json_text.JsonFault, UnicodeDecodeError) as error:
-        raise RuntimeFault(f"error reading OCI specification from {path}: {error}") from None
-    if spec is None:
-        spec = {}
-    if not isinstance(spec, dict):
         raise RuntimeFault(
-            f"error reading OCI specification from {path}: cannot unmarshal {type(spec).__name__} into an OCI spec"
-        )
-    check_shape(spec, path)  # pyright: ignore[reportUnknownArgumentType]
+            f"error loading OCI specification from file: error reading OCI specification: {error} ({path})"
+        ) from None
+
+
+def spec_of(raw: bytes) -> "dict[str, Any]":
+    spec = json_text.first_value(raw.decode())
+    if spec is None:
+        return {}
+    if not isinstance(spec, dict):
+        raise json_text.JsonFault(f"json: cannot unmarshal {type(spec).__name__} into an OCI spec")
+    check_shape(spec)  # pyright: ignore[reportUnknownArgumentType]
     return spec  # pyright: ignore[reportUnknownVariableType]
 
 
-# The parts that the shim reads or extends, and what each must be for that.
+# The parts that the shim reads or extends, and what each must be for that. The low-level runtime judges the rest.
 SHAPES: "tuple[tuple[str, type], ...]" = (
+    ("ociVersion", str),
     ("annotations", dict),
     ("hooks", dict),
     ("hooks.prestart", list),
@@ -51,15 +56,17 @@ SHAPES: "tuple[tuple[str, type], ...]" = (
     ("linux.resources.devices", list),
     ("mounts", list),
     ("process", dict),
+    ("process.args", list),
     ("process.env", list),
     ("process.user", dict),
     ("process.user.additionalGids", list),
     ("root", dict),
+    ("root.path", str),
 )
-ITEMS = {"process.env": str, "process.user.additionalGids": int}
+ITEMS = {"process.args": str, "process.env": str, "process.user.additionalGids": int}
 
 
-def check_shape(spec: "dict[str, Any]", path: str) -> None:
+def check_shape(spec: "dict[str, Any]") -> None:
     """Refuse a spec whose parts have the wrong type, as the low-level runtime will, before anything is changed."""
     for name, wanted in SHAPES:
         found: Any = spec
@@ -69,7 +76,7 @@ def check_shape(spec: "dict[str, Any]", path: str) -> None:
             continue
         item = ITEMS.get(name, dict)
         if not isinstance(found, wanted) or (wanted is list and not all(isinstance(one, item) for one in found)):
-            raise RuntimeFault(f"error reading OCI specification from {path}: {name} has the wrong type")
+            raise json_text.JsonFault(f"{name} has the wrong type")
 
 
 def save(path: str, spec: "dict[str, Any]") -> None:

@@ -31,9 +31,17 @@ def container_edits(
     if len(generated) < len(devices):
         others = ", ".join(name for name in devices if name not in generated)
         raise RuntimeFault(f"mixing CDI devices of {JIT_KIND} with others is not supported: {others}")
+    try:
+        return generated_edits([names.split(name)[1] for name in generated], container, settings, journal, ctk)
+    except RuntimeFault as fault:
+        raise RuntimeFault(f"failed to create the automatic CDI modifier: {fault}") from None
+
+
+def generated_edits(
+    ids: "list[str]", container: request.Container, settings: Settings, journal: "Journal", ctk: str
+) -> "dict[str, Any]":
     from . import demands, jit
 
     extras = request.gated_features(container)
     extras += ["imex/" + channel for channel in demands.imex_channels(container, settings)]
-    ids = [names.split(name)[1] for name in generated]
     return edits.joined([jit.container_edits(ids, settings, journal, ctk), *jit.extra_edits(extras, settings, journal)])

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from .journal import Journal
 
 
+REFUSED_SHOWN, WHY_SHOWN = 5, 200
+
+
 class Registry:
     """Qualified name -> (its spec, its device). A later folder wins; two of one folder make the name unusable."""
 
@@ -21,6 +24,7 @@ class Registry:
         self.devices: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
         self.journal = journal
         self.specs = specs or Specs()
+        self.refused: dict[str, str] = {}  # path of a spec that cannot be used -> why
         for folder in folders:
             self.read_folder(folder)
         self.specs.keep()
@@ -52,8 +56,7 @@ class Registry:
         try:
             content = paths.read_bytes(path)
         except OSError as error:
-            self.journal.warning(f"failed to load CDI spec {path}: {error}")
-            return None
+            return self.refuse(path, reason(error))
         return self.specs.get(path, content) or self.parse(path, content)
 
     def parse(self, path: str, content: bytes) -> "dict[str, Any] | None":
@@ -62,16 +65,26 @@ class Registry:
         try:
             spec = cdi_spec.parse(content.decode(), path.endswith(".json"))
         except (cdi_spec.CdiFault, UnicodeDecodeError) as error:
-            self.journal.warning(f"failed to load CDI spec {path}: {error}")
-            return None
+            return self.refuse(path, str(error))
         self.specs.note(path, content, spec)
         return spec
+
+    def refuse(self, path: str, why: str) -> None:
+        self.refused[path] = why
+        self.journal.warning(f"failed to load CDI spec {path}: {why}")
+
+    def unresolvable(self, unknown: "Sequence[str]") -> RuntimeFault:
+        """Names that no spec offers. One of a spec that is refused may be what was meant."""
+        words = f"failed to inject CDI devices: unresolvable CDI devices {', '.join(unknown)}"
+        for path, why in list(self.refused.items())[:REFUSED_SHOWN]:
+            words += f"; refused CDI spec {path}: {why[:WHY_SHOWN]}"
+        return RuntimeFault(words)
 
     def edits(self, names: "Sequence[str]") -> "dict[str, Any]":
         """The edits of these devices in their order, with those of a spec before its first device."""
         unknown = [name for name in names if name not in self.devices]
         if unknown:
-            raise RuntimeFault(f"failed to inject CDI devices: unresolvable CDI devices {', '.join(unknown)}")
+            raise self.unresolvable(unknown)
         parts: list[dict[str, Any]] = []
         specs: list[dict[str, Any]] = []
         for name in names:

@@ -37,12 +37,25 @@ class CdiFault(ValueError):
 
 def parse(text: str, is_json: bool) -> "dict[str, Any]":
     try:
-        spec = json_text.whole_value(text) if is_json else yaml.parse(text)
+        spec = json_text.whole_value(text) if is_json else typed(yaml.parse_plain(text), SPEC)
     except (json_text.JsonFault, yaml.YamlFault) as error:
         raise CdiFault(str(error)) from None
     check_fields(spec, SPEC, "spec")
     check_spec(spec)
     return spec
+
+
+def typed(value: "Any", shape: "Any") -> "Any":
+    """What YAML holds, by what the field is: `true` is a text where a text is wanted. A null is no text of a list."""
+    if isinstance(value, yaml.Plain):
+        return value.text if shape is str else value.value
+    if isinstance(value, list):
+        item: Any = shape[0] if isinstance(shape, list) else None
+        return [typed(one, item) for one in value if one is not None or item is not str]  # pyright: ignore
+    if isinstance(value, dict):
+        fields: dict[str, Any] = shape if isinstance(shape, dict) else {}
+        return {key: typed(one, fields.get(key) or fields.get("*")) for key, one in value.items()}  # pyright: ignore
+    return value
 
 
 def check_fields(value: "Any", shape: "Any", where: str) -> None:

@@ -1,6 +1,6 @@
 """csv mode: lists of device nodes, folders, libraries and links, as Tegra systems ship them."""
 
-from . import edits, files, paths, request
+from . import conditions, edits, files, paths, request
 from .errors import RuntimeFault, reason
 from .settings import RUNTIME, Settings
 
@@ -50,8 +50,12 @@ def csv_files(folder: str, all_of_them: bool) -> "list[str]":
 
 def read_items(container: request.Container, settings: Settings, journal: "Journal") -> "list[Item]":
     everything = container.environment.get("NVIDIA_REQUIRE_JETPACK") == "csv-mounts=all"
+    return read_lists(csv_files(settings[RUNTIME + "modes.csv.mount-spec-path"], everything), journal)
+
+
+def read_lists(lists: "list[str]", journal: "Journal") -> "list[Item]":
     items: list[Item] = []
-    for file in csv_files(settings[RUNTIME + "modes.csv.mount-spec-path"], everything):
+    for file in lists:
         try:
             found, skipped = parse(paths.read_bytes(file).decode(errors="surrogateescape"))
         except OSError as error:
@@ -65,14 +69,21 @@ def read_items(container: request.Container, settings: Settings, journal: "Journ
 def container_edits(
     container: request.Container, devices: "list[str]", settings: Settings, journal: "Journal", ctk: str
 ) -> "dict[str, Any]":
+    check_devices(devices)
+    conditions.check_by_cuda(container, settings, journal)
+    return edits_of(read_items(container, settings, journal), settings, journal, ctk)
+
+
+def check_devices(devices: "list[str]") -> None:
     for device in devices:
         if device not in ("all", "0", request.NO_GPU):
             raise RuntimeFault(
                 'failed to generate CDI spec for mode "csv": failed to construct device spec generators:'
                 f" unsupported device id: {device}"
             )
-    check_requirements(container, settings, journal)
-    items = read_items(container, settings, journal)
+
+
+def edits_of(items: "list[Item]", settings: Settings, journal: "Journal", ctk: str) -> "dict[str, Any]":
     found = collect(items, settings.driver_root, journal)
     if settings.feature("no-additional-gids-for-device-nodes"):
         found["additionalGids"] = []
@@ -81,25 +92,6 @@ def container_edits(
     found["hooks"] = files.link_hooks(ctk, found.pop("libraryLinks")) + files.link_hooks(ctk, links) + found["hooks"]
     found["hooks"] += files.ldcache_hooks(ctk, files.library_folders(found["mounts"]))
     return found
-
-
-def check_requirements(container: request.Container, settings: Settings, journal: "Journal") -> None:
-    from . import demands
-
-    wanted = demands.requirements(container, settings)
-    if not wanted:
-        return
-    from . import nvml, requirements
-
-    try:
-        properties = nvml.cuda_properties()
-    except nvml.DriverFault as fault:
-        journal.warning(f"Failed to get CUDA version: {fault.args[1]}")
-        properties = {}
-    try:
-        requirements.verify(wanted, properties)
-    except requirements.RequirementFault as fault:
-        raise RuntimeFault(f"requirements not met: {fault}") from None
 
 
 def collect(items: "list[Item]", root: str, journal: "Journal") -> "dict[str, Any]":
@@ -137,7 +129,8 @@ def collect(items: "list[Item]", root: str, journal: "Journal") -> "dict[str, An
 def node_paths(root: str, path: str) -> "list[str]":
     if not any(character in path for character in files.GLOB):
         return [path]
-    return [files.inside(root, found) for found in files.matches(files.below(root, path))]
+    patterns = (files.below(root, path), files.below(root, paths.join("/dev", path)))
+    return [files.inside(root, found) for pattern in patterns for found in files.matches(pattern)]
 
 
 def symlink(root: str, path: str, mounted: "list[str]", links: "list[str]") -> "list[str]":
@@ -154,12 +147,13 @@ def compatibility_hooks(settings: Settings, journal: "Journal", ctk: str) -> "li
     """Where NVML is there too, a container's own newer CUDA libraries may be put to use."""
     from . import host
 
-    if settings.feature("disable-cuda-compat-lib-hook") or not host.can_load(host.NVML):
+    library = host.nvml_library(settings.driver_root)
+    if settings.feature("disable-cuda-compat-lib-hook") or not host.can_load(library):
         return []
     from . import nvml
 
     try:
-        with nvml.Driver() as driver:
+        with nvml.Driver(library) as driver:
             words = ["--host-cuda-version=" + driver.cuda_version]
             if any("Orin (nvgpu)" in gpu.name for gpu in driver.gpus()):
                 place = settings[RUNTIME + "modes.csv.compat-container-root"] or "/usr/local/cuda/compat_orin"

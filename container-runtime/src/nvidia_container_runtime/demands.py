@@ -41,9 +41,9 @@ def capabilities(container: Container, settings: Settings) -> "list[str]":
     value = container.environment.get("NVIDIA_DRIVER_CAPABILITIES", "")
     if "NVIDIA_DRIVER_CAPABILITIES" not in container.environment and container.is_legacy_image:
         return supported
-    asked = split(value)
-    if not asked:
+    if not value:
         return sorted({"utility", "compute"} & set(supported))
+    asked = split(value)
     if "all" in asked:
         return supported
     allowed = sorted(set(asked) & set(supported))
@@ -69,7 +69,7 @@ def requirements(container: Container, settings: Settings) -> "list[str]":
 
 
 def cuda_requirement(version: str) -> str:
-    parts = [*version.split("."), "0"][:2]
+    parts = [*version.removeprefix("v").split("."), "0"][:2]
     if not all(part.isascii() and part.isdigit() for part in parts):
         raise RuntimeFault(f"invalid CUDA version: {version}")
     return f"cuda>={int(parts[0])}.{int(parts[1])}"

@@ -26,16 +26,40 @@ PROGRAMS = (
 )
 PROGRAM_FOLDERS = ("/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/local/bin")
 SOCKET_OPTIONS = ("nosuid", "nodev", "rbind", "rprivate", "noexec")
+# Vulkan's files are all made visible in /etc, the rest where they are.
 GRAPHICS_FILES = (
     "glvnd/egl_vendor.d/10_nvidia.json",
     "vulkan/icd.d/nvidia_icd.json",
     "vulkan/icd.d/nvidia_layers.json",
     "vulkan/implicit_layer.d/nvidia_layers.json",
+    "vulkan/icd.d/nvidia_icd.*.json",
     "egl/egl_external_platform.d/15_nvidia_gbm.json",
+    "egl/egl_external_platform.d/09_nvidia_wayland2.json",
     "egl/egl_external_platform.d/10_nvidia_wayland.json",
+    "egl/egl_external_platform.d/20_nvidia_xcb.json",
+    "egl/egl_external_platform.d/20_nvidia_xlib.json",
     "nvidia/nvoptix.bin",
     "X11/xorg.conf.d/10-nvidia.conf",
     "X11/xorg.conf.d/nvidia-drm-outputclass.conf",
+)
+# The platform libraries of EGL have versions of their own.
+GRAPHICS_LIBRARIES = (
+    "libnvidia-egl-gbm.so.*",
+    "libnvidia-egl-wayland.so.*",
+    "libnvidia-egl-wayland2.so.*",
+    "libnvidia-egl-xcb.so.*",
+    "libnvidia-egl-xlib.so.*",
+    "libnvidia-vulkan-producer.so.{driver}",
+    "nvidia/xorg/libglxserver_nvidia.so.{driver}",
+    "xorg/modules/extensions/libglxserver_nvidia.so.{driver}",
+    "nvidia/xorg/nvidia_drv.so",
+    "xorg/modules/drivers/nvidia_drv.so",
+)
+# A driver's library -> a link beside it by which programs find it, and where that points ("": at the library).
+GRAPHICS_LINKS = (
+    ("libnvidia-allocator.so.{driver}", "gbm/nvidia-drm_gbm.so", "../libnvidia-allocator.so.1"),
+    ("libnvidia-vulkan-producer.so.{driver}", "libnvidia-vulkan-producer.so", ""),
+    ("nvidia/xorg/libglxserver_nvidia.so.{driver}", "libglxserver_nvidia.so", ""),
 )
 
 
@@ -59,6 +83,7 @@ def libraries(root: str, driver: str) -> "list[str]":
 def common_edits(root: str, driver: str, ctk: str, journal: "Journal") -> "dict[str, Any]":
     """What every container with a GPU gets beside the GPU's own node."""
     library_mounts = [edits.mount(path, files.inside(root, path)) for path in libraries(root, driver)]
+    mounts = library_mounts + programs(root) + firmware(root, driver) + sockets(root) + graphics_mounts(root, driver)
     folders = files.library_folders(library_mounts)
     cuda = [
         mount["containerPath"]
@@ -69,14 +94,14 @@ def common_edits(root: str, driver: str, ctk: str, journal: "Journal") -> "dict[
         "env": ([f"NVIDIA_CTK_LIBCUDA_DIR={paths.parent(cuda[0])}"] if cuda else []) + ["NVIDIA_VISIBLE_DEVICES=void"],
         "deviceNodes": [node for path in COMMON_NODES for node in [files.device_node(root, path)] if node],
         "mounts": sorted(
-            library_mounts + programs(root) + firmware(root, driver) + sockets(root),
-            key=lambda mount: mount["containerPath"],
+            {mount["containerPath"]: mount for mount in mounts}.values(), key=lambda mount: mount["containerPath"]
         ),
     }
     links = sorted(library_name_links(library_mounts)) + files.library_links(
         [mount["containerPath"] for mount in library_mounts]
     )
     found["hooks"] = [
+        *files.link_hooks(ctk, graphics_links(root, driver)),
         *files.link_hooks(ctk, links),
         edits.ctk_hook(ctk, "enable-cuda-compat", f"--host-driver-version={driver}"),
         *files.ldcache_hooks(ctk, folders),
@@ -135,27 +160,50 @@ def sockets(root: str) -> "list[dict[str, Any]]":
 
 def graphics_mounts(root: str, driver: str) -> "list[dict[str, Any]]":
     """Vendor files of EGL, Vulkan and the X server; libraries with the driver's version, where it is known."""
-    found = [
-        place
+    kept = [
+        edits.mount(paths.real(path, root), seen_at(files.inside(root, path)))
         for name in GRAPHICS_FILES
-        for folder in files_folders(name)
-        for place in files.matches(files.below(root, f"{folder}/{name}"))
+        for path in vendor_files(root, name)
     ]
-    mounts = [edits.mount(paths.real(path, root), files.inside(root, path)) for path in found if paths.exists(path)]
-    seen = {paths.base(mount["containerPath"]): mount for mount in reversed(mounts)}
-    kept = [mount for mount in mounts if seen[paths.base(mount["containerPath"])] is mount]
-    for folder in files.LIBRARY_FOLDERS if driver else ():
-        for pattern in (
-            f"libnvidia-egl-*.so.{driver}",
-            f"nvidia/xorg/libglxserver_nvidia.so.{driver}",
-            f"xorg/modules/extensions/libglxserver_nvidia.so.{driver}",
-            "nvidia/xorg/nvidia_drv.so",
-            "xorg/modules/drivers/nvidia_drv.so",
-        ):
-            kept += [
-                edits.mount(path, files.inside(root, path)) for path in files.resolved(root, f"{folder}/{pattern}")
-            ]
+    kept += [edits.mount(path, files.inside(root, path)) for path in graphics_libraries(root, driver)]
     return list({mount["containerPath"]: mount for mount in kept}.values())
+
+
+def vendor_files(root: str, name: str) -> "list[str]":
+    """The files of that name in the first folder that has any: the administrator's come before the distribution's."""
+    for folder in files_folders(name):
+        found = [path for path in files.matches(files.below(root, f"{folder}/{name}")) if paths.exists(path)]
+        if found:
+            return found
+    return []
+
+
+def seen_at(path: str) -> str:
+    """Where the container sees a vendor file: the Vulkan loader's own folder is /etc/vulkan."""
+    folder, vulkan, name = path.partition("/vulkan/")
+    return "/etc" + vulkan + name if folder and vulkan else path
+
+
+def graphics_libraries(root: str, driver: str) -> "list[str]":
+    if not driver:
+        return []
+    return [
+        path
+        for folder in files.LIBRARY_FOLDERS
+        for name in GRAPHICS_LIBRARIES
+        for path in files.resolved(root, f"{folder}/{name.format(driver=driver)}")
+    ]
+
+
+def graphics_links(root: str, driver: str) -> "list[str]":
+    """TARGET::LINK for what programs look up by a name of its own, as GBM does with the driver's allocator."""
+    links: list[str] = []
+    for folder in files.LIBRARY_FOLDERS if driver else ():
+        for library, link, target in GRAPHICS_LINKS:
+            for path in files.resolved(root, f"{folder}/{library.format(driver=driver)}"):
+                place = paths.join(paths.parent(files.inside(root, path)), link)
+                links.append(f"{target or paths.base(path)}::{place}")
+    return list(dict.fromkeys(links))
 
 
 def files_folders(name: str) -> "tuple[str, ...]":

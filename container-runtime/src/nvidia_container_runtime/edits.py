@@ -42,12 +42,22 @@ def apply(spec: "Spec", edits: "Edits") -> None:
     for device in edits.get("netDevices") or []:
         section(spec, "linux", "netDevices")[device["hostInterfaceName"]] = {"name": device["name"]}
     add_mounts(spec, edits.get("mounts") or [])
-    for hook in edits.get("hooks") or []:
-        kept = {key: hook[key] for key in ("path", "args", "env", "timeout") if hook.get(key)}
-        entries(section(spec, "hooks"), hook["hookName"]).append(kept)
+    add_hooks(spec, edits.get("hooks") or [])
     if edits.get("intelRdt"):
         section(spec, "linux")["intelRdt"] = dict(edits["intelRdt"])
     add_groups(spec, edits.get("additionalGids") or [])
+
+
+def add_hooks(spec: "Spec", hooks: "list[dict[str, Any]]") -> None:
+    """A hook that an earlier creation from the same bundle left is there already."""
+    if not hooks:
+        return
+    present = {stage: list(found or ()) for stage, found in section(spec, "hooks").items()}
+    for hook in hooks:
+        kept = {key: hook[key] for key in ("path", "args", "env", "timeout") if hook.get(key)}
+        stage = hook["hookName"]
+        if kept not in present.get(stage, ()):
+            entries(spec["hooks"], stage).append(kept)
 
 
 def add_environment(spec: "Spec", additions: "list[str]") -> None:
@@ -108,6 +118,7 @@ def add_device_nodes(spec: "Spec", nodes: "list[dict[str, Any]]") -> None:
     user: dict[str, Any] = (spec.get("process") or {}).get("user") or {}
     linux = section(spec, "linux")
     rules = entries(section(linux, "resources"), "devices")
+    present = list(rules)
     for node in nodes:
         device: dict[str, Any] = {"path": node["path"], "type": node["type"]}
         if node["type"] != "p":
@@ -120,8 +131,25 @@ def add_device_nodes(spec: "Spec", nodes: "list[dict[str, Any]]") -> None:
                 device[key] = owner
         linux["devices"] = replaced(entries(linux, "devices"), device, "path")
         if node["type"] in ("c", "b"):
-            rule = {"allow": True, "type": node["type"], "major": device["major"], "minor": device["minor"]}
-            rules.append({**rule, "access": node.get("permissions") or "rwm"})
+            rule: dict[str, Any] = {
+                "allow": True,
+                "type": node["type"],
+                "major": device["major"],
+                "minor": device["minor"],
+            }
+            rule["access"] = node.get("permissions") or "rwm"
+            if not in_force(rule, present):
+                rules.append(rule)
+
+
+def in_force(rule: "dict[str, Any]", rules: "list[dict[str, Any]]") -> bool:
+    """Whether an earlier creation from the same bundle allowed it, and nothing after that denies."""
+    for present in reversed(rules):
+        if present == rule:
+            return True
+        if not present.get("allow"):
+            return False
+    return False
 
 
 def replaced(items: "list[dict[str, Any]]", item: "dict[str, Any]", key: str) -> "list[dict[str, Any]]":

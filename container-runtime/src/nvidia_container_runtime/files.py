@@ -20,7 +20,7 @@ CONFIG_FOLDERS = ("/etc", "/usr/local/share", "/usr/share")
 
 def below(root: str, path: str) -> str:
     """The path in the root; `..` does not lead out of it."""
-    return path if root in ("", "/") else paths.join(root, paths.clean("/" + path))
+    return paths.join("/", path) if root in ("", "/") else paths.join(root, paths.clean("/" + path))
 
 
 def inside(root: str, path: str) -> str:
@@ -57,10 +57,21 @@ def resolved(root: str, path: str) -> "list[str]":
 
 
 def device_node(root: str, path: str) -> "dict[str, Any] | None":
-    """The edit for a character device at that path of the root, or of the root's dev folder."""
-    for host in dict.fromkeys((below(root, path), below(root, paths.join("/dev", path)))):
-        if paths.kind(host, follow=False) == paths.TYPE_CHAR:
-            return {"path": path} if host == path else {"path": path, "hostPath": host}
+    """The edit for a character device at that path of the root, or of the root's dev folder.
+
+    The node keeps its group: mode 0660 without it would be root's alone.
+    """
+    clean = paths.clean("/" + path)
+    for host in (below(root, clean), below(root, paths.join("/dev", clean))):
+        if paths.kind(host, follow=False) != paths.TYPE_CHAR:
+            continue
+        node: dict[str, Any] = {"path": inside(root, host)}
+        if host != node["path"]:
+            node["hostPath"] = host
+        group = posix.lstat(host).st_gid
+        if group:
+            node["gid"] = group
+        return node
     return None
 
 

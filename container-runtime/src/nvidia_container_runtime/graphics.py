@@ -24,6 +24,7 @@ def container_edits(devices: "list[str]", settings: Settings, journal: "Journal"
         nodes += found
         links += names
     mounts = driver_files.graphics_mounts(root, version)
+    links += driver_files.graphics_links(root, version)
     return edits.joined([{"deviceNodes": nodes, "mounts": mounts, "hooks": files.link_hooks(ctk, links)}])
 
 

@@ -2,7 +2,7 @@
 
 import posix
 
-from . import VERSION, cli_command, demands, host, json_text, lowlevel, mode, paths, request, settings
+from . import VERSION, cli_command, cli_flags, demands, host, json_text, lowlevel, mode, paths, request, settings
 from .errors import RuntimeFault, reason
 from .settings import CLI, RUNTIME, Settings
 
@@ -56,7 +56,8 @@ class Options:
         self.command = rest[0] if rest else ""
 
 
-def main(words: "list[str]") -> int:
+def main(words: "list[str]", place: str = "") -> int:
+    """The exit code of a run that failed or had nothing to do. `place` is where memory lies, "" for nowhere."""
     options = Options(words)
     if options.version:
         posix.write(1, f"NVIDIA Container Runtime Hook version {VERSION}\n".encode())
@@ -67,7 +68,7 @@ def main(words: "list[str]") -> int:
         tell(USAGE)
         return 2
     try:
-        prestart(options, lowlevel.inherited_environment())
+        prestart(options, lowlevel.inherited_environment(), place)
     except RuntimeFault as fault:
         tell(f"{fault}\n")
         return 1
@@ -79,7 +80,7 @@ def tell(text: str) -> None:
     posix.write(2, text.encode(errors="surrogateescape"))
 
 
-def prestart(options: Options, environment: "Mapping[bytes, bytes]") -> None:
+def prestart(options: Options, environment: "Mapping[bytes, bytes]", place: str) -> None:
     config = load_config(options.config, environment)
     state = read_state()
     spec = read_spec(str(state.get("bundle") or state.get("bundlePath") or ""))
@@ -89,16 +90,15 @@ def prestart(options: Options, environment: "Mapping[bytes, bytes]") -> None:
     if not wanted:
         return
     check_mode(config, wanted.ids)
-    search = environment.get(b"PATH", b"").decode(errors="surrogateescape")
-    cli = find_cli(config, search)
-    help_text = cli_help(cli)
+    cli = find_cli(config, search_path(environment))
+    full = {**cli_environment(config, environment), **extra_environment(config[CLI + "environment"])}
+    help_text = cli_flags.help_text(cli, place, full)
     rootfs = paths.absolute(str(spec["root"].get("path", "")))
     flags = cli_command.command(
         cli_command.Call(container, config, wanted.ids, channels, options.debug, help_text),
-        str(state.get("pid", 0)),
+        str(process_id(state)),
         rootfs,
     )
-    full = {**environment, **extra_environment(config[CLI + "environment"])}
     lowlevel.become(cli, [word.encode(errors="surrogateescape") for word in [cli, *flags]], full)
 
 
@@ -134,6 +134,15 @@ def read_state() -> "dict[str, Any]":
     return state  # pyright: ignore[reportUnknownVariableType]
 
 
+def process_id(state: "dict[str, Any]") -> int:
+    pid = state.get("pid")
+    if pid is None:
+        return 0
+    if type(pid) is not int or pid < 0:
+        raise RuntimeFault(f"could not decode container state: pid {pid!r} is no process id")
+    return pid
+
+
 def read_spec(folder: str) -> "dict[str, Any]":
     path = paths.join(folder, "config.json") if folder else "config.json"
     try:
@@ -149,7 +158,10 @@ def read_spec(folder: str) -> "dict[str, Any]":
             raise RuntimeFault(f"{title} is empty in OCI spec")
     from . import bundle
 
-    bundle.check_shape(spec, path)  # pyright: ignore[reportUnknownArgumentType]
+    try:
+        bundle.check_shape(spec)  # pyright: ignore[reportUnknownArgumentType]
+    except json_text.JsonFault as error:
+        raise RuntimeFault(f"could not decode OCI spec: {error}") from None
     return spec  # pyright: ignore[reportUnknownVariableType]
 
 
@@ -166,6 +178,19 @@ def check_mode(config: Settings, devices: "list[str]") -> None:
         raise RuntimeFault(said + UNSUPPORTED)
 
 
+def search_path(environment: "Mapping[bytes, bytes]") -> str:
+    return environment.get(b"PATH", b"").decode(errors="surrogateescape")
+
+
+def cli_environment(config: Settings, environment: "Mapping[bytes, bytes]") -> "dict[bytes, bytes]":
+    """What the tool is started with. It runs programs of the driver root, and ends where it has no PATH."""
+    path = search_path(environment)
+    if path and "/" in config[CLI + "path"]:
+        return dict(environment)
+    folders = host.cli_folders(config[CLI + "root"], path)
+    return {**environment, b"PATH": ":".join(folders).encode(errors="surrogateescape")}
+
+
 def find_cli(config: Settings, search: str) -> str:
     name = config[CLI + "path"]
     if "/" in name:
@@ -179,38 +204,6 @@ def find_cli(config: Settings, search: str) -> str:
     return found
 
 
-def cli_help(cli: str) -> str:
-    """What the installed nvidia-container-cli says it understands: older ones refuse the later flags."""
-    texts = [output_of(cli, words) for words in ([cli, "--help"], [cli, "configure", "--help"])]
-    return "\n".join(texts)
-
-
-def output_of(program: str, words: "list[str]") -> str:
-    """What a program prints, nothing when it cannot be run (the error comes when it is needed)."""
-    readable, writable = posix.pipe()
-    silence = posix.open("/dev/null", posix.O_RDWR | posix.O_CLOEXEC)
-    wiring = [
-        (posix.POSIX_SPAWN_DUP2, silence, 0),
-        (posix.POSIX_SPAWN_DUP2, writable, 1),
-        (posix.POSIX_SPAWN_DUP2, writable, 2),
-    ]
-    try:
-        child = posix.posix_spawn(program, words, posix.environ, file_actions=wiring)
-    except OSError:
-        child = 0
-    posix.close(writable)
-    posix.close(silence)
-    pieces: list[bytes] = []
-    while child:
-        piece = posix.read(readable, 65536)
-        if not piece:
-            posix.waitpid(child, 0)
-            break
-        pieces.append(piece)
-    posix.close(readable)
-    return b"".join(pieces).decode(errors="replace")
-
-
 def extra_environment(entries: "list[str]") -> "dict[bytes, bytes]":
     pairs = [entry.encode(errors="surrogateescape").partition(b"=") for entry in entries]
-    return {name: value for name, equals, value in pairs if equals}
+    return {name: value for name, equals, value in pairs if name and equals}

@@ -55,11 +55,29 @@ def find_container_cli(configured: str, root: str, path: str) -> str:
     """nvidia-container-cli: where the configuration says, else in PATH, below the driver root first; "" if nowhere."""
     if configured.startswith("/"):
         return configured if paths.is_executable(configured) else ""
-    folders = search_folders(path)
-    if root not in ("", "/"):
-        folders = [paths.join(root, folder) for folder in folders] + folders
-    for folder in folders:
+    for folder in cli_folders(root, path):
         place = paths.join(folder, configured or "nvidia-container-cli")
         if paths.is_executable(place):
             return place
     return ""
+
+
+def cli_folders(root: str, path: str) -> "list[str]":
+    """Where nvidia-container-cli and what it runs are looked for: the driver root's folders, $PATH, the usual ones."""
+    folders = search_folders(path)
+    if root in ("", "/"):
+        return folders
+    return [paths.join(root, folder) for folder in folders] + folders
+
+
+def nvml_library(root: str) -> str:
+    """The driver's own library below a driver root; where none is there, the name that the dynamic linker looks up."""
+    if root in ("", "/"):
+        return NVML
+    from . import files
+
+    for folder in files.LIBRARY_FOLDERS:
+        for name in (NVML, "libnvidia-ml.so.*.*"):
+            for path in files.resolved(root, f"{folder}/{name}"):
+                return path
+    return NVML

@@ -42,6 +42,18 @@ def install(prefix: Path, python: Path, state: Path, fronted: bool = True, root:
         write_program(binaries / name, template)
 
 
+def uninstall(prefix: Path, state: Path, root: Path = Path("/")) -> None:
+    """Take away what `install` put there, and what the shim remembers. The configuration is the administrator's."""
+    for name in (*FRONTED, *PLAIN):
+        (root / (prefix / "bin" / name).relative_to("/")).unlink(missing_ok=True)
+    library = root / (prefix / "lib" / "nvidia-container-runtime").relative_to("/")
+    if library.is_dir():
+        shutil.rmtree(library)
+    remembered = root / state.relative_to("/")
+    for suffix in ("", ".memory", ".specs", ".cli"):
+        remembered.with_name(remembered.name + suffix).unlink(missing_ok=True)
+
+
 def launcher(python: Path) -> str:
     """The compiled launcher fits every python3.N of one N: it is used where the interpreter's name says which it is."""
     version = subprocess.run(
@@ -89,10 +101,14 @@ def main(words: list[str] | None = None) -> int:
     )
     parser.add_argument("--state", type=Path, default=Path("/run/nvidia-container-runtime/front-state"))
     parser.add_argument("--no-front", action="store_true", help="always run Python, never the shell front's short cut")
+    parser.add_argument("--uninstall", action="store_true", help="take the programs away again")
     chosen = parser.parse_args(words)
     for name in ("prefix", "python", "state", "root"):
         if any(character in str(getattr(chosen, name)) for character in " \t\n'\"\\$`"):
             parser.error(f"--{name} must not hold blanks, quotes or dollar signs: it becomes part of a shell script")
+    if chosen.uninstall:
+        uninstall(chosen.prefix.absolute(), chosen.state.absolute(), chosen.root.absolute())
+        return 0
     install(
         chosen.prefix.absolute(), chosen.python, chosen.state.absolute(), not chosen.no_front, chosen.root.absolute()
     )

@@ -1,6 +1,6 @@
 """jit-cdi mode: the CDI spec of this driver, made when a container is created, out of what NVML says."""
 
-from . import driver_files, edits, files, gated, paths
+from . import driver_files, edits, files, gated, host, paths
 from .errors import RuntimeFault
 from .nvml import Driver, DriverFault, Gpu, Mig
 from .settings import Settings
@@ -18,7 +18,7 @@ MIG_MINORS = "/proc/driver/nvidia-caps/mig-minors"
 def container_edits(ids: "list[str]", settings: Settings, journal: "Journal", ctk: str) -> "dict[str, Any]":
     """The edits for these devices: all, none, indices, GPU:MIG indices, UUIDs."""
     try:
-        with Driver() as driver:
+        with Driver(host.nvml_library(settings.driver_root)) as driver:
             if ids == ["none"]:
                 parts = [NO_DEVICE]
             else:

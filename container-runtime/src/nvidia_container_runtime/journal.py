@@ -67,9 +67,8 @@ class Journal:
                 if name not in self.opened:
                     self.opened[name] = opened(name)
                 posix.write(self.opened[name], line)  # one write, so that lines of concurrent runtimes do not mix
-            except (OSError, ValueError) as error:
-                self.files.remove(name)
-                complain("warning", f"Failed to open log file: {error}")
+            except (OSError, ValueError):
+                self.files.remove(name)  # a container is worth more than a line of a log, and stderr is the runtime's
 
     def debug(self, message: str) -> None:
         self.note("debug", message)

@@ -19,8 +19,15 @@ class _Options:
     strict = True
     object_hook = None
     object_pairs_hook = None
-    parse_float = float
     parse_int = int
+
+    @staticmethod
+    def parse_float(text: str) -> float:
+        """A number that a float holds: one that it does not could not be written again."""
+        number = float(text)
+        if number - number != 0:
+            raise JsonFault(f"number {text[:40]} is out of range")
+        return number
 
     @staticmethod
     def parse_constant(name: str) -> float:

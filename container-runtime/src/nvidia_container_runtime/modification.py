@@ -33,8 +33,21 @@ class Context:
         return lowlevel.find_helper(self.settings[name + ".path"], name, self.path)
 
 
-def modify(spec: "Spec", context: Context) -> bool:
-    """Change the spec in memory. False: nothing was asked for, the file shall stay as it is."""
+class Plan:
+    """What a creation will do, decided before anything of the spec is changed."""
+
+    def __init__(self, mode: str, container: request.Container, devices: "list[str]", context: Context) -> None:
+        self.mode = mode
+        self.container = container
+        self.devices = devices
+        self.context = context
+
+    def apply(self, spec: "Spec") -> bool:
+        """Change the spec in memory. False: nothing was asked for, the file shall stay as it is."""
+        return MODIFIERS[self.mode](spec, self.container, self.devices, self.context)
+
+
+def plan(spec: "Spec", context: Context) -> Plan:
     container = request.Container(spec)
     wanted = request.devices(container, context.settings, with_annotations=True)
     chosen = mode.resolve(context.settings, wanted.ids, context.journal, context.path)
@@ -44,7 +57,7 @@ def modify(spec: "Spec", context: Context) -> bool:
         context.journal.warning(wanted.warning)
     if not wanted:
         context.journal.info("No modification required; no devices requested")
-    return MODIFIERS[chosen](spec, container, wanted.ids, context)
+    return Plan(chosen, container, wanted.ids, context)
 
 
 def modify_legacy(spec: "Spec", container: request.Container, devices: "list[str]", context: Context) -> bool:
@@ -119,6 +132,10 @@ def inject(spec: "Spec", container: request.Container, devices: "list[str]", kin
         return False
     from . import cdi_mode, edits
 
+    if container.has_conditions:
+        from . import conditions
+
+        conditions.check_by_nvml(container, context.settings, context.journal)
     names = cdi_mode.qualified(devices, kind)
     found = cdi_mode.container_edits(names, container, context.settings, context.journal, context.ctk, context.specs)
     places.remove_old_hooks(spec)

@@ -14,6 +14,11 @@ NAMES = {
     15: "ERROR_GPU_IS_LOST", 17: "ERROR_OPERATING_SYSTEM", 18: "ERROR_LIB_RM_VERSION_MISMATCH", 999: "ERROR_UNKNOWN",
 }  # fmt: skip
 NOT_SUPPORTED, NOT_FOUND = 3, 6
+# By NVML's numbers, in the words of nvidia-container-cli.
+BRANDS = (
+    "unknown", "quadro", "tesla", "nvs", "grid", "geforce", "titan", "vapps", "vpc", "vcs", "vws", "cloudgaming",
+    "quadrortx", "nvidiartx", "nvidia", "geforcertx", "titanrtx",
+)  # fmt: skip
 TEXT = 96
 
 
@@ -62,6 +67,15 @@ class Gpu:
         major, minor = c_int(), c_int()
         self.driver.call("nvmlDeviceGetCudaComputeCapability", self.handle, byref(major), byref(minor))
         return f"{major.value}.{minor.value}"
+
+    @property
+    def brand(self) -> str:
+        """As conditions spell it; "" where the driver cannot tell."""
+        try:
+            number = self.driver.number("nvmlDeviceGetBrand", self.handle)
+        except DriverFault:
+            return ""
+        return BRANDS[number] if number < len(BRANDS) else BRANDS[0]
 
     @property
     def mig_enabled(self) -> bool:
@@ -145,11 +159,19 @@ class Driver:
         return f"{found.value // 1000}.{found.value % 1000 // 10}"
 
     def gpus(self) -> "list[Gpu]":
-        found: list[Gpu] = []
-        for index in range(self.number("nvmlDeviceGetCount_v2")):
-            handle = c_void_p()
-            self.call("nvmlDeviceGetHandleByIndex_v2", c_uint(index), byref(handle))
-            found.append(Gpu(self, index, handle))
+        return [self.gpu(index) for index in range(self.number("nvmlDeviceGetCount_v2"))]
+
+    def gpu(self, index: int) -> Gpu:
+        handle = c_void_p()
+        self.call("nvmlDeviceGetHandleByIndex_v2", c_uint(index), byref(handle))
+        return Gpu(self, index, handle)
+
+    def properties(self) -> "dict[str, str]":
+        """What conditions can ask for: the driver's versions, and what the first GPU is."""
+        found = {"cuda": self.cuda_version, "driver": self.version}
+        if self.number("nvmlDeviceGetCount_v2"):
+            first = self.gpu(0)
+            found.update(arch=first.compute_capability, brand=first.brand)
         return found
 
 

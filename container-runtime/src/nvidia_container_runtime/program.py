@@ -15,7 +15,7 @@ def main(words: "list[str]", state: str = "") -> int:
         if name == "nvidia-container-runtime-hook":
             from . import hook
 
-            return hook.main(words[1:])
+            return hook.main(words[1:], state)
         if name == "nvidia-ctk":
             from .ctk import command
 

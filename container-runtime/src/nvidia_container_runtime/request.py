@@ -34,6 +34,11 @@ class Container:
         """CUDA images before 2018 say what they need with CUDA_VERSION alone."""
         return bool(self.environment.get("CUDA_VERSION")) and not self.environment.get("NVIDIA_REQUIRE_CUDA")
 
+    @property
+    def has_conditions(self) -> bool:
+        """Whether there may be conditions on the driver. What they are is demands.py's."""
+        return self.is_legacy_image or any(name.startswith("NVIDIA_REQUIRE_") for name in self.environment)
+
 
 def environment(entries: "Any") -> "dict[str, str]":
     found: dict[str, str] = {}

@@ -8,10 +8,14 @@ from .settings import RUNTIME
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
+    from . import modification
     from .memory import Memory
     from .settings import Settings
 
 FIXED_MODES = {"nvidia-container-runtime.cdi": "cdi", "nvidia-container-runtime.legacy": "legacy"}
+NOT_PLANNED = "failed to create NVIDIA Container Runtime: failed to construct OCI spec modifier"
 STDOUT = 1
 
 
@@ -90,24 +94,43 @@ def locate(config: "Settings", path: str) -> "tuple[str, list[str]]":
 
 def create(call: Invocation, config: "Settings", journal: Journal, memory: "Memory") -> None:
     """Change config.json where the container asks for something; leave it byte for byte where it does not."""
-    from . import modification
-    from .memory import Specs
-
     if call.line.missing_bundle:
         raise RuntimeFault(
-            "error getting bundle directory: error getting bundle dir from args: bundle option requires an argument"
+            "failed to create NVIDIA Container Runtime: error constructing OCI specification: error getting bundle"
+            " directory: error getting bundle dir from args: bundle option requires an argument"
         )
     path = bundle.config_file(call.line.bundle)
     journal.info(f"Using OCI specification file path: {path}")
+    spec = load_spec(path)
+    planned = plan(spec, call, config, journal, memory)
     try:
-        spec = bundle.load(path)
-        if modification.modify(spec, modification.Context(config, journal, call.variable("PATH"), Specs(memory.place))):
+        if planned.apply(spec):
             bundle.save(path, spec)
             journal.debug("Applied required modification to OCI specification")
     except RuntimeFault as fault:
         raise RuntimeFault(
             f"could not apply required modification to OCI specification: error modifying OCI spec: {fault}"
         ) from None
+
+
+def load_spec(path: str) -> "dict[str, Any]":
+    try:
+        return bundle.load(path)
+    except RuntimeFault as fault:
+        raise RuntimeFault(f"{NOT_PLANNED}: failed to load OCI spec: {fault}") from None
+
+
+def plan(
+    spec: "dict[str, Any]", call: Invocation, config: "Settings", journal: Journal, memory: "Memory"
+) -> "modification.Plan":
+    from . import modification
+    from .memory import Specs
+
+    context = modification.Context(config, journal, call.variable("PATH"), Specs(memory.place))
+    try:
+        return modification.plan(spec, context)
+    except RuntimeFault as fault:
+        raise RuntimeFault(f"{NOT_PLANNED}: {fault}") from None
 
 
 def say_version() -> None:

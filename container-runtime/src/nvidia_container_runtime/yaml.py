@@ -21,14 +21,30 @@ class YamlFault(ValueError):
     """The line that is no YAML, or is YAML that this reader refuses."""
 
 
+class Plain:
+    """A plain scalar that means a number or a boolean: its value, and its text for where a text is wanted."""
+
+    __slots__ = ("text", "value")
+
+    def __init__(self, text: str, value: "Any") -> None:
+        self.text = text
+        self.value = value
+
+
 def parse(text: str) -> "Any":
     return _Reader(text).document()
+
+
+def parse_plain(text: str) -> "Any":
+    """As `parse`, but with Plain in the place of numbers and booleans, and the text of every key."""
+    return _Reader(text, keep_text=True).document()
 
 
 class _Reader:
     """Works on lines: `lines` holds (indent, text, number) of every line that says something."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, keep_text: bool = False) -> None:
+        self.keep_text = keep_text
         text = text.replace("\r\n", "\n")
         if not text.replace("\n", "").isprintable():
             refuse_controls(text)
@@ -151,7 +167,14 @@ class _Reader:
             return None
         if first in REFUSED or (first == "?" and name[1:2] in ("", " ")):
             raise self.fault(f"{first!r} is not read here")
-        return resolved(name.rstrip(" ")), rest.strip(" ")
+        return self.resolved_key(name.rstrip(" ")), rest.strip(" ")
+
+    def resolved_key(self, plain: str) -> "Any":
+        return plain if self.keep_text else resolved(plain)
+
+    def resolved(self, plain: str) -> "Any":
+        value = resolved(plain)
+        return Plain(plain, value) if self.keep_text and value is not None and type(value) is not str else value
 
     # --- scalars and flow collections
 
@@ -176,7 +199,7 @@ class _Reader:
                 plain = self.joined(plain, indent)
         if ": " in plain or plain.endswith(":") or "\t" in plain or " #" in plain:
             raise self.fault(f"{plain!r} is not read here")
-        return resolved(plain)
+        return self.resolved(plain)
 
     def joined(self, text: str, indent: int) -> str:
         """The text with the next line folded onto it."""
@@ -310,6 +333,7 @@ class _Flow:
         table: dict[Any, Any] = {}
         while self.peek() != "}":
             key = self.scalar()
+            key = key.text if isinstance(key, Plain) else key
             if key in table:
                 raise self.reader.fault(f"key {key!r} is given twice")
             if self.peek() != ":":
@@ -351,7 +375,7 @@ class _Flow:
             or "\t" in plain
         ):
             raise self.reader.fault(f"{plain!r} is not read here")
-        return resolved(plain)
+        return self.reader.resolved(plain)
 
 
 def refuse_controls(text: str) -> None:

@@ -89,6 +89,8 @@ def converted(key: str, value: str, given: bool) -> Any:
         if value in FALSE:
             return False
         raise RuntimeFault(f"{key} is true or false, not {value!r}")
+    if not given:
+        raise RuntimeFault(f"invalid --set option {key}: expected {key}=VALUE")
     if wanted is list:
         return [item for item in value.replace(",", ":").split(":") if item]
     return value

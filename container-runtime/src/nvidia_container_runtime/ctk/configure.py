@@ -13,6 +13,9 @@ from ..errors import RuntimeFault
 from ..toml import TomlFault
 from . import engines
 
+RUNTIME_NAME = "nvidia-container-runtime"
+USUAL_PLACE = "the usual place"  # --drop-in-config without a value
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runtime", choices=sorted(engines.ADD), default="docker")
@@ -26,12 +29,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--executable-path", default="", help="the engine's program, for --config-source command")
     parser.add_argument("--config-mode", choices=("config-file", "oci-hook"), default="config-file")
     parser.add_argument(
-        "--drop-in-config", nargs="?", const="", help="write a file of our own instead of changing the engine's"
+        "--drop-in-config",
+        nargs="?",
+        default="",
+        const=USUAL_PLACE,
+        help="write a file of our own instead of changing the engine's; with an empty value the engine's is changed",
     )
     parser.add_argument("--nvidia-runtime-name", default="nvidia")
-    parser.add_argument("--nvidia-runtime-path", "--runtime-path", default="nvidia-container-runtime")
+    parser.add_argument("--nvidia-runtime-path", "--runtime-path", default=RUNTIME_NAME)
     parser.add_argument("--nvidia-runtime-hook-path", default="/usr/bin/nvidia-container-runtime-hook")
-    parser.add_argument("--hook-dir", "--hooks-dir", default="/usr/share/containers/oci/hooks.d")
+    parser.add_argument(
+        "--oci-hook-path", default="", help="the file to write with --config-mode oci-hook; without one it is printed"
+    )
+    parser.add_argument("--hook-dir", "--hooks-dir", default="", help="its folder; the file is oci-nvidia-hook.json")
     parser.add_argument("--set-as-default", "--nvidia-set-as-default", action="store_true")
     parser.add_argument("--cdi.enabled", "--cdi.enable", "--enable-cdi", dest="cdi", action="store_true")
     parser.add_argument("--remove", action="store_true", help="take the runtime out again")
@@ -39,6 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    check_paths(options)
+    if options.config_mode == "oci-hook":
+        return write_oci_hook(options)
     for path, text in changes(options):
         if options.dry_run:
             print(text, end="")
@@ -50,14 +63,39 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def check_paths(options: argparse.Namespace) -> None:
+    """Engines and hooks run with working folders of their own: a relative path would mean another file to each."""
+    paths = {"--nvidia-runtime-hook-path": options.nvidia_runtime_hook_path}
+    if options.runtime != "docker":
+        runtime = options.nvidia_runtime_path
+        paths["--nvidia-runtime-path"] = "" if runtime == RUNTIME_NAME else runtime
+        paths["--drop-in-config"] = "" if options.drop_in_config == USUAL_PLACE else options.drop_in_config
+    for flag, path in paths.items():
+        if path and not path.startswith("/"):
+            raise RuntimeFault(f"{flag} {path!r} is not an absolute path")
+
+
+def write_oci_hook(options: argparse.Namespace) -> int:
+    """A hook for every container of the host is printed: it is written where somebody names the file or the folder."""
+    path = options.oci_hook_path or (f"{options.hook_dir}/oci-nvidia-hook.json" if options.hook_dir else "")
+    text = engines.podman_hook(options.nvidia_runtime_hook_path)
+    if options.remove:
+        if not path:
+            raise RuntimeFault("--remove needs the hook's file: give --oci-hook-path FILE")
+        Path(path).unlink(missing_ok=True)
+    elif path and not options.dry_run:
+        write(Path(path), text)
+        print(f"Wrote {path}.")
+    else:
+        print(text, end="")
+    return 0
+
+
 def changes(options: argparse.Namespace) -> list[tuple[Path, str]]:
     """Files and their new text; an empty text means that the file goes."""
-    if options.config_mode == "oci-hook":
-        target = Path(options.hook_dir) / "oci-nvidia-hook.json"
-        return [(target, "" if options.remove else engines.podman_hook(options.nvidia_runtime_hook_path))]
     main = Path(options.config or engines.DEFAULT_FILES[options.runtime])
     try:
-        if options.drop_in_config is None:
+        if not options.drop_in_config:
             return [(main, changed(options, read(main)))]
         return drop_in_changes(options, main)
     except (TomlFault, ValueError) as error:
@@ -103,7 +141,8 @@ def found_program(name: str) -> str:
 def drop_in_changes(options: argparse.Namespace, main: Path) -> list[tuple[Path, str]]:
     if options.runtime == "docker":
         raise RuntimeFault("docker reads one file only: leave out --drop-in-config")
-    target = Path(options.drop_in_config or engines.DEFAULT_DROP_INS[options.runtime])
+    given = options.drop_in_config
+    target = Path(engines.DEFAULT_DROP_INS[options.runtime] if given == USUAL_PLACE else given)
     if options.remove:
         return [(target, "")]
     if options.runtime == "crio":

@@ -21,7 +21,7 @@ def run() -> int:
             config[settings.CLI + "path"], config[settings.CLI + "root"], search
         )
         or "not found",
-        "driver": driver(),
+        "driver": driver(config.driver_root),
     }
     for name, value in lines.items():
         print(f"{name}: {value}")
@@ -35,11 +35,11 @@ def runtime(config: settings.Settings, search: str) -> str:
         return str(fault)
 
 
-def driver() -> str:
+def driver(root: str) -> str:
     from .. import nvml
 
     try:
-        with nvml.Driver() as opened:
+        with nvml.Driver(host.nvml_library(root)) as opened:
             gpus = ", ".join(f"{gpu.index} {gpu.name} ({gpu.uuid})" for gpu in opened.gpus())
             return f"{opened.version}, CUDA {opened.cuda_version}: {gpus or 'no GPU'}"
     except nvml.DriverFault as fault:
