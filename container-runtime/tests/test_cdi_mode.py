@@ -122,6 +122,14 @@ def test_everything_else_that_a_spec_can_hold(cdi: Host) -> None:
     assert after["linux"]["netDevices"] == {"eth9": {"name": "eth0"}}
 
 
+def test_a_hook_without_an_environment_gets_one(cdi: Host) -> None:
+    """Else the low-level runtime would run it with the image's."""
+    hooks = [{"hookName": stage, "path": "/h"} for stage in cdi_spec.HOOK_NAMES]
+    offer(cdi, spec({"0": {"hooks": [*hooks, {"hookName": "createContainer", "path": "/h", "env": []}]}}))
+    after = cdi.created("NVIDIA_VISIBLE_DEVICES=0")["hooks"]
+    assert [hook["env"] for found in after.values() for hook in found] == [["NVIDIA_CTK_DEBUG=false"]] * 7
+
+
 def test_the_later_folder_wins(cdi: Host) -> None:
     offer(cdi, spec({"0": env("FROM=low")}))
     offer(cdi, spec({"0": env("FROM=high")}), "high/a.json")

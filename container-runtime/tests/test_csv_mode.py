@@ -96,7 +96,11 @@ def test_the_folders_of_libraries_go_into_the_ldcache(tegra: Host) -> None:
     listed(tegra, f"lib, {files}/libother.so.2", f"dir, {files}/data")
     hooks = tegra.created("NVIDIA_VISIBLE_DEVICES=all")["hooks"]["createContainer"]
     assert hooks == [
-        {"path": "/usr/bin/nvidia-ctk", "args": ["nvidia-ctk", "hook", "update-ldcache", "--folder", str(files)]}
+        {
+            "path": "/usr/bin/nvidia-ctk",
+            "args": ["nvidia-ctk", "hook", "update-ldcache", "--folder", str(files)],
+            "env": ["NVIDIA_CTK_DEBUG=false"],
+        }
     ]
 
 
@@ -111,6 +115,7 @@ def test_a_hook_program_of_another_name_gets_no_hook_verb(tegra: Host) -> None:
     assert hook == {
         "path": "/opt/nvidia-cdi-hook",
         "args": ["nvidia-cdi-hook", "update-ldcache", "--folder", str(files)],
+        "env": ["NVIDIA_CTK_DEBUG=false"],
     }
 
 

@@ -389,6 +389,16 @@ def test_a_csv_list_becomes_a_spec(ctk: Any, tmp_path: Path) -> None:
     assert spec["devices"][0] == {"name": "0", "containerEdits": {"deviceNodes": [{"path": "/dev/null"}]}}
 
 
+def test_every_hook_of_a_generated_or_moved_spec_has_an_environment(ctk: Any, driver: Path) -> None:
+    """Engines that inject a spec themselves would run the others with the image's."""
+    generated = json.loads(good(ctk("cdi", "generate", "--driver-root", driver, "--format", "json")))
+    hooks = generated["containerEdits"]["hooks"]
+    assert [hook.pop("env") for hook in hooks] == [["NVIDIA_CTK_DEBUG=false"]] * len(hooks)
+    words = ("cdi", "transform", "root", "--from", "/old", "--to", "/new")
+    moved = json.loads(good(ctk(*words, stdin=json.dumps(generated))))
+    assert [hook["env"] for hook in moved["containerEdits"]["hooks"]] == [["NVIDIA_CTK_DEBUG=false"]] * len(hooks)
+
+
 def test_a_specs_paths_move_to_another_root(ctk: Any) -> None:
     edits = {
         "deviceNodes": [{"path": "/dev/x", "hostPath": "/old/dev/x"}],

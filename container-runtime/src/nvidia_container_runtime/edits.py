@@ -4,7 +4,7 @@ import posix
 
 from . import paths
 from .errors import RuntimeFault, reason
-from .spec import entries, section
+from .spec import HOOK_ENVIRONMENT, entries, section
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ def apply(spec: "Spec", edits: "Edits") -> None:
         section(spec, "linux", "netDevices")[device["hostInterfaceName"]] = {"name": device["name"]}
     add_mounts(spec, edits.get("mounts") or [])
     for hook in edits.get("hooks") or []:
-        kept = {key: hook[key] for key in ("path", "args", "env", "timeout") if hook.get(key)}
+        whole = with_environment(hook)
+        kept = {key: whole[key] for key in ("path", "args", "env", "timeout") if whole.get(key)}
         entries(section(spec, "hooks"), hook["hookName"]).append(kept)
     if edits.get("intelRdt"):
         section(spec, "linux")["intelRdt"] = dict(edits["intelRdt"])
@@ -166,4 +167,9 @@ def ctk_hook(program: str, name: str, *words: str) -> "dict[str, Any]":
     """A createContainer hook that our own nvidia-ctk carries out (or a hook program of another name, by itself)."""
     base = paths.base(program)
     verbs = [base, "hook", name] if base == "nvidia-ctk" else [base, name]
-    return {"hookName": "createContainer", "path": program, "args": [*verbs, *words]}
+    return with_environment({"hookName": "createContainer", "path": program, "args": [*verbs, *words]})
+
+
+def with_environment(hook: "dict[str, Any]") -> "dict[str, Any]":
+    """The hook with an environment of its own, never an empty one: the low-level runtime would take another for it."""
+    return hook if hook.get("env") else {**hook, "env": list(HOOK_ENVIRONMENT)}

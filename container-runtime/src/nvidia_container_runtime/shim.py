@@ -101,7 +101,7 @@ def create(call: Invocation, config: "Settings", journal: Journal, memory: "Memo
     journal.info(f"Using OCI specification file path: {path}")
     try:
         spec = bundle.load(path)
-        if modification.modify(spec, modification.Context(config, journal, call.variable("PATH"), Specs(memory.place))):
+        if modification.modify(spec, modification.Context(config, journal, call.variable, Specs(memory.place))):
             bundle.save(path, spec)
             journal.debug("Applied required modification to OCI specification")
     except RuntimeFault as fault:

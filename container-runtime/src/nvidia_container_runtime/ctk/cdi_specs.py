@@ -142,6 +142,8 @@ def transform_root(options: argparse.Namespace) -> int:
         raise RuntimeFault(f"{options.input}: {fault}") from None
     for part in [spec.get("containerEdits") or {}, *(device["containerEdits"] for device in spec["devices"])]:
         move(part, options.source.rstrip("/"), options.target.rstrip("/"), options.relative_to)
+        if part.get("hooks"):
+            part["hooks"] = [edits.with_environment(hook) for hook in part["hooks"]]
     write(spec, options.output, "json" if text.lstrip().startswith("{") else "yaml")
     return 0
 
