@@ -513,6 +513,18 @@ def test_chmod_changes_modes_below_the_root_only(ctk: Any, host: Host, box: Path
     assert ctk("hook", "chmod", "--mode", "99", "--path", "/plain", stdin=state(host)).returncode == 1
 
 
+@pytest.mark.parametrize("program", ["/bin/ls", "{folder}/script", "/no/such"])
+def test_no_ldconfig_is_run_that_would_load_the_containers_libraries(
+    ctk: Any, host: Host, box: Path, tmp_path: Path, program: str
+) -> None:
+    (tmp_path / "script").write_text("#!/bin/sh\n")
+    words = ("--folder", "/usr/lib", "--ldconfig-path", program.format(folder=tmp_path))
+    done = ctk("hook", "update-ldcache", *words, stdin=state(host))
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert not (box / "etc/ld.so.cache").exists()
+
+
 def test_an_unknown_hook_is_a_warning(ctk: Any) -> None:
     done = ctk("hook", "from-the-future", "--x")
     assert done.returncode == 0

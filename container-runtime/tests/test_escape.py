@@ -147,7 +147,7 @@ def made(site: Site, attack: Attack, program: str, runtime: str, **changes: Any)
     hide = "umount /sys/fs/cgroup/unified 2>/dev/null; " if runtime == "crun" else ""
     script = f"{hide}{box} create box && {box} start box; code=$?; {box} delete --force box; exit $code"
     return subprocess.run(
-        ["unshare", "-m", "sh", "-c", script], cwd=bundle, env=site.environment, capture_output=True, text=True, timeout=60, check=False,
+        ["unshare", "-m", "sh", "-c", script], cwd=bundle, env=site.environment, capture_output=True, text=True, timeout=30, check=False,
         stdin=subprocess.DEVNULL,
     )  # fmt: skip
 
@@ -189,6 +189,123 @@ def test_generated_specs_are_safe_with_other_programs_that_inject_them(
     done = made(site, attack, runtime, runtime, hooks=hooks)
     assert attack.done == set()
     assert done.returncode == 0, done.stderr
+
+
+# --- links and files of the image that lead out of it, or have no end
+
+
+class Traps:
+    """Where a hook reads or writes in the container's root."""
+
+    def __init__(self, attack: Attack, site: Site) -> None:
+        self.root = attack.root
+        self.outside = site.folder / "outside"
+        self.outside.mkdir()
+        (self.outside / "victim").write_text("the host's")
+        (self.outside / "victim").chmod(0o600)
+        # While a container is made, its first process still has the host's root.
+        self.way_out = f"/proc/1/root{self.outside}"
+
+    def untouched(self) -> bool:
+        victim = self.outside / "victim"
+        return (
+            victim.read_text() == "the host's" and victim.stat().st_mode & 0o777 == 0o600 and self.names() == ["victim"]
+        )
+
+    def names(self) -> list[str]:
+        return sorted(path.name for path in self.outside.iterdir())
+
+
+def lists_as_files(traps: Traps) -> None:
+    """A process of a new container has a low number, so that the name of a hook's file is known beforehand."""
+    (traps.root / "etc/ld.so.conf.d").mkdir()
+    for number in range(1, 200):
+        (traps.root / f"etc/ld.so.conf.d/00-nvcr-{number}.conf").symlink_to(f"{traps.way_out}/victim")
+
+
+def lists_as_a_folder(traps: Traps) -> None:
+    (traps.root / "etc/ld.so.conf.d").symlink_to(traps.way_out)
+
+
+def the_main_list(traps: Traps) -> None:
+    (traps.root / "etc/ld.so.conf").symlink_to(f"{traps.way_out}/new")
+
+
+def all_of_etc(traps: Traps) -> None:
+    (traps.root / "etc").rmdir()
+    (traps.root / "etc").symlink_to(traps.way_out)
+
+
+def the_cache(traps: Traps) -> None:
+    (traps.root / "etc/ld.so.cache").symlink_to(f"{traps.way_out}/victim")
+    (traps.root / "etc/ld.so.cache~").symlink_to(f"{traps.way_out}/victim")
+
+
+def the_other_cache(traps: Traps) -> None:
+    (traps.root / "var/cache").mkdir(parents=True)
+    (traps.root / "var/cache/ldconfig").symlink_to(traps.way_out)
+
+
+LINKS = [lists_as_files, lists_as_a_folder, the_main_list, all_of_etc, the_cache, the_other_cache]
+
+
+@pytest.mark.parametrize("trap", LINKS)
+def test_the_hooks_of_a_container_write_nothing_outside_it(site: Site, attack: Attack, runtime: str, trap: Any) -> None:
+    traps = Traps(attack, site)
+    trap(traps)
+    shim(site, attack, runtime, "csv")
+    assert traps.untouched(), traps.names()
+
+
+def test_no_library_of_the_host_gets_into_a_containers_cache(site: Site, attack: Attack, runtime: str) -> None:
+    traps = Traps(attack, site)
+    build("int x;", traps.outside / "libsecret.so.1", "-shared", "-fPIC", "-Wl,-soname,libsecret.so.1")
+    (attack.root / "etc/ld.so.conf").write_text(f"{traps.way_out}\n")
+    done = shim(site, attack, runtime, "csv")
+    assert done.returncode == 0, done.stderr
+    assert b"libsecret" not in (attack.root / "etc/ld.so.cache").read_bytes()
+
+
+def pipe(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(path)
+
+
+def disk(path: Path) -> None:
+    """A node with a number that no device has."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.mknod(path, 0o060600, os.makedev(240, 7))
+
+
+def endless(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to("/dev/zero")
+
+
+def huge(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    os.truncate(path, 1 << 40)
+
+
+@pytest.mark.parametrize("kind", [pipe, disk, endless, huge])
+@pytest.mark.parametrize(
+    "place",
+    ["etc/ld.so.conf", "etc/ld.so.conf.d/a.conf", "etc/ld.so.cache", "etc/ld.so.cache~", "usr/lib64/libz.so.1",
+     "var/cache/ldconfig/aux-cache", "var/cache/ldconfig/aux-cache~"],
+)  # fmt: skip
+def test_a_file_without_an_end_delays_no_container(site: Site, attack: Attack, place: str, kind: Any) -> None:
+    need("runc", shutil.which("runc"))
+    if place != "etc/ld.so.conf":
+        (attack.root / "etc/ld.so.conf").write_text("include ld.so.conf.d/*.conf\n")
+    kind(attack.root / place)
+    done = shim(site, attack, "runc", "csv")
+    assert done.returncode == 0, done.stderr
+    assert b"libcuda.so" in (attack.root / "etc/ld.so.cache").read_bytes()
+    assert (attack.root / "etc/ld.so.cache").stat().st_mode & 0o777 == 0o644
+
+
+# --- docker
 
 
 @pytest.fixture

@@ -5,9 +5,8 @@ from .spec import HOOK_ENVIRONMENT, OLD_HOOKS, entries, section
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from collections.abc import Callable
+    from typing import Any
 
     from .journal import Journal
 
