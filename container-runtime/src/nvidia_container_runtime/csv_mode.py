@@ -1,6 +1,6 @@
 """csv mode: lists of device nodes, folders, libraries and links, as Tegra systems ship them."""
 
-from . import edits, files, paths, request
+from . import edits, files, paths, request, trusted
 from .errors import RuntimeFault, reason
 from .settings import RUNTIME, Settings
 
@@ -51,9 +51,13 @@ def csv_files(folder: str, all_of_them: bool) -> "list[str]":
 def read_items(container: request.Container, settings: Settings, journal: "Journal") -> "list[Item]":
     everything = container.environment.get("NVIDIA_REQUIRE_JETPACK") == "csv-mounts=all"
     items: list[Item] = []
-    for file in csv_files(settings[RUNTIME + "modes.csv.mount-spec-path"], everything):
+    folder = settings[RUNTIME + "modes.csv.mount-spec-path"]
+    listed = csv_files(folder, everything)
+    if listed:
+        trusted.check_folder(folder, "CSV file")
+    for file in listed:
         try:
-            found, skipped = parse(paths.read_bytes(file).decode(errors="surrogateescape"))
+            found, skipped = parse(trusted.read(file, "CSV file").decode(errors="surrogateescape"))
         except OSError as error:
             raise RuntimeFault(f"failed to read CSV file {file}: {reason(error)}") from None
         for line in skipped:

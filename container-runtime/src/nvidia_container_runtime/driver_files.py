@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+LIBRARY_LIMIT = 1 << 30
 COMMON_NODES = ("/dev/nvidia-modeset", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidiactl")
 SOCKETS = (
     "/run/nvidia-persistenced/socket",
@@ -103,7 +104,7 @@ def shared_object_name(path: str) -> str:
     from . import elf
 
     try:
-        return elf.soname(paths.read_bytes(path))
+        return elf.soname(paths.read_bytes(path, LIBRARY_LIMIT))
     except (OSError, elf.NotElf):
         return ""
 
