@@ -141,12 +141,12 @@ def collect(items: "list[Item]", root: str, journal: "Journal") -> "dict[str, An
 def node_paths(root: str, path: str) -> "list[str]":
     if not any(character in path for character in files.GLOB):
         return [path]
-    return [files.inside(root, found) for found in files.matches(files.below(root, path))]
+    return [files.inside(root, found) for found in files.matches(files.below(root, path), root)]
 
 
 def symlink(root: str, path: str, mounted: "list[str]", links: "list[str]") -> "list[str]":
     """Mount the file at the end of a chain of links; each link of the chain is made anew in the container."""
-    found = files.matches(files.below(root, path))
+    found = files.matches(files.below(root, path), root)
     good = [match for match in found if paths.exists(paths.real(match, root))]
     for match in good:
         mounted.append(paths.real(match, root))

@@ -113,9 +113,9 @@ def programs(root: str) -> "list[dict[str, Any]]":
     found: dict[str, dict[str, Any]] = {}
     for name in PROGRAMS:
         for folder in PROGRAM_FOLDERS:
-            place = files.below(root, f"{folder}/{name}")
+            place = paths.real(files.below(root, f"{folder}/{name}"), root)
             if name not in found and paths.is_executable(place):
-                found[name] = edits.mount(paths.real(place, root), f"{folder}/{name}")
+                found[name] = edits.mount(place, f"{folder}/{name}")
     return list(found.values())
 
 
@@ -129,9 +129,8 @@ def firmware(root: str, driver: str) -> "list[dict[str, Any]]":
 
 
 def sockets(root: str) -> "list[dict[str, Any]]":
-    found = [path for path in SOCKETS if paths.exists(files.below(root, path))]
-    places = {paths.real(files.below(root, path), root): path for path in found}
-    return [edits.mount(host, path, SOCKET_OPTIONS) for host, path in places.items()]
+    places = {paths.real(files.below(root, path), root): path for path in SOCKETS}
+    return [edits.mount(host, path, SOCKET_OPTIONS) for host, path in places.items() if paths.exists(host)]
 
 
 def graphics_mounts(root: str, driver: str) -> "list[dict[str, Any]]":
@@ -140,9 +139,10 @@ def graphics_mounts(root: str, driver: str) -> "list[dict[str, Any]]":
         place
         for name in GRAPHICS_FILES
         for folder in files_folders(name)
-        for place in files.matches(files.below(root, f"{folder}/{name}"))
+        for place in files.matches(files.below(root, f"{folder}/{name}"), root)
     ]
-    mounts = [edits.mount(paths.real(path, root), files.inside(root, path)) for path in found if paths.exists(path)]
+    places = [(paths.real(path, root), path) for path in found]
+    mounts = [edits.mount(host, files.inside(root, path)) for host, path in places if paths.exists(host)]
     seen = {paths.base(mount["containerPath"]): mount for mount in reversed(mounts)}
     kept = [mount for mount in mounts if seen[paths.base(mount["containerPath"])] is mount]
     for folder in files.LIBRARY_FOLDERS if driver else ():
