@@ -188,7 +188,7 @@ BROKEN: list[Any] = [
     "", "{", "[]", "null", "{}", {"cdiVersion": "0.5.0"}, spec({}), spec({"0": {}}), spec({"-": env("A=1")}), spec({"0": env("A")}),
     spec({"0": env("A=1")}, version="9.9"), spec({"0": env("A=1")}, kind="nokind"), spec({"0": env("A=1")}, kind="1/2"),
     spec({"0": env("A=1")}, unknown=1), spec({"0": {"env": "A=1"}}), spec({"0": {"hooks": [{"hookName": "x", "path": "/h"}]}}),
-    spec({"0": {"hooks": [{"hookName": "prestart"}]}}), spec({"0": {"mounts": [{"hostPath": "/a"}]}}), spec({"0": {"deviceNodes": [{}]}}),
+    spec({"0": {"hooks": [{"hookName": "prestart"}]}}), spec({"0": {"hooks": [{"hookName": "createContainer", "path": "nvidia-ctk"}]}}), spec({"0": {"mounts": [{"hostPath": "/a"}]}}), spec({"0": {"deviceNodes": [{}]}}),
     spec({"0": {"deviceNodes": [{"path": "/dev/null", "permissions": "x"}]}}), spec({"0": {"deviceNodes": [None]}}),
     spec({"0": env("A=1")}, annotations={"bad key!": "x"}), spec({"0": {"additionalGids": [5]}}), spec({"0": env("A=1")}, annotations={"a": 1}),
     spec({"0": {"deviceNodes": [{"path": "/dev/a", "hostPath": "/dev/null"}]}}, version="0.3.0"), {**spec({"0": env("A=1")}), "devices": [None]},

@@ -513,6 +513,18 @@ def test_chmod_changes_modes_below_the_root_only(ctk: Any, host: Host, box: Path
     assert ctk("hook", "chmod", "--mode", "99", "--path", "/plain", stdin=state(host)).returncode == 1
 
 
+@pytest.mark.parametrize("text", ["{}", '{"bundle": "."}', '{"root": "x", "bundle": ""}'])
+def test_a_hooks_root_is_never_what_the_current_folder_says(host: Host, text: str) -> None:
+    """A hook may run in the container's root folder, where all files are the image's."""
+    (host.root / "config.json").write_text(json.dumps({"root": {"path": str(host.root)}}))
+    (host.root / "x").mkdir()
+    words = ("hook", "create-symlinks", "--link", "a::/b")
+    done = host.run(*words, name="nvidia-ctk", cwd=host.root, input=text)
+    assert done.returncode == 1
+    assert not os.path.lexists(host.root / "b")
+    assert not os.path.lexists(host.root / "x/b")
+
+
 @pytest.mark.parametrize("program", ["/bin/ls", "{folder}/script", "/no/such"])
 def test_no_ldconfig_is_run_that_would_load_the_containers_libraries(
     ctk: Any, host: Host, box: Path, tmp_path: Path, program: str

@@ -191,6 +191,46 @@ def test_generated_specs_are_safe_with_other_programs_that_inject_them(
     assert done.returncode == 0, done.stderr
 
 
+PROGRAMS = [
+    ("nvidia-container-runtime", "create", "x"), ("nvidia-container-runtime", "state", "x"), ("nvidia-container-runtime.cdi", "create", "x"),
+    ("nvidia-container-runtime-hook", "prestart"), ("nvidia-ctk", "hook", "create-symlinks", "--link", "a::/b"), ("nvidia-ctk", "info"),
+    ("nvidia-ctk", "cdi", "list"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", PROGRAMS, ids=" ".join)
+@pytest.mark.parametrize("quick", [True, False])
+def test_no_module_of_the_current_folder_or_the_environment_is_loaded(
+    site: Site, attack: Attack, words: tuple[str, ...], quick: bool
+) -> None:
+    """Here the environment does reach our programs, but for the dynamic linker's part."""
+    site.configure("legacy", "true")
+    (attack.root / "config.json").write_text('{"ociVersion": "1.0.2", "process": {}, "root": {"path": "."}}')
+    entries = [entry.partition("=") for entry in attack.environment if not entry.startswith("LD_")]
+    hostile = {name: value.replace(IMAGE, f"{attack.root}/evil") for name, _, value in entries}
+    packages = attack.root / "evil/.local/lib/python3.11/site-packages"
+    packages.mkdir(parents=True)
+    for name in ("usercustomize.py", "sitecustomize.py", "mark.pth"):
+        (packages / name).write_text(f"import os; os.open('{attack.marks}/python', 64)\n")
+    hostile |= {"HOME": f"{attack.root}/evil", "PATH": SYSTEM_PATH}
+    start = site.bin.parent / "lib/nvidia-container-runtime/start"
+    hidden = start.with_name("start.hidden")
+    if not quick and start.exists():
+        start.rename(hidden)
+    try:
+        state = json.dumps({"ociVersion": "1.0.2", "bundle": str(attack.root), "pid": 1})
+        done = subprocess.run(
+            [site.bin / words[0], *words[1:]], cwd=attack.root, env={**site.environment, **hostile}, input=state, capture_output=True,
+            text=True, check=False, timeout=60,
+        )  # fmt: skip
+    finally:
+        if hidden.exists():
+            hidden.rename(start)
+    assert attack.done == set()
+    assert "internal error" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 # --- links and files of the image that lead out of it, or have no end
 
 

@@ -13,21 +13,24 @@ from ..errors import RuntimeFault, reason
 
 FOLDER = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 LINKS_LIMIT = 255
+STATE_LIMIT = 16 << 20
 
 
 def container_root(state_file: str = "") -> str:
     """By the OCI state on stdin (or in a file): its root, else root.path of its bundle's config.json."""
-    raw = paths.read_bytes(state_file) if state_file and state_file != "-" else sys.stdin.buffer.read()
+    raw = paths.read_bytes(state_file) if state_file and state_file != "-" else sys.stdin.buffer.read(STATE_LIMIT)
     try:
         state = json_text.first_value(raw.decode())
         bundle = state.get("bundle") or state.get("bundlePath") or ""
         root = state.get("root") or ""
+        if not root.startswith("/") and not bundle.startswith("/"):  # the current folder may be the image's
+            raise ValueError("the state names no absolute bundle")
         if not root:
             spec = json_text.first_value(paths.read_bytes(paths.join(bundle, "config.json")).decode())
             root = spec["root"]["path"]
     except (ValueError, AttributeError, KeyError, TypeError, OSError) as error:
         raise RuntimeFault(f"failed to determine the container's root: {error}") from None
-    return root if root.startswith("/") else paths.absolute(paths.join(bundle, root))
+    return root if root.startswith("/") else paths.clean(paths.join(bundle, root))
 
 
 def read_regular(path: str, limit: int, folder: int | None = None) -> bytes:
