@@ -345,6 +345,18 @@ def test_a_file_without_an_end_delays_no_container(site: Site, attack: Attack, p
     assert (attack.root / "etc/ld.so.cache").stat().st_mode & 0o777 == 0o644
 
 
+def test_lists_that_ask_for_endless_work_delay_no_container(site: Site, attack: Attack) -> None:
+    need("runc", shutil.which("runc"))
+    (attack.root / "b").mkdir()
+    for number in range(4000):
+        (attack.root / f"b/{number}").touch()
+    odd = "include /etc/ld.so.conf\ninclude [z-a] [ \0 /\0*\n/\0\n= \x00\n#\ninclude\n"
+    (attack.root / "etc/ld.so.conf").write_text(odd + "include /b/*x*\n" * 15000)
+    done = shim(site, attack, "runc", "csv")
+    assert done.returncode == 0, done.stderr
+    assert b"libcuda.so" in (attack.root / "etc/ld.so.cache").read_bytes()
+
+
 # --- docker
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import re
 import sys
 from collections.abc import Iterator
 
@@ -13,7 +14,8 @@ from .hook_root import Root
 
 MAIN, DROP_INS = "/etc/ld.so.conf", "/etc/ld.so.conf.d"
 FILES_LIMIT = 256
-TEXT_LIMIT = 1 << 18  # of all lists together: their folders become the words of a command
+# Of all lists together: their folders become the words of a command. A name that a pattern is tried on counts too.
+TEXT_LIMIT = 1 << 18
 PATH_LIMIT = 4096
 
 
@@ -41,17 +43,18 @@ class Lists:
         for line in self.lines(path):
             word, *more = line.split() or [""]
             if word == "include":
-                for pattern in more:
-                    for found in self.matches(
-                        paths.join(paths.parent(path), pattern) if pattern[0] != "/" else pattern
-                    ):
-                        yield from self.folders(found)
+                yield from self.included(paths.parent(path), more)
             elif word != "hwcap" and is_folder(line):
                 yield line.partition("=")[0].rstrip()
 
+    def included(self, folder: str, patterns: list[str]) -> Iterator[str]:
+        for pattern in patterns:
+            for found in self.matches(pattern if pattern.startswith("/") else paths.join(folder, pattern)):
+                yield from self.folders(found)
+
     def lines(self, path: str) -> list[str]:
         """No lines of a list that is no plain file or too long: the container starts without its folders."""
-        if path in self.read or len(self.read) >= FILES_LIMIT:
+        if path in self.read or len(self.read) >= FILES_LIMIT or self.left <= 0:
             return []
         self.read.add(path)
         try:
@@ -69,14 +72,16 @@ class Lists:
     def matches(self, pattern: str) -> list[str]:
         """Only its last part may hold glob characters, as in every list that distributions ship."""
         folder, name = paths.parent(pattern), paths.base(pattern)
+        if self.left <= 0 or "\0" in pattern:
+            return []
         if not any(character in name for character in "*?["):
             return [pattern]
         try:
-            names = self.box.names(folder)
-        except (OSError, RuntimeFault):
+            shown = sorted(one for one in self.box.names(folder) if not one.startswith("."))
+            self.left -= len(shown)
+            return [paths.join(folder, one) for one in fnmatch.filter(shown, name)]
+        except (OSError, RuntimeFault, re.error):
             return []
-        shown = [one for one in names if not one.startswith(".")]
-        return [paths.join(folder, one) for one in sorted(fnmatch.filter(shown, name))]
 
 
 def is_folder(line: str) -> bool:
