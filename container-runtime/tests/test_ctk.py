@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -16,6 +17,9 @@ import yaml
 
 from conftest import SYSTEM_PATH, Host, need
 from nvidia_container_runtime import cdi_spec
+from nvidia_container_runtime.ctk import hooks
+from nvidia_container_runtime.ctk.hook_root import Root
+from nvidia_container_runtime.errors import RuntimeFault
 
 CRI = 'plugins."io.containerd.grpc.v1.cri"'
 
@@ -499,6 +503,25 @@ def test_a_link_never_lands_outside_the_root(ctk: Any, host: Host, box: Path, tr
     if trap != "loop":
         inside = box / str(outside).lstrip("/") if "outside" in trap else box
         assert os.readlink(inside / "evil") == "t"
+
+
+def test_who_swaps_a_folder_for_a_link_meanwhile_gains_nothing(tmp_path: Path) -> None:
+    """A container that shares a volume with the new one may still be at work."""
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    (root / "etc/inner").mkdir(parents=True)
+    outside.mkdir()
+    box = Root(str(root))
+    swap = f"mv {root}/etc {root}/kept && ln -s {outside} {root}/etc && rm {root}/etc && mv {root}/kept {root}/etc"
+    with subprocess.Popen(["sh", "-c", f"while :; do {swap}; done"], stderr=subprocess.DEVNULL) as swapping:
+        try:
+            for number in range(800):
+                with contextlib.suppress(OSError, RuntimeFault):
+                    box.write("/etc/inner", "name", str(number).encode())
+                with contextlib.suppress(OSError, RuntimeFault):
+                    hooks.create_symlink(box, str(number), "/etc/inner/link")
+        finally:
+            swapping.kill()
+    assert list(outside.iterdir()) == []
 
 
 def test_chmod_changes_modes_below_the_root_only(ctk: Any, host: Host, box: Path) -> None:

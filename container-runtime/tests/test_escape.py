@@ -134,7 +134,9 @@ def runtime(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-def made(site: Site, attack: Attack, program: str, runtime: str, **changes: Any) -> subprocess.CompletedProcess[str]:
+def made(
+    site: Site, attack: Attack, program: str, runtime: str, mounted: tuple[str, ...] = (), **changes: Any
+) -> subprocess.CompletedProcess[str]:
     """Create the image's container, start it, remove it. crun refuses hosts with both cgroup versions mounted."""
     bundle = attack.root.parent
     subprocess.run([runtime, "spec"], cwd=bundle, check=True, env=site.environment)
@@ -142,6 +144,9 @@ def made(site: Site, attack: Attack, program: str, runtime: str, **changes: Any)
     spec["process"] |= {"terminal": False, "args": ["true"]}
     spec["process"]["env"] = ["PATH=/bin", "NVIDIA_VISIBLE_DEVICES=0", *attack.environment[:-1]]
     spec["root"]["readonly"] = False
+    spec["mounts"] += [
+        {"destination": place, "type": "bind", "source": "/proc", "options": ["rbind"]} for place in mounted
+    ]
     (bundle / "config.json").write_text(json.dumps(spec))
     box = f"'{program}' --root '{bundle}/state'"
     hide = "umount /sys/fs/cgroup/unified 2>/dev/null; " if runtime == "crun" else ""
@@ -152,9 +157,11 @@ def made(site: Site, attack: Attack, program: str, runtime: str, **changes: Any)
     )  # fmt: skip
 
 
-def shim(site: Site, attack: Attack, runtime: str, mode: str) -> subprocess.CompletedProcess[str]:
+def shim(
+    site: Site, attack: Attack, runtime: str, mode: str, mounted: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
     site.configure(mode, runtime)
-    return made(site, attack, f"{site.bin}/nvidia-container-runtime", runtime)
+    return made(site, attack, f"{site.bin}/nvidia-container-runtime", runtime, mounted)
 
 
 def test_the_attack_works_where_a_hook_has_no_environment(site: Site, attack: Attack) -> None:
@@ -297,11 +304,15 @@ def test_the_hooks_of_a_container_write_nothing_outside_it(site: Site, attack: A
     assert traps.untouched(), traps.names()
 
 
-def test_no_library_of_the_host_gets_into_a_containers_cache(site: Site, attack: Attack, runtime: str) -> None:
+@pytest.mark.parametrize("mounted", [(), ("/opt/a b\\c",), ("/opt/p", "/opt/p")], ids=str)
+def test_no_library_of_the_host_gets_into_a_containers_cache(
+    site: Site, attack: Attack, runtime: str, mounted: tuple[str, ...]
+) -> None:
     traps = Traps(attack, site)
     build("int x;", traps.outside / "libsecret.so.1", "-shared", "-fPIC", "-Wl,-soname,libsecret.so.1")
-    (attack.root / "etc/ld.so.conf").write_text(f"{traps.way_out}\n")
-    done = shim(site, attack, runtime, "csv")
+    ways = [traps.way_out, *(place + traps.way_out.removeprefix("/proc") for place in mounted)]
+    (attack.root / "etc/ld.so.conf").write_text("".join(f"{way}\n" for way in ways))
+    done = shim(site, attack, runtime, "csv", mounted)
     assert done.returncode == 0, done.stderr
     assert b"libsecret" not in (attack.root / "etc/ld.so.cache").read_bytes()
 
