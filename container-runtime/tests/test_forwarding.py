@@ -210,6 +210,15 @@ def test_no_memory_is_believed_in_a_folder_that_another_user_can_change(host: Ho
         shutil.rmtree(folder)
 
 
+def test_nobody_else_reaches_the_memory(host: Host) -> None:
+    """Not even where its files' modes would let him: the shell front sees no modes."""
+    if os.geteuid() != 0:
+        pytest.skip("only root's memory is kept")
+    shutil.rmtree(host.prefix / "run", ignore_errors=True)
+    host.created()
+    assert (host.prefix / "run").stat().st_mode & 0o777 == 0o700
+
+
 def test_a_memory_that_others_could_write_is_made_anew(host: Host) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root's memory is kept")

@@ -110,7 +110,8 @@ def is_ours(path: str) -> bool:
 def write(target: str, content: bytes) -> None:
     """In one step. Nothing is left where others could put something else in its place."""
     folder = paths.parent(target)
-    paths.make_folders(folder)
+    paths.make_folders(paths.parent(folder))
+    paths.make_folders(folder, 0o700)  # the shell sees no modes: nobody else gets as far as the files
     if not is_ours(folder):
         return posix.unlink(target)
     draft = f"{target}.{posix.getpid()}"
