@@ -51,6 +51,33 @@ def test_a_configuration_that_is_no_text_or_no_file_is_an_error(host: Host) -> N
     assert "is a directory" in host.refused()
 
 
+@pytest.mark.parametrize("kind", ["pipe", "endless", "huge"])
+@pytest.mark.parametrize("place", ["config.json", "config.toml", "a.csv", "a.yaml"])
+def test_a_file_that_never_ends_is_an_error_and_not_waited_for(host: Host, place: str, kind: str) -> None:
+    host.configure(
+        f'[nvidia-container-runtime.modes.csv]\nmount-spec-path = "{host.root}/lists"\n'
+        f'[nvidia-container-runtime.modes.cdi]\nspec-dirs = ["{host.root}/lists"]\n',
+        mode="csv" if place == "a.csv" else "cdi",
+    )
+    host.spec("NVIDIA_VISIBLE_DEVICES=0", "NVIDIA_REQUIRE_JETPACK=csv-mounts=all")
+    (host.root / "lists").mkdir()
+    places = {"config.json": host.bundle, "config.toml": host.config_file.parent}
+    path = places.get(place, host.root / "lists") / place
+    path.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "endless":
+        path.symlink_to("/dev/zero")
+    else:
+        path.touch()
+        os.truncate(path, 1 << 40)
+    done = host.create()
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    said = done.stderr + (host.log.read_text() if host.log.exists() else "")
+    assert any(words in said for words in ("no plain file", "file too large")), said
+
+
 def test_ldconfig_may_be_the_containers_where_that_is_allowed(host: Host) -> None:
     host.configure(
         '[nvidia-container-cli]\nldconfig = "/sbin/ldconfig"\n[features]\nallow-ldconfig-from-container = true\n'

@@ -122,6 +122,14 @@ def test_everything_else_that_a_spec_can_hold(cdi: Host) -> None:
     assert after["linux"]["netDevices"] == {"eth9": {"name": "eth0"}}
 
 
+def test_a_hook_without_an_environment_gets_one(cdi: Host) -> None:
+    """Else the low-level runtime would run it with the image's."""
+    hooks = [{"hookName": stage, "path": "/h"} for stage in cdi_spec.HOOK_NAMES]
+    offer(cdi, spec({"0": {"hooks": [*hooks, {"hookName": "createContainer", "path": "/h", "env": []}]}}))
+    after = cdi.created("NVIDIA_VISIBLE_DEVICES=0")["hooks"]
+    assert [hook["env"] for found in after.values() for hook in found] == [["NVIDIA_CTK_DEBUG=false"]] * 7
+
+
 def test_the_later_folder_wins(cdi: Host) -> None:
     offer(cdi, spec({"0": env("FROM=low")}))
     offer(cdi, spec({"0": env("FROM=high")}), "high/a.json")
@@ -228,7 +236,7 @@ BROKEN: list[Any] = [
     "", "{", "[]", "null", "{}", {"cdiVersion": "0.5.0"}, spec({}), spec({"0": {}}), spec({"-": env("A=1")}), spec({"0": env("A")}),
     spec({"0": env("A=1")}, version="9.9"), spec({"0": env("A=1")}, kind="nokind"), spec({"0": env("A=1")}, kind="1/2"),
     spec({"0": env("A=1")}, unknown=1), spec({"0": {"env": "A=1"}}), spec({"0": {"hooks": [{"hookName": "x", "path": "/h"}]}}),
-    spec({"0": {"hooks": [{"hookName": "prestart"}]}}), spec({"0": {"mounts": [{"hostPath": "/a"}]}}), spec({"0": {"deviceNodes": [{}]}}),
+    spec({"0": {"hooks": [{"hookName": "prestart"}]}}), spec({"0": {"hooks": [{"hookName": "createContainer", "path": "nvidia-ctk"}]}}), spec({"0": {"mounts": [{"hostPath": "/a"}]}}), spec({"0": {"deviceNodes": [{}]}}),
     spec({"0": {"deviceNodes": [{"path": "/dev/null", "permissions": "x"}]}}), spec({"0": {"deviceNodes": [None]}}),
     spec({"0": env("A=1")}, annotations={"bad key!": "x"}), spec({"0": {"additionalGids": [5]}}), spec({"0": env("A=1")}, annotations={"a": 1}),
     spec({"0": {"deviceNodes": [{"path": "/dev/a", "hostPath": "/dev/null"}]}}, version="0.3.0"), {**spec({"0": env("A=1")}), "devices": [None]},

@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,12 @@ from conftest import Host
 
 HOOK = "nvidia-container-runtime-hook"
 LEGACY_HOOK = {"path": f"/usr/bin/{HOOK}", "args": [HOOK, "prestart"]}
+
+
+def legacy_hook(host: Host, **values: Any) -> dict[str, Any]:
+    """With an environment that is its own, of the shim's only what it finds its configuration and programs by."""
+    given = {"NVIDIA_CTK_DEBUG": "false", **{name: host.environment[name] for name in ("PATH", "XDG_CONFIG_HOME")}}
+    return {**LEGACY_HOOK, "env": [f"{name}={value}" for name, value in given.items()], **values}
 
 
 # --- which words are a creation
@@ -51,7 +58,7 @@ LEGACY_HOOK = {"path": f"/usr/bin/{HOOK}", "args": [HOOK, "prestart"]}
 def test_a_creation_is_recognised(host: Host, words: tuple[str, ...]) -> None:
     host.spec()
     assert host.run(*(word.format(bundle=host.bundle) for word in words), cwd="/").returncode == 0
-    assert host.read_spec()["hooks"]["prestart"] == [LEGACY_HOOK]
+    assert host.read_spec()["hooks"]["prestart"] == [legacy_hook(host)]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +79,7 @@ def test_a_container_or_file_named_create_is_no_creation(host: Host, words: tupl
 def test_without_a_bundle_flag_the_current_folder_is_the_bundle(host: Host) -> None:
     host.spec()
     assert host.run("create", "x", cwd=host.bundle).returncode == 0
-    assert host.read_spec()["hooks"]["prestart"] == [LEGACY_HOOK]
+    assert host.read_spec()["hooks"]["prestart"] == [legacy_hook(host)]
 
 
 def test_a_bundle_flag_without_a_value_is_an_error(host: Host) -> None:
@@ -110,7 +117,7 @@ def test_a_link_stays_a_link_and_its_target_is_changed(host: Host) -> None:
     (host.bundle / "config.json").symlink_to("../real.json")
     assert host.create().returncode == 0
     assert (host.bundle / "config.json").is_symlink()
-    assert json.loads((host.root / "real.json").read_text())["hooks"]["prestart"] == [LEGACY_HOOK]
+    assert json.loads((host.root / "real.json").read_text())["hooks"]["prestart"] == [legacy_hook(host)]
 
 
 def test_a_reader_never_sees_half_a_file(host: Host) -> None:
@@ -146,7 +153,7 @@ def test_text_after_the_spec_is_ignored_as_the_runtimes_do(host: Host) -> None:
 def test_legacy_mode_adds_the_hook_with_or_without_a_request(host: Host) -> None:
     for env in ((), ("NVIDIA_VISIBLE_DEVICES=all",), ("NVIDIA_VISIBLE_DEVICES=void",)):
         after = host.created(*env)
-        assert after["hooks"]["prestart"] == [LEGACY_HOOK]
+        assert after["hooks"]["prestart"] == [legacy_hook(host)]
         assert after["process"]["env"] == ["PATH=/bin", "TERM=xterm", *env]
 
 
@@ -158,7 +165,17 @@ def test_legacy_mode_adds_no_second_hook(host: Host, path: str) -> None:
 
 def test_the_hook_is_where_the_configuration_says(host: Host) -> None:
     host.configure('[nvidia-container-runtime-hook]\npath = "/opt/my-hook"\n')
-    assert host.created()["hooks"]["prestart"] == [{"path": "/opt/my-hook", "args": ["my-hook", "prestart"]}]
+    assert host.created()["hooks"]["prestart"] == [legacy_hook(host, path="/opt/my-hook", args=["my-hook", "prestart"])]
+
+
+def test_the_hooks_environment_is_not_the_engines(host: Host) -> None:
+    values = {"SECRET": "x", "LD_PRELOAD": "", "LD_LIBRARY_PATH": "/opt/lib", "NVIDIA_CTK_CONFIG_FILE_PATH": ""}
+    host.spec()
+    assert host.create(env=values).returncode == 0
+    (hook,) = host.read_spec()["hooks"]["prestart"]
+    assert sorted(entry.partition("=")[0] for entry in hook["env"]) == [
+        "LD_LIBRARY_PATH", "NVIDIA_CTK_DEBUG", "PATH", "XDG_CONFIG_HOME",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("feature", ["GDS", "MOFED", "NVSWITCH", "GDRCOPY"])
@@ -219,7 +236,7 @@ def test_the_names_with_a_mode_in_them_fix_it(host: Host) -> None:
     host.spec("NVIDIA_VISIBLE_DEVICES=9")
     assert "unresolvable CDI devices nvidia.com/gpu=9" in host.refused_by("nvidia-container-runtime.cdi")
     assert host.run("create", "-b", str(host.bundle), "x", name="nvidia-container-runtime.legacy").returncode == 0
-    assert host.read_spec()["hooks"]["prestart"] == [LEGACY_HOOK]
+    assert host.read_spec()["hooks"]["prestart"] == [legacy_hook(host)]
 
 
 @pytest.mark.parametrize(("mode", "text"), [("foo", 'invalid mode \\"foo\\"'), ("", "a mode must be specified")])
@@ -343,6 +360,7 @@ def test_many_creations_at_once_are_all_right(host: Host, tmp_path: Path) -> Non
     ]
     assert [one.wait(timeout=60) for one in running] == [0] * len(bundles)
     assert all(
-        json.loads((bundle / "config.json").read_text())["hooks"]["prestart"] == [LEGACY_HOOK] for bundle in bundles
+        json.loads((bundle / "config.json").read_text())["hooks"]["prestart"] == [legacy_hook(host)]
+        for bundle in bundles
     )
     assert all(line.startswith("time=") and line.count(" level=") == 1 for line in host.log.read_text().splitlines())

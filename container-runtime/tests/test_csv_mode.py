@@ -102,7 +102,11 @@ def test_the_folders_of_libraries_go_into_the_ldcache(tegra: Host) -> None:
     listed(tegra, f"lib, {files}/libother.so.2", f"dir, {files}/data")
     hooks = tegra.created("NVIDIA_VISIBLE_DEVICES=all")["hooks"]["createContainer"]
     assert hooks == [
-        {"path": "/usr/bin/nvidia-ctk", "args": ["nvidia-ctk", "hook", "update-ldcache", "--folder", str(files)]}
+        {
+            "path": "/usr/bin/nvidia-ctk",
+            "args": ["nvidia-ctk", "hook", "update-ldcache", "--folder", str(files)],
+            "env": ["NVIDIA_CTK_DEBUG=false"],
+        }
     ]
 
 
@@ -117,7 +121,37 @@ def test_a_hook_program_of_another_name_gets_no_hook_verb(tegra: Host) -> None:
     assert hook == {
         "path": "/opt/nvidia-cdi-hook",
         "args": ["nvidia-cdi-hook", "update-ldcache", "--folder", str(files)],
+        "env": ["NVIDIA_CTK_DEBUG=false"],
     }
+
+
+@pytest.mark.parametrize("place", ["csv/l4t.csv", "csv"])
+@pytest.mark.parametrize("how", ["owner", "world-writable", "group-writable"])
+def test_a_list_that_another_user_can_write_is_refused(tegra: Host, place: str, how: str) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root to give a file away")
+    listed(tegra, "dev, /dev/null")
+    path = tegra.root / place
+    if how == "owner":
+        os.chown(path, 65534, 0)
+    elif how == "world-writable":
+        path.chmod(0o777)
+    else:
+        os.chown(path, 0, 65534)
+        path.chmod(0o775)
+    tegra.spec("NVIDIA_VISIBLE_DEVICES=all")
+    assert "refusing CSV file" in tegra.refused()
+
+
+def test_a_hooks_program_is_never_named_by_a_path_in_the_container(tegra: Host) -> None:
+    """A hook may run in the container's root folder."""
+    (tegra.bundle / "nvidia-ctk").write_text("#!/bin/sh\n")
+    (tegra.bundle / "nvidia-ctk").chmod(0o755)
+    listed(tegra, f"lib, {tegra.root}/files/libother.so.2")
+    tegra.spec("NVIDIA_VISIBLE_DEVICES=all")
+    done = tegra.run("create", "x", cwd=tegra.bundle, env={"PATH": f".::{tegra.environment['PATH']}"})
+    assert done.returncode == 0, done.stderr
+    assert tegra.read_spec()["hooks"]["createContainer"][0]["path"] == "/usr/bin/nvidia-ctk"
 
 
 def test_what_is_missing_is_told_and_left_out(tegra: Host) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -16,6 +17,9 @@ import yaml
 
 from conftest import SYSTEM_PATH, Host, need
 from nvidia_container_runtime import cdi_spec
+from nvidia_container_runtime.ctk import hooks
+from nvidia_container_runtime.ctk.hook_root import Root
+from nvidia_container_runtime.errors import RuntimeFault
 
 CRI = 'plugins."io.containerd.grpc.v1.cri"'
 
@@ -540,6 +544,16 @@ def test_a_spec_is_written_in_the_format_of_its_name(
     assert [(one.name, one.read_text()[:1]) for one in moved] == [(written, "{" if form == "json" else "-")]
 
 
+def test_every_hook_of_a_generated_or_moved_spec_has_an_environment(ctk: Any, driver: Path) -> None:
+    """Engines that inject a spec themselves would run the others with the image's."""
+    generated = json.loads(good(ctk("cdi", "generate", "--driver-root", driver, "--format", "json")))
+    hooks = generated["containerEdits"]["hooks"]
+    assert [hook.pop("env") for hook in hooks] == [["NVIDIA_CTK_DEBUG=false"]] * len(hooks)
+    words = ("cdi", "transform", "root", "--from", "/old", "--to", "/new")
+    moved = json.loads(good(ctk(*words, stdin=json.dumps(generated))))
+    assert [hook["env"] for hook in moved["containerEdits"]["hooks"]] == [["NVIDIA_CTK_DEBUG=false"]] * len(hooks)
+
+
 def test_a_specs_paths_move_to_another_root(ctk: Any) -> None:
     edits = {
         "deviceNodes": [{"path": "/dev/x", "hostPath": "/old/dev/x"}],
@@ -642,6 +656,25 @@ def test_a_link_never_lands_outside_the_root(ctk: Any, host: Host, box: Path, tr
         assert os.readlink(inside / "evil") == "t"
 
 
+def test_who_swaps_a_folder_for_a_link_meanwhile_gains_nothing(tmp_path: Path) -> None:
+    """A container that shares a volume with the new one may still be at work."""
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    (root / "etc/inner").mkdir(parents=True)
+    outside.mkdir()
+    box = Root(str(root))
+    swap = f"mv {root}/etc {root}/kept && ln -s {outside} {root}/etc && rm {root}/etc && mv {root}/kept {root}/etc"
+    with subprocess.Popen(["sh", "-c", f"while :; do {swap}; done"], stderr=subprocess.DEVNULL) as swapping:
+        try:
+            for number in range(800):
+                with contextlib.suppress(OSError, RuntimeFault):
+                    box.write("/etc/inner", "name", str(number).encode())
+                with contextlib.suppress(OSError, RuntimeFault):
+                    hooks.create_symlink(box, str(number), "/etc/inner/link")
+        finally:
+            swapping.kill()
+    assert list(outside.iterdir()) == []
+
+
 def test_chmod_changes_modes_below_the_root_only(ctk: Any, host: Host, box: Path) -> None:
     outside = host.root / "secret"
     outside.write_text("x")
@@ -652,6 +685,30 @@ def test_chmod_changes_modes_below_the_root_only(ctk: Any, host: Host, box: Path
     assert stat.S_IMODE((box / "plain").stat().st_mode) == 0o755
     assert stat.S_IMODE(outside.stat().st_mode) == 0o600
     assert ctk("hook", "chmod", "--mode", "99", "--path", "/plain", stdin=state(host)).returncode == 1
+
+
+@pytest.mark.parametrize("text", ["{}", '{"bundle": "."}', '{"root": "x", "bundle": ""}'])
+def test_a_hooks_root_is_never_what_the_current_folder_says(host: Host, text: str) -> None:
+    """A hook may run in the container's root folder, where all files are the image's."""
+    (host.root / "config.json").write_text(json.dumps({"root": {"path": str(host.root)}}))
+    (host.root / "x").mkdir()
+    words = ("hook", "create-symlinks", "--link", "a::/b")
+    done = host.run(*words, name="nvidia-ctk", cwd=host.root, input=text)
+    assert done.returncode == 1
+    assert not os.path.lexists(host.root / "b")
+    assert not os.path.lexists(host.root / "x/b")
+
+
+@pytest.mark.parametrize("program", ["/bin/ls", "{folder}/script", "/no/such"])
+def test_no_ldconfig_is_run_that_would_load_the_containers_libraries(
+    ctk: Any, host: Host, box: Path, tmp_path: Path, program: str
+) -> None:
+    (tmp_path / "script").write_text("#!/bin/sh\n")
+    words = ("--folder", "/usr/lib", "--ldconfig-path", program.format(folder=tmp_path))
+    done = ctk("hook", "update-ldcache", *words, stdin=state(host))
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert not (box / "etc/ld.so.cache").exists()
 
 
 def test_an_unknown_hook_is_a_warning(ctk: Any) -> None:

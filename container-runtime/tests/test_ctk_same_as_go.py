@@ -82,9 +82,11 @@ containerEdits:
   - hookName: createContainer
     path: /r/usr/bin/nvidia-ctk
     args: [nvidia-ctk, hook, create-symlinks, --link, "x::/r/y", --link, "/r/a::/r/b"]
+    env: [C=d]
   - hookName: createRuntime
     path: /bin/other
     args: [other, --folder, /r/lib]
+    env: [C=d]
   mounts:
   - {hostPath: /r/lib/x.so, containerPath: /lib/x.so, options: [ro]}
 devices:

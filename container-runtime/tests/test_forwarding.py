@@ -193,6 +193,46 @@ def test_the_front_trusts_no_memory_of_another_user(host: Host) -> None:
         memory.unlink(missing_ok=True)
 
 
+@pytest.mark.parametrize(("owner", "mode"), [(65534, 0o755), (0, 0o777)])
+def test_no_memory_is_believed_in_a_folder_that_another_user_can_change(host: Host, owner: int, mode: int) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root to give a folder away")
+    host.run("state", "x")
+    folder = host.prefix / "run"
+    (folder / "front-state").write_text("_nvcr_same() { true; }\n_nvcr_runtime=/bin/false\n")
+    os.chown(folder, owner, 0)
+    folder.chmod(mode)
+    try:
+        host.created()
+        assert not (folder / "front-state").exists()
+        assert host.run("state", "x").returncode == 0
+        assert host.record.argv[0] == os.fsencode(host.recorder)
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_nobody_else_reaches_the_memory(host: Host) -> None:
+    """Not even where its files' modes would let him: the shell front sees no modes."""
+    if os.geteuid() != 0:
+        pytest.skip("only root's memory is kept")
+    shutil.rmtree(host.prefix / "run", ignore_errors=True)
+    host.created()
+    assert (host.prefix / "run").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_memory_that_others_could_write_is_made_anew(host: Host) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root's memory is kept")
+    host.created()
+    memory = host.prefix / "run/front-state"
+    memory.write_text("_nvcr_same() { true; }\n_nvcr_runtime=/bin/false\n")
+    memory.chmod(0o666)
+    host.created()
+    assert host.run("state", "x").returncode == 0
+    assert memory.stat().st_mode & 0o022 == 0
+    assert host.record.argv[0] == os.fsencode(host.recorder)
+
+
 def test_the_front_really_answers_from_memory(host: Host) -> None:
     """Otherwise the tests above would hold for a front that always asks Python."""
     host.run("state", "x")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import engines
-from conftest import GO, SYSTEM_PATH, need
+from conftest import GO, SYSTEM_PATH, build, need
 
 pytestmark = pytest.mark.engines
 PARAMS = "ResmanDebugLevel: 4294967295\nModifyDeviceFiles: 1\nDeviceFileUID: 0\n"
@@ -89,6 +89,35 @@ def test_newer_cuda_libraries_of_the_container_are_found_first(
     command = "cat /etc/ld.so.conf.d/00-compat-* 2>/dev/null; grep -c /usr/local/cuda/compat/libcuda.so.1 /etc/ld.so.cache 2>/dev/null || true"
     said = printed(bundle, runtime, prefix, f"{command}", "enable-cuda-compat", f"--host-driver-version={host}")
     assert said == ("/usr/local/cuda/compat\n1\n" if used else "")
+
+
+def test_a_cache_holds_what_the_containers_own_ldconfig_would_find(tmp_path: Path, prefix: Path) -> None:
+    """In the same order: of two libraries with one name the first folder's is used."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount")
+    root = tmp_path / "root"
+    (root / "etc/ld.so.conf.d").mkdir(parents=True)
+    (root / "etc/more").mkdir()
+    (root / "etc/ld.so.conf").write_text("# mine\n/opt/last/\n include ld.so.conf.d/*.conf  /etc/more/a \nhwcap 1 x\n")
+    (root / "etc/ld.so.conf.d/b.conf").write_text("/opt/b\n/opt/none # none\n")
+    (root / "etc/ld.so.conf.d/a.conf").write_text("/opt/a\ninclude ../more/*b\n")
+    (root / "etc/ld.so.conf.d/.hidden.conf").write_text("/opt/hidden\n")
+    (root / "etc/more/a").write_text("/opt/more-a")
+    (root / "etc/more/bb").symlink_to("/etc/more/c")
+    (root / "etc/more/c").write_text("/opt/linked\ninclude /etc/ld.so.conf.d/a.conf\n")
+    for name in ("last", "a", "b", "hidden", "more-a", "linked", "given"):
+        folder = root / "opt" / name
+        folder.mkdir(parents=True)
+        for library in (f"lib{name}.so.1", "libsame.so.1"):
+            build("int x;", folder / library, "-shared", "-fPIC", f"-Wl,-soname,{library}")
+    state = json.dumps({"ociVersion": "1.0.2", "bundle": str(tmp_path), "root": str(root)})
+    words = ["hook", "update-ldcache", "--folder", "/opt/given"]
+    subprocess.run([prefix / "bin/nvidia-ctk", *words], input=state, text=True, check=True)
+    ours = subprocess.run(["ldconfig", "-r", root, "-p"], capture_output=True, text=True, check=True).stdout
+    subprocess.run(["ldconfig", "-r", root], check=True)
+    assert ours == subprocess.run(["ldconfig", "-r", root, "-p"], capture_output=True, text=True, check=True).stdout
+    assert "libgiven.so.1" in ours
+    assert "libhidden.so.1" not in ours
 
 
 def test_the_drivers_profile_names_the_gpus_of_the_container(bundle: Path, runtime: str, prefix: Path) -> None:

@@ -184,6 +184,33 @@ def test_conditions_on_a_driver_that_cannot_be_asked_are_a_warning(host: Host) -
     assert "Conditions on the driver are not checked" in host.log.read_text()
 
 
+def test_no_link_in_a_driver_root_leads_out_of_it(gpus: Host) -> None:
+    """A driver container's root is a root: its links mean what they mean inside."""
+    root, outside = gpus.root / "driver", gpus.root / "outside"
+    for name in ("udev", "lib", "bin", "nodes"):
+        (outside / name).mkdir(parents=True)
+    (outside / "bin/nvidia-debugdump").write_text("")
+    (outside / "bin/nvidia-debugdump").chmod(0o755)
+    os.mknod(outside / "nodes/nvidia-fs0", 0o020666, os.makedev(1, 3))
+    (root / "dev").rename(root / "nodes")
+    (root / "dev").symlink_to("/nodes")
+    (root / "usr/lib64").rename(root / "libraries")
+    (root / "usr/lib64").symlink_to("/libraries")
+    (root / "usr/sbin").symlink_to(outside / "bin")
+    (root / "run").mkdir()
+    (root / "run/udev").symlink_to(outside / "udev")
+    (root / "etc").mkdir()
+    (root / "etc/cufile.json").symlink_to(outside / "udev")
+    after = gpus.created("NVIDIA_VISIBLE_DEVICES=0", "NVIDIA_GDS=enabled")
+    assert {node["path"]: node["minor"] for node in after["linux"]["devices"]} == {
+        "/dev/nvidia0": 3, "/dev/nvidia-uvm": 9, "/dev/nvidiactl": 5,
+    }  # fmt: skip
+    mounts = {mount["destination"]: mount["source"] for mount in after["mounts"]}
+    assert mounts[f"/libraries/libcuda.so.{VERSION}"] == f"{root}/libraries/libcuda.so.{VERSION}"
+    assert not [source for source in mounts.values() if source.startswith((str(outside), f"{root}/run", f"{root}/etc"))]
+    assert not {"/usr/sbin/nvidia-debugdump", "/run/udev", "/etc/cufile.json"} & set(mounts)
+
+
 def test_without_a_driver_the_error_names_nvml(host: Host) -> None:
     if Path("/dev/nvidiactl").exists():
         pytest.skip("a driver is here")

@@ -143,11 +143,12 @@ def outcome(host: Host, program: Path) -> tuple[int, Any, str]:
 
 
 def meaning(spec: dict[str, Any]) -> dict[str, Any]:
-    """What of a spec the modes change, with the listed differences taken out: our hooks carry no environment."""
+    """What of a spec the modes change, with the listed differences taken out: no hook of ours is without an environment."""
     hooks = {stage: found for stage, found in (spec.get("hooks") or {}).items() if found}
-    for found in hooks.values():
-        for hook in found:
-            hook.pop("env", None)
+    for hook in hooks.get("prestart", []):
+        hook.pop("env", None)
+    for hook in [hook for found in hooks.values() for hook in found]:
+        hook.setdefault("env", ["NVIDIA_CTK_DEBUG=false"])
     process, linux = spec.get("process", {}), spec.get("linux", {})
     return {
         "env": process.get("env"), "user": {key: value for key, value in process.get("user", {}).items() if value}, "hooks": hooks,

@@ -1,8 +1,6 @@
 """The CDI devices of a host: all spec folders read, conflicts settled, names turned into container edits."""
 
-import posix
-
-from . import edits, paths
+from . import edits, paths, trusted
 from .errors import RuntimeFault, reason
 from .memory import Specs
 
@@ -34,12 +32,11 @@ class Registry:
         conflicts: set[str] = set()
         files = [name for name in paths.names(folder) if name.endswith((".json", ".yaml"))]
         if files:
-            refuse_foreign(folder, folder)
+            trusted.check_folder(folder, "CDI spec")
         for file in files:
             path = paths.join(folder, file)
             if paths.is_dir(path):
                 continue
-            refuse_foreign(path, path)
             spec = self.read_spec(path)
             for device in spec["devices"] if spec else ():
                 name = f"{spec['kind']}={device['name']}"  # pyright: ignore[reportOptionalSubscript]
@@ -52,9 +49,9 @@ class Registry:
             del self.devices[name]
 
     def read_spec(self, path: str) -> "dict[str, Any] | None":
-        """A broken spec is no reason to refuse containers that do not need it."""
+        """A broken spec is no reason to refuse containers that do not need it; one of another user is."""
         try:
-            content = paths.read_bytes(path)
+            content = trusted.read(path, "CDI spec")
         except OSError as error:
             return self.refuse(path, reason(error))
         return self.specs.get(path, content) or self.parse(path, content)
@@ -94,15 +91,3 @@ class Registry:
                 parts.append(spec.get("containerEdits") or {})
             parts.append(device["containerEdits"])
         return edits.joined(parts)
-
-
-def refuse_foreign(path: str, shown: str) -> None:
-    """A spec decides what a container's root may mount: only root (or who runs this) may have written it."""
-    try:
-        seen = posix.stat(path)
-    except OSError as error:
-        raise RuntimeFault(f"failed to read CDI spec {shown}: {reason(error)}") from None
-    if seen.st_uid not in (0, posix.geteuid()):
-        raise RuntimeFault(f"refusing CDI spec {shown}: it belongs to user {seen.st_uid}; give it to root (chown root)")
-    if seen.st_mode & 0o002 or (seen.st_mode & 0o020 and seen.st_gid not in (0, posix.getegid())):
-        raise RuntimeFault(f"refusing CDI spec {shown}: others can write it; take that right away (chmod go-w)")

@@ -131,6 +131,8 @@ def check_edits(edits: "dict[str, Any]", where: str) -> None:
             raise CdiFault(f"{where}: invalid hook name {(hook or {}).get('hookName')!r}")
         if not hook.get("path"):
             raise CdiFault(f"{where}: a hook without a path")
+        if not hook["path"].startswith("/"):
+            raise CdiFault(f"{where}: hook path {hook['path']!r} is not absolute")
         if any("=" not in entry for entry in hook.get("env") or []):
             raise CdiFault(f"{where}: a hook with an invalid environment variable")
     for mount in edits.get("mounts") or []:

@@ -1,6 +1,6 @@
 """csv mode: lists of device nodes, folders, libraries and links, as Tegra systems ship them."""
 
-from . import conditions, edits, files, paths, request
+from . import conditions, edits, files, paths, request, trusted
 from .errors import RuntimeFault, reason
 from .settings import RUNTIME, Settings
 
@@ -50,14 +50,18 @@ def csv_files(folder: str, all_of_them: bool) -> "list[str]":
 
 def read_items(container: request.Container, settings: Settings, journal: "Journal") -> "list[Item]":
     everything = container.environment.get("NVIDIA_REQUIRE_JETPACK") == "csv-mounts=all"
-    return read_lists(csv_files(settings[RUNTIME + "modes.csv.mount-spec-path"], everything), journal)
+    folder = settings[RUNTIME + "modes.csv.mount-spec-path"]
+    lists = csv_files(folder, everything)
+    if lists:
+        trusted.check_folder(folder, "CSV file")
+    return read_lists(lists, journal)
 
 
 def read_lists(lists: "list[str]", journal: "Journal") -> "list[Item]":
     items: list[Item] = []
     for file in lists:
         try:
-            found, skipped = parse(paths.read_bytes(file).decode(errors="surrogateescape"))
+            found, skipped = parse(trusted.read(file, "CSV file").decode(errors="surrogateescape"))
         except OSError as error:
             raise RuntimeFault(f"failed to read CSV file {file}: {reason(error)}") from None
         for line in skipped:
@@ -130,12 +134,12 @@ def node_paths(root: str, path: str) -> "list[str]":
     if not any(character in path for character in files.GLOB):
         return [path]
     patterns = (files.below(root, path), files.below(root, paths.join("/dev", path)))
-    return [files.inside(root, found) for pattern in patterns for found in files.matches(pattern)]
+    return [files.inside(root, found) for pattern in patterns for found in files.matches(pattern, root)]
 
 
 def symlink(root: str, path: str, mounted: "list[str]", links: "list[str]") -> "list[str]":
     """Mount the file at the end of a chain of links; each link of the chain is made anew in the container."""
-    found = files.matches(files.below(root, path))
+    found = files.matches(files.below(root, path), root)
     good = [match for match in found if paths.exists(paths.real(match, root))]
     for match in good:
         mounted.append(paths.real(match, root))

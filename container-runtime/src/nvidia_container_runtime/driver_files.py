@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+LIBRARY_LIMIT = 1 << 30
 COMMON_NODES = ("/dev/nvidia-modeset", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidiactl")
 SOCKETS = (
     "/run/nvidia-persistenced/socket",
@@ -128,7 +129,7 @@ def shared_object_name(path: str) -> str:
     from . import elf
 
     try:
-        return elf.soname(paths.read_bytes(path))
+        return elf.soname(paths.read_bytes(path, LIBRARY_LIMIT))
     except (OSError, elf.NotElf):
         return ""
 
@@ -137,9 +138,9 @@ def programs(root: str) -> "list[dict[str, Any]]":
     found: dict[str, dict[str, Any]] = {}
     for name in PROGRAMS:
         for folder in PROGRAM_FOLDERS:
-            place = files.below(root, f"{folder}/{name}")
+            place = paths.real(files.below(root, f"{folder}/{name}"), root)
             if name not in found and paths.is_executable(place):
-                found[name] = edits.mount(paths.real(place, root), f"{folder}/{name}")
+                found[name] = edits.mount(place, f"{folder}/{name}")
     return list(found.values())
 
 
@@ -153,9 +154,8 @@ def firmware(root: str, driver: str) -> "list[dict[str, Any]]":
 
 
 def sockets(root: str) -> "list[dict[str, Any]]":
-    found = [path for path in SOCKETS if paths.exists(files.below(root, path))]
-    places = {paths.real(files.below(root, path), root): path for path in found}
-    return [edits.mount(host, path, SOCKET_OPTIONS) for host, path in places.items()]
+    places = {paths.real(files.below(root, path), root): path for path in SOCKETS}
+    return [edits.mount(host, path, SOCKET_OPTIONS) for host, path in places.items() if paths.exists(host)]
 
 
 def graphics_mounts(root: str, driver: str) -> "list[dict[str, Any]]":
@@ -172,7 +172,8 @@ def graphics_mounts(root: str, driver: str) -> "list[dict[str, Any]]":
 def vendor_files(root: str, name: str) -> "list[str]":
     """The files of that name in the first folder that has any: the administrator's come before the distribution's."""
     for folder in files_folders(name):
-        found = [path for path in files.matches(files.below(root, f"{folder}/{name}")) if paths.exists(path)]
+        found = files.matches(files.below(root, f"{folder}/{name}"), root)
+        found = [path for path in found if paths.exists(paths.real(path, root))]
         if found:
             return found
     return []

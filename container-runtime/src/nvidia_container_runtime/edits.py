@@ -4,7 +4,7 @@ import posix
 
 from . import paths
 from .errors import RuntimeFault, reason
-from .spec import entries, section
+from .spec import HOOK_ENVIRONMENT, entries, section
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +54,8 @@ def add_hooks(spec: "Spec", hooks: "list[dict[str, Any]]") -> None:
         return
     present = {stage: list(found or ()) for stage, found in section(spec, "hooks").items()}
     for hook in hooks:
-        kept = {key: hook[key] for key in ("path", "args", "env", "timeout") if hook.get(key)}
+        whole = with_environment(hook)
+        kept = {key: whole[key] for key in ("path", "args", "env", "timeout") if whole.get(key)}
         stage = hook["hookName"]
         if kept not in present.get(stage, ()):
             entries(spec["hooks"], stage).append(kept)
@@ -194,4 +195,9 @@ def ctk_hook(program: str, name: str, *words: str) -> "dict[str, Any]":
     """A createContainer hook that our own nvidia-ctk carries out (or a hook program of another name, by itself)."""
     base = paths.base(program)
     verbs = [base, "hook", name] if base == "nvidia-ctk" else [base, name]
-    return {"hookName": "createContainer", "path": program, "args": [*verbs, *words]}
+    return with_environment({"hookName": "createContainer", "path": program, "args": [*verbs, *words]})
+
+
+def with_environment(hook: "dict[str, Any]") -> "dict[str, Any]":
+    """The hook with an environment of its own, never an empty one: the low-level runtime would take another for it."""
+    return hook if hook.get("env") else {**hook, "env": list(HOOK_ENVIRONMENT)}

@@ -7,7 +7,7 @@ class NotElf(ValueError):
     """No 64-bit little-endian ELF file, or a broken one."""
 
 
-DYNAMIC, LOAD = 2, 1
+DYNAMIC, LOAD, INTERPRETER = 2, 1, 3
 STRTAB, SONAME = 5, 14
 
 
@@ -18,12 +18,24 @@ def soname(content: bytes) -> str:
         raise NotElf("broken ELF file") from None
 
 
-def _soname(content: bytes) -> str:
+def is_static(content: bytes) -> bool:
+    """True if a program needs no other file to run: no interpreter, which would load libraries for it."""
+    try:
+        return all(segment[0] != INTERPRETER for segment in _segments(content))
+    except struct.error:
+        raise NotElf("broken ELF file") from None
+
+
+def _segments(content: bytes) -> "list[tuple[int, ...]]":
     if content[:6] != b"\x7fELF\x02\x01":
         raise NotElf("no 64-bit little-endian ELF file")
     (start,) = struct.unpack_from("<Q", content, 32)
     size, count = struct.unpack_from("<HH", content, 54)
-    segments = [struct.unpack_from("<IIQQQQQQ", content, start + at * size) for at in range(count)]
+    return [struct.unpack_from("<IIQQQQQQ", content, start + at * size) for at in range(count)]
+
+
+def _soname(content: bytes) -> str:
+    segments = _segments(content)
     table, name = 0, -1
     for segment in segments:
         if segment[0] != DYNAMIC:

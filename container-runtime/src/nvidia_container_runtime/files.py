@@ -29,27 +29,44 @@ def inside(root: str, path: str) -> str:
     return path[len(root) :] if root and path.startswith(root + "/") else path
 
 
-def matches(pattern: str) -> "list[str]":
+def placed(root: str, path: str) -> str:
+    """Where a path below the root lies on the host: its folders' links are followed as a process inside the root would.
+
+    The last part is not followed. What the host's own links lead to is the kernel's business.
+    """
+    if root in ("", "/"):
+        return path
+    return paths.join(paths.real(paths.parent(path), root), paths.base(path))
+
+
+def matches(pattern: str, root: str) -> "list[str]":
     """What a path with glob characters in it names, sorted; without them, the path if it is there."""
     if not any(character in pattern for character in GLOB):
-        return [pattern] if paths.kind(pattern, follow=False) else []
+        return [pattern] if is_there(root, pattern) else []
     import fnmatch
 
     found = [""]
     for part in [piece for piece in pattern.split("/") if piece]:
         if any(character in part for character in GLOB):
-            found = [
-                f"{folder}/{name}" for folder in found for name in fnmatch.filter(paths.names(folder or "/"), part)
-            ]
+            found = [f"{folder}/{name}" for folder in found for name in fnmatch.filter(listed(root, folder), part)]
         else:
-            found = [f"{folder}/{part}" for folder in found if paths.kind(f"{folder}/{part}", follow=False)]
+            found = [f"{folder}/{part}" for folder in found if is_there(root, f"{folder}/{part}")]
     return sorted(found)
+
+
+def is_there(root: str, path: str) -> bool:
+    inner = path.startswith(root.rstrip("/") + "/")  # else it is a part of the root's own path
+    return paths.kind(placed(root, path) if inner else path, follow=False) != 0
+
+
+def listed(root: str, folder: str) -> "list[str]":
+    return paths.names(folder or "/") if root in ("", "/") else paths.names(paths.real(folder, root))
 
 
 def resolved(root: str, path: str) -> "list[str]":
     """Existing files that a pattern below the root names. Links are followed as a process inside the root would."""
     found: list[str] = []
-    for match in matches(below(root, path)):
+    for match in matches(below(root, path), root):
         target = paths.real(match, root)
         if paths.exists(target):
             found.append(target)
@@ -62,10 +79,11 @@ def device_node(root: str, path: str) -> "dict[str, Any] | None":
     The node keeps its group: mode 0660 without it would be root's alone.
     """
     clean = paths.clean("/" + path)
-    for host in (below(root, clean), below(root, paths.join("/dev", clean))):
+    for inner in (clean, paths.join("/dev", clean)):
+        host = placed(root, below(root, inner))
         if paths.kind(host, follow=False) != paths.TYPE_CHAR:
             continue
-        node: dict[str, Any] = {"path": inside(root, host)}
+        node: dict[str, Any] = {"path": inner}
         if host != node["path"]:
             node["hostPath"] = host
         group = posix.lstat(host).st_gid
@@ -78,12 +96,13 @@ def device_node(root: str, path: str) -> "dict[str, Any] | None":
 def chain(root: str, path: str) -> "list[tuple[str, str]]":
     """(link, where it points) from a path below the root to the file at its end."""
     found: list[tuple[str, str]] = []
-    while paths.kind(path, follow=False) == paths.TYPE_LINK:
+    while paths.kind(placed(root, path), follow=False) == paths.TYPE_LINK:
         if len(found) > 40:
             raise RuntimeFault(f"too many levels of symbolic links: {path}")
-        target = posix.readlink(path)
+        target = posix.readlink(placed(root, path))
         found.append((path, target))
-        path = below(root, target) if target.startswith("/") else paths.clean(paths.join(paths.parent(path), target))
+        inner = target if target.startswith("/") else paths.join(paths.parent(inside(root, path)), target)
+        path = below(root, paths.clean(inner))
     return found
 
 

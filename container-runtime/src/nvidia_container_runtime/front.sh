@@ -10,7 +10,7 @@ _nvcr_full() {
 for _nvcr_word; do
     case $_nvcr_word in create | -*debug* | -*version*) _nvcr_full "$@" ;; esac
 done
-if [ -f @STATE@ ] && [ -O @STATE@ ] && [ ! -L @STATE@ ] && . @STATE@ && _nvcr_same; then
+if [ -f @STATE@ ] && [ -O @STATE@ ] && [ ! -L @STATE@ ] && [ -O @FOLDER@ ] && . @STATE@ && _nvcr_same; then
     exec "$_nvcr_runtime" "$@"
 fi
 _nvcr_full "$@"

@@ -27,20 +27,18 @@ def feature_edits(feature: str, settings: Settings, journal: "Journal") -> "dict
     root = settings.driver_root
     nodes: dict[str, dict[str, Any]] = {}
     for pattern in NODES[feature]:
-        for host in files.matches(files.below(root, pattern)):
+        for host in files.matches(files.below(root, pattern), root):
             node = files.device_node(root, files.inside(root, host))
             if node:
                 nodes[node["path"]] = node
     if not nodes:
         journal.warning(f"No device nodes of {feature} found")
-    mounts = [
-        edits.mount(path, files.inside(root, path))
-        for wanted in MOUNTS.get(feature, ())
-        for path in existing(root, wanted)
-    ]
+    mounts = [edits.mount(path, wanted) for wanted in MOUNTS.get(feature, ()) for path in existing(root, wanted)]
     return {"deviceNodes": list(nodes.values()), "mounts": mounts}
 
 
 def existing(root: str, path: str) -> "list[str]":
     place = files.below(root, path)
+    if root not in ("", "/"):
+        place = paths.real(place, root)
     return [place] if paths.exists(place) else []

@@ -31,6 +31,7 @@ def install(prefix: Path, python: Path, state: Path, fronted: bool = True, root:
         "@LAUNCH@": str(library / launcher(python)),
         "@LIBRARY@": str(library),
         "@STATE@": str(state),
+        "@FOLDER@": str(state.parent),
     }
     binaries.mkdir(parents=True, exist_ok=True)
     for name in (*FRONTED, *PLAIN):

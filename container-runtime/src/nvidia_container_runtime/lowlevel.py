@@ -35,13 +35,16 @@ def find(candidates: "Sequence[str]", path: str) -> "tuple[str, list[str]]":
 
 
 def find_helper(name: str, default: str, path: str) -> str:
-    """A program that a hook will run: an absolute path is taken at its word, a name is looked up in PATH."""
+    """A program that a hook will run: an absolute path is taken at its word, a name is looked up in PATH.
+
+    A relative path would be the image's file: a hook may run in the container's root folder.
+    """
     name = name or default
     if name.startswith("/"):
         return name
     for folder in search_folders(path):
         place = paths.join(folder, name)
-        if paths.is_executable(place):
+        if folder.startswith("/") and paths.is_executable(place):
             return place
     return "/usr/bin/" + name
 

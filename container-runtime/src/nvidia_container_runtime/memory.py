@@ -36,7 +36,7 @@ class Memory:
     ) -> None:
         """Note this run, unless it is what is noted already."""
         record = (settings.path, settings.text, values, search, program, missed)
-        if not self.place or posix.geteuid() != 0 or (record == self.record and paths.exists(self.place)):
+        if not self.place or posix.geteuid() != 0 or (record == self.record and is_ours(self.place)):
             return
         from . import front
 
@@ -80,7 +80,9 @@ class Specs:
 
 
 def recalled(file: str) -> "Any":
-    """A record that root wrote and nobody else can have changed."""
+    """A record that root wrote and nobody else can have changed or put there."""
+    if not is_ours(paths.parent(file)):
+        return None
     try:
         descriptor = posix.open(file, posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NOFOLLOW)
     except OSError:
@@ -106,8 +108,22 @@ def keep_record(file: str, record: "Any") -> None:
         return
 
 
+def is_ours(path: str) -> bool:
+    """There, and only root can have changed it."""
+    try:
+        seen = posix.lstat(path)
+    except OSError:
+        return False
+    return not seen.st_uid and not seen.st_mode & OTHERS_MAY_WRITE
+
+
 def write(target: str, content: bytes) -> None:
-    paths.make_folders(paths.parent(target))
+    """In one step. Nothing is left where others could put something else in its place."""
+    folder = paths.parent(target)
+    paths.make_folders(paths.parent(folder))
+    paths.make_folders(folder, 0o700)  # the shell sees no modes: nobody else gets as far as the files
+    if not is_ours(folder):
+        return posix.unlink(target)
     draft = f"{target}.{posix.getpid()}"
     descriptor = posix.open(
         draft, posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_CLOEXEC | posix.O_NOFOLLOW, 0o644

@@ -6,6 +6,7 @@ from .settings import RUNTIME, Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from .journal import Journal
@@ -17,10 +18,13 @@ if TYPE_CHECKING:
 class Context:
     """What a modifier works with beside the spec."""
 
-    def __init__(self, settings: Settings, journal: "Journal", path: str, specs: "Specs") -> None:
+    def __init__(
+        self, settings: Settings, journal: "Journal", variable: "Callable[[str], str]", specs: "Specs"
+    ) -> None:
         self.settings = settings
         self.journal = journal
-        self.path = path  # $PATH
+        self.variable = variable  # of the shim's own environment, by its name
+        self.path = variable("PATH")
         self.specs = specs
 
     @property
@@ -65,7 +69,7 @@ def modify_legacy(spec: "Spec", container: request.Container, devices: "list[str
         add_extras(spec, container, context)
         add_graphics(spec, container, devices, context)
         add_compatibility(spec, context)
-    legacy.add_hook(spec, context.hook, context.journal)
+    legacy.add_hook(spec, context.hook, context.variable, context.journal)
     return True
 
 

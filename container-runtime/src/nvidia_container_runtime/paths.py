@@ -11,6 +11,7 @@ TYPE_FILE, TYPE_DIR, TYPE_LINK, TYPE_CHAR, TYPE_BLOCK, TYPE_FIFO = (
     0o010000,
 )
 TYPE_MASK = 0o170000
+SIZE_LIMIT = 64 << 20  # of a file that is read whole; the largest OCI and CDI specs have a few megabytes
 
 
 def join(folder: str, name: str) -> str:
@@ -94,22 +95,36 @@ def names(folder: str) -> "list[str]":
         return []
 
 
-def read_bytes(path: str, limit: int = -1) -> bytes:
-    """All of a file; OSError as it comes, EFBIG once more than `limit` bytes are there."""
-    descriptor = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
+def read_bytes(path: str, limit: int = SIZE_LIMIT) -> bytes:
+    """All of a plain file; OSError as it comes, EFBIG once more than `limit` bytes are there."""
+    descriptor = open_plain(path)
     try:
-        pieces: list[bytes] = []
-        size = 0
-        while True:
-            piece = posix.read(descriptor, 65536)
-            if not piece:
-                return b"".join(pieces)
-            pieces.append(piece)
-            size += len(piece)
-            if 0 <= limit < size:
-                raise OSError(27, "file too large")
+        return read_all(descriptor, limit)
     finally:
         posix.close(descriptor)
+
+
+def open_plain(path: str) -> int:
+    """A descriptor to read from. What may have no end, or none for a long time, is refused: pipes, devices, sockets."""
+    descriptor = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC | posix.O_NONBLOCK | posix.O_NOCTTY)
+    found = posix.fstat(descriptor).st_mode & TYPE_MASK
+    if found in (TYPE_FILE, TYPE_DIR):  # to read a folder is an error with its own words
+        return descriptor
+    posix.close(descriptor)
+    raise OSError(22, "no plain file", path)
+
+
+def read_all(descriptor: int, limit: int) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        piece = posix.read(descriptor, 65536)
+        if not piece:
+            return b"".join(pieces)
+        pieces.append(piece)
+        size += len(piece)
+        if size > limit:
+            raise OSError(27, "file too large")
 
 
 def make_folders(folder: str, mode: int = 0o755) -> None:

@@ -126,7 +126,7 @@ def plan(
     from . import modification
     from .memory import Specs
 
-    context = modification.Context(config, journal, call.variable("PATH"), Specs(memory.place))
+    context = modification.Context(config, journal, call.variable, Specs(memory.place))
     try:
         return modification.plan(spec, context)
     except RuntimeFault as fault:

@@ -8,6 +8,8 @@ if TYPE_CHECKING:
 
     Spec = dict[str, Any]
 
+# runc gives a hook without an environment the image's: LD_PRELOAD there would be code of the image as root of the host.
+HOOK_ENVIRONMENT = ("NVIDIA_CTK_DEBUG=false",)
 OLD_HOOKS = ("nvidia-container-runtime-hook", "nvidia-container-toolkit")
 
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .. import cdi_spec, settings
+from .. import cdi_spec, edits, settings
 from ..cdi_registry import Registry
 from ..errors import RuntimeFault
 from ..journal import Journal, complain
@@ -63,6 +63,8 @@ def transform_root(options: argparse.Namespace) -> int:
         raise RuntimeFault(f"{options.input}: {fault}") from None
     for part in [spec.get("containerEdits") or {}, *(device["containerEdits"] for device in spec["devices"])]:
         move(part, options.source.rstrip("/"), options.target.rstrip("/"), options.relative_to)
+        if part.get("hooks"):
+            part["hooks"] = [edits.with_environment(hook) for hook in part["hooks"]]
     spec_output.write(spec, options.output, "json" if text.lstrip().startswith("{") else "yaml")
     return 0
 

@@ -186,7 +186,7 @@ def managed_nodes(root: str) -> list[Edits]:
     inner = [
         files.inside(root, path)
         for pattern in MANAGED_NODES
-        for path in files.matches(files.below(root, pattern))
+        for path in files.matches(files.below(root, pattern), root)
         if not paths.base(path).startswith(UNMANAGED)
     ]
     return [node for path in inner for node in [files.device_node(root, path)] if node]

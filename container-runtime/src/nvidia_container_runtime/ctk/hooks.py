@@ -9,7 +9,7 @@ import sys
 
 from .. import paths
 from ..errors import RuntimeFault
-from . import ldcache
+from . import ldcache, mounts
 from .hook_root import Root, container_root
 
 
@@ -59,7 +59,7 @@ def create_symlink(root: Root, target: str, link: str) -> None:
         with contextlib.suppress(OSError):
             if os.readlink(name, dir_fd=folder) == target:
                 return
-        draft = f".{name}.{os.getpid()}"
+        draft = f".{name}.{os.urandom(4).hex()}"
         os.symlink(target, draft, dir_fd=folder)
         try:
             os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
@@ -82,7 +82,7 @@ def chmod(root: str, flags: Flags) -> None:
 
 def update_ldcache(root: str, flags: Flags) -> None:
     folders = [folder for folder in flags.all("folder") if folder]
-    ldcache.update(root, folders, flags.last("ldconfig-path", "/sbin/ldconfig"))
+    ldcache.update(root, folders, flags.last("ldconfig-path"))
 
 
 def enable_cuda_compat(root: str, flags: Flags) -> None:
@@ -92,18 +92,17 @@ def enable_cuda_compat(root: str, flags: Flags) -> None:
     if not host:
         return
     try:
-        with Root(root).folder(folder) as entry:
-            names = os.listdir(f"/proc/self/fd/{entry}")
+        names = Root(root).names(folder)
     except (OSError, RuntimeFault):
         return
     versions = [name[len("libcuda.so.") :] for name in names if name.startswith("libcuda.so.") and name.count(".") > 2]
     if versions and ldcache.is_newer(max(versions, key=ldcache.version_key), host):
-        ldcache.update(root, [folder], flags.last("ldconfig-path", "/sbin/ldconfig"), "00-compat")
+        ldcache.update(root, [folder], flags.last("ldconfig-path"), "00-compat")
 
 
 def disable_device_node_modification(root: str, flags: Flags) -> None:  # noqa: ARG001 - all hooks look alike
     """The driver's own tools would make device nodes in a container that were not given to it."""
-    ldcache.mount_over(root, "/proc/driver/nvidia/params", without_modification)
+    mounts.mount_over(root, "/proc/driver/nvidia/params", without_modification)
 
 
 def without_modification(text: str) -> str | None:
@@ -126,13 +125,7 @@ def update_application_profile(root: str, flags: Flags) -> None:  # noqa: ARG001
         f'{{"profiles":[{{"name":"_container_","settings":["EGLVisibleDGPUDevices",0x{mask:x}]}}],'
         '"rules":[{"pattern":[],"profile":"_container_"}]}\n'
     )
-    with Root(root).folder(PROFILES, create=True) as folder:
-        draft = f".10-container.conf.{os.getpid()}"
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=folder)
-        with os.fdopen(descriptor, "w") as stream:
-            os.fchmod(descriptor, 0o644)
-            stream.write(profile)
-        os.rename(draft, "10-container.conf", src_dir_fd=folder, dst_dir_fd=folder)
+    Root(root).write(PROFILES, "10-container.conf", profile.encode())
 
 
 def gpu_minors(folder: int) -> set[int]:

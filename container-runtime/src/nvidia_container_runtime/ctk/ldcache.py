@@ -1,35 +1,76 @@
-"""The dynamic linker's cache of a container, made by the host's ldconfig inside the container's root."""
+"""The dynamic linker's cache of a container, made by the host's ldconfig of what lies in the container's root.
+
+An image may hold anything where its cache and its lists of folders are: links that lead out, pipes that never end,
+nodes of the host's disks. So ldconfig opens none of these. The lists are read here, and what ldconfig writes is put
+into the container from here.
+"""
 
 from __future__ import annotations
 
-import ctypes
 import os
+import signal
 import sys
-import tempfile
-from collections.abc import Callable
-from pathlib import Path
 
-from ..errors import RuntimeFault
-from .hook_root import Root
+from .. import elf, paths, settings
+from ..errors import RuntimeFault, reason
+from . import library_lists, mounts
+from .hook_root import Root, read_regular
 
-CLONE_NEWNS = 0x00020000
-MS_NOSUID, MS_NODEV, MS_NOEXEC = 2, 4, 8
-MS_BIND, MS_REC, MS_PRIVATE, MS_RDONLY, MS_REMOUNT, MNT_DETACH = 4096, 16384, 1 << 18, 1, 32, 2
-PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "ppc64le": 203}
+CACHE, SIZE_LIMIT = "ld.so.cache", 64 << 20
+TIME_LIMIT = 60
+# Two folders that no library lies in are hidden from ldconfig. What we ask for goes into the first. A cache of its own
+# that nobody needs goes into the second, where there is one.
+SCRATCH, OWN_CACHE = "/proc", "/var/cache"
 
 
-def update(root: str, folders: list[str], ldconfig: str, name: str = "00-nvcr") -> None:
-    """In a child, because it moves into the container's root and must not come back with it.
+def update(root: str, folders: list[str], ldconfig: str = "", name: str = "00-nvcr") -> None:
+    """Have the container's programs find libraries in these folders, and those that its own lists name."""
+    box = Root(root)
+    if folders:
+        library_lists.note(box, folders, name)
+    searched = list(dict.fromkeys([*library_lists.folders(box), *folders]))
+    program = stand_alone((ldconfig or settings.host_ldconfig("@/sbin/ldconfig")).removeprefix("@"))
+    mounts.leave(root)
+    scratch = hidden(root)
+    build(root, program, searched)
+    box.write("/etc", CACHE, read_regular(CACHE, SIZE_LIMIT, folder=scratch))
 
-    ldconfig is the host's (a container's could be anything) but sees nothing of the host: it is opened before the move.
-    """
+
+def stand_alone(path: str) -> int:
+    """An open descriptor of the host's ldconfig. One that loads libraries would load the image's."""
+    try:
+        if not elf.is_static(paths.read_bytes(path, SIZE_LIMIT)):
+            raise RuntimeFault(f"{path} loads libraries, which would be the container's; name another --ldconfig-path")
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except elf.NotElf:
+        raise RuntimeFault(f"{path} is no program for this machine; name another --ldconfig-path") from None
+    except OSError as error:
+        raise RuntimeFault(f"cannot read {path}: {reason(error)}") from None
+
+
+def hidden(root: str) -> int:
+    """Put empty folders over two of the container's, for this process and its children; a descriptor of the first."""
+    box = Root(root)
+    with box.folder(SCRATCH, create=True) as place:
+        mounts.mount_empty(f"/proc/self/fd/{place}", SIZE_LIMIT)
+    try:
+        with box.folder(OWN_CACHE) as place:
+            mounts.mount_empty(f"/proc/self/fd/{place}", SIZE_LIMIT)
+    except FileNotFoundError:
+        pass
+    return box.walk(SCRATCH)
+
+
+def build(root: str, program: int, folders: list[str]) -> None:
+    """In a child, because it moves into the container's root and must not come back with it."""
+    words = ["ldconfig", "-C", f"{SCRATCH}/{CACHE}", "-f", "", *folders]
     child = os.fork()
     if child == 0:
         try:
-            program = os.open(ldconfig.removeprefix("@"), os.O_RDONLY | os.O_CLOEXEC)
-            enter(root)
-            configure(folders, name)
-            os.execve(program, ["ldconfig", "-C", "/etc/ld.so.cache", "-f", "/etc/ld.so.conf"], {})
+            mounts.enter(root)
+            mounts.give_up_rights()
+            signal.alarm(TIME_LIMIT)
+            os.execve(program, words, {})
         except (OSError, RuntimeFault) as error:
             print(f"update-ldcache: {error}", file=sys.stderr)
         finally:
@@ -39,77 +80,8 @@ def update(root: str, folders: list[str], ldconfig: str, name: str = "00-nvcr") 
         raise RuntimeFault("failed to update the container's ldcache")
 
 
-def configure(folders: list[str], name: str) -> None:
-    """Note the folders where the container's own ldconfig will find them too."""
-    if not folders:
-        return
-    drop_ins = Path("/etc/ld.so.conf.d")
-    drop_ins.mkdir(parents=True, exist_ok=True)
-    target = drop_ins / f"{name}-{os.getpid()}.conf"
-    target.write_text("".join(f"{folder}\n" for folder in dict.fromkeys(folders)))
-    target.chmod(0o644)
-    main = Path("/etc/ld.so.conf")
-    if not main.exists():
-        main.write_text("include /etc/ld.so.conf.d/*.conf\n")
-
-
-def enter(root: str) -> None:
-    """Make the container's root this process's own, in a mount namespace that nobody else sees."""
-    check("unshare", libc().unshare(CLONE_NEWNS))
-    mount("none", "/", MS_REC | MS_PRIVATE)
-    mount(root, root, MS_BIND | MS_REC)
-    os.chdir(root)
-    number = PIVOT_ROOT.get(os.uname().machine)
-    if number is None:
-        os.chroot(".")
-    else:
-        check("pivot_root", libc().syscall(ctypes.c_long(number), b".", b"."))
-        check("umount2", libc().umount2(b".", MNT_DETACH))
-    os.chdir("/")
-
-
-def mount_over(root: str, path: str, change: Callable[[str], str | None]) -> None:
-    """Show the container another text in the place of a file of /proc, where `change` has one."""
-    try:
-        text = change(Path(path).read_text())
-    except OSError:
-        return
-    if text is None:
-        return
-    folder = tempfile.mkdtemp(prefix="nvidia-ctk-")
-    mount(
-        "tmpfs", folder, MS_NOSUID | MS_NODEV | MS_NOEXEC, "tmpfs"
-    )  # only a file of some mount can be bound elsewhere
-    try:
-        content = Path(folder, "content")
-        content.write_text(text)
-        content.chmod(0o444)
-        mount(
-            "none", folder, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC
-        )  # what is bound is too
-        with Root(root).folder(path) as target:
-            mount(str(content), f"/proc/self/fd/{target}", MS_BIND)
-    finally:
-        check("umount2", libc().umount2(folder.encode(), MNT_DETACH))
-        os.rmdir(folder)
-
-
-def libc() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
-
-
-def mount(source: str, target: str, flags: int, kind: str = "") -> None:
-    result = libc().mount(source.encode(), target.encode(), kind.encode() or None, ctypes.c_ulong(flags), None)
-    check(f"mount {target}", result)
-
-
-def check(what: str, result: int) -> None:
-    if result < 0:
-        raise RuntimeFault(f"{what}: {os.strerror(ctypes.get_errno())}")
-
-
 def version_key(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part.isdigit())
+    return tuple(int(part) for part in version.split(".") if part.isascii() and part.isdigit())
 
 
 def is_newer(version: str, host: str) -> bool:
