@@ -22,6 +22,7 @@ from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.logs import LogView, read
 from tao_sdk.engine.look import look
+from tao_sdk.engine.reading import look_and_read, may_have_news
 from tao_sdk.engine.waiting import SharedLooks, Waiting, endpoint_of, polite_seconds
 from tao_sdk.engine.watch import Watcher
 from tao_sdk.model.clock import to_iso, utc_now
@@ -65,7 +66,8 @@ class Client:
         self.poll_interval = poll_interval
         self.settings = settings or Settings.load()
         self.engine = Engine(self.settings, open_store(state_file, self.settings.state_dir))
-        self._shared_looks = SharedLooks(self.engine)
+        self._looks = SharedLooks(self.engine, look_only)
+        self._readings = SharedLooks(self.engine, look_and_read)
         self._callbacks = hooks.Callbacks(epoch_milestone_interval)
         self._watching: threading.Thread | None = None
         self._more_to_watch = False
@@ -142,16 +144,17 @@ class Client:
     # Looking
 
     def get_job(self, job: str, *, look: bool = True) -> Job:
-        """The job of an id, a name, or the start of an id. Asks its backend first, unless told not to.
+        """The job of an id, a name, or the start of an id. Asks its backend first, and reads on in its log, unless told not to.
 
         Raises JobNotFound, and UsageError when several jobs fit.
         """
         found = self.store.get(self.store.resolve(job))
-        return self._fired([self._shared_looks.look(found)])[0] if look else found
+        return self._fired([self._readings.look(found)])[0] if look and may_change(found) else found
 
     def get_job_status(self, job_id: str) -> JobStatus:
         """The job's status, message, and when that was seen. Asks its backend first. Raises JobNotFound."""
-        job = self.get_job(job_id)
+        found = self.store.get(self.store.resolve(job_id))
+        job = found if found.status.terminal else self._fired([self._looks.look(found)])[0]
         return JobStatus(job.id, job.status, job.message, to_iso(job.seen_at) or "")
 
     def list_jobs(
@@ -164,13 +167,19 @@ class Client:
         limit: int | None = None,
         look: bool = True,
     ) -> list[Job]:
-        """Newest first; `statuses` such as ["Running"]. The live ones are looked at first, in one query per endpoint."""
+        """Newest first, at most `limit`; `statuses` such as ["Running"].
+
+        The live ones are looked at first, in one query per endpoint, and what is new in their logs is read.
+        """
+        if limit is not None and limit < 0:
+            raise UsageError(f"limit is {limit}.", "It is how many jobs are wanted at most.", "For all, leave it out.")
         wanted = [_status(one) for one in ([statuses] if isinstance(statuses, str) else statuses)]
         where = platform_name(platform or self.platform) or None
-        if look:
-            self._see(self.store.live(where))
+        seen = self._see(self.store.live(where)) if look else []
         parent_id = parent and self._id_of_parent(parent)
-        jobs = self.store.list(statuses=wanted, platform=where, labels=labels or {}, parent=parent_id, limit=limit)
+        stored = self.store.list(statuses=wanted, platform=where, labels=labels or {}, parent=parent_id, limit=limit)
+        newer = {(job.id, job.revision): job for job in seen}  # what a look that found nothing new has not written down
+        jobs = [newer.get((job.id, job.revision), job) for job in stored]
         if where and not jobs and not is_known(where):  # jobs of the published SDK may have run on one that is gone
             raise unknown(where)
         return jobs
@@ -208,7 +217,7 @@ class Client:
         return progress.scan(self.engine, job, math.inf)
 
     def _see(self, jobs: Sequence[Job]) -> list[Job]:
-        return self._fired([one.job for one in look(self.engine, jobs)])
+        return self._fired(look_and_read(self.engine, jobs))
 
     def _fired(self, seen: list[Job]) -> list[Job]:
         """The same jobs, after the callbacks that what was seen of them is due."""
@@ -432,6 +441,15 @@ class Client:
         """The names in a folder, sorted. Raises PathNotFound, Unreachable."""
         found = self.files(platform or self.platform or "local", remote_path).list(results.backend_path(remote_path))
         return sorted(stat.path.rstrip("/").rpartition("/")[2] for stat in found)
+
+
+def look_only(engine: Engine, jobs: Sequence[Job]) -> list[Job]:
+    return [one.job for one in look(engine, jobs)]
+
+
+def may_change(job: Job) -> bool:
+    """True for a job that lives, and for one whose log has still something to say."""
+    return not job.status.terminal or may_have_news(job)
 
 
 def ended(job: Job) -> Job:

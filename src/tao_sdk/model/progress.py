@@ -351,6 +351,39 @@ class _Pace:
         return replace(progress, eta_seconds=self._told)
 
 
+@dataclass(frozen=True)
+class Pace:
+    """When epochs were seen, by looks that may be far apart (unix seconds): from it follows how long the rest takes."""
+
+    first: tuple[int, float] | None = None  # epoch, when
+    latest: tuple[int, float] | None = None
+
+    def seen(self, epoch: int, at: float) -> Pace:
+        """With a look at `at` that saw `epoch`."""
+        if not epoch or (self.latest and epoch <= self.latest[0]):
+            return self
+        return Pace(self.first or (epoch, at), (epoch, at))
+
+    def seconds_left(self, epochs: int | None, started: float | None, now: float) -> float | None:
+        """Seconds from `now` on, None where nothing tells. `started`: when the job began, for who looks a first time."""
+        since = self.first if self.first != self.latest else (0, started) if started is not None else None
+        if not epochs or self.latest is None or since is None:
+            return None
+        epoch, at = self.latest
+        if at <= since[1]:  # the clock was set back
+            return None
+        each = (at - since[1]) / (epoch - since[0])
+        return round(max(at + each * (epochs - epoch) - now, 0.0), 1)
+
+    def to_json(self) -> list[tuple[int, float] | None]:
+        return [self.first, self.latest]
+
+    @classmethod
+    def from_json(cls, data: Any) -> Pace:
+        first, latest = ((int(each[0]), float(each[1])) if each else None for each in data or (None, None))
+        return cls(first, latest)
+
+
 def _as_people_count(seen: Sighting, from_zero: bool, epochs: int | None, current: int) -> int:
     """The epoch a line speaks of; a line that names none, or one that cannot be, speaks of the current one."""
     if seen.epoch is None or (epochs and seen.epoch > epochs):

@@ -72,9 +72,9 @@ def is_fact(name: str, value: object) -> bool:
         return is_number(value)
     if name in TEXTS:
         return isinstance(value, str)
-    if name in LISTS or isinstance(value, list):
+    if name in LISTS:
         return is_list_of_texts(value)
-    return isinstance(value, (str, bool)) or is_number(value)
+    return isinstance(value, (str, bool)) or is_number(value) or is_list_of_texts(value)
 
 
 def is_number(value: object) -> bool:
