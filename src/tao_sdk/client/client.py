@@ -6,7 +6,8 @@ import io
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -236,11 +237,11 @@ class Client:
     def wait_all(
         self, ids: Sequence[str], timeout: float | None = None, on_change: Callable[[Job], None] | None = None
     ) -> list[Job]:
-        """Wait until every one has ended. `on_change` is called with each whose status or message changed."""
+        """Wait until every one has ended. `on_change` is called with each whose status, message or epoch changed."""
         jobs: list[Job] = []
         for now in self.follow_jobs(ids, timeout):
             for job, was in zip(now, jobs or now, strict=True):
-                if on_change and job.standing != was.standing:
+                if on_change and (job.standing, job.progress.get("epoch")) != (was.standing, was.progress.get("epoch")):
                     on_change(job)
             jobs = now
         return jobs
@@ -248,18 +249,40 @@ class Client:
     def follow_jobs(self, ids: Sequence[str], timeout: float | None = None) -> Iterator[list[Job]]:
         """The jobs as they now are, again and again until all have ended, as often as is polite to ask.
 
+        A further attempt that is due is started by us where nobody else watches.
+
         Raises WaitTimeout after `timeout` seconds.
         """
         give_up = time.monotonic() + (math.inf if timeout is None else timeout)
         waiting = Waiting(self.engine)
-        jobs = self._fired(waiting.look([self.store.get(self.store.resolve(job_id)) for job_id in ids]))
-        yield jobs
-        while any(not job.status.terminal for job in jobs):
-            if time.monotonic() >= give_up:
-                raise _gave_up(jobs, timeout)
-            time.sleep(max(0.0, min(waiting.pause(jobs), give_up - time.monotonic())))
-            jobs = self._fired(waiting.look(jobs))
+        with self._carrying() as carry:
+            jobs = self._fired(waiting.look([self.store.get(self.store.resolve(job_id)) for job_id in ids]))
             yield jobs
+            while any(not job.status.terminal for job in jobs):
+                if time.monotonic() >= give_up:
+                    raise _gave_up(jobs, timeout)
+                if any(map(diagnose.waits_for_watcher, jobs)):
+                    carry()
+                time.sleep(max(0.0, min(waiting.pause(jobs), give_up - time.monotonic())))
+                jobs = self._fired(waiting.look(jobs))
+                yield jobs
+
+    @contextmanager
+    def _carrying(self) -> Generator[Callable[[], None]]:
+        """Gives what makes this process the watcher, if it is none, until the block is left."""
+        stop, threads = threading.Event(), list[threading.Thread]()
+
+        def carry() -> None:
+            if not threads and self._watching is None:
+                threads.append(threading.Thread(target=self.watch, args=(stop,), name="tao-carry", daemon=True))
+                threads[0].start()
+
+        try:
+            yield carry
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
 
     def polite_seconds(self, job: Job) -> float:
         """How often asking the job's backend is polite."""
