@@ -28,7 +28,7 @@ from tao_sdk.engine.waiting import SharedLooks, Waiting, endpoint_of, polite_sec
 from tao_sdk.engine.watch import Watcher
 from tao_sdk.model.clock import to_iso, utc_now
 from tao_sdk.model.diagnosis import Diagnosis
-from tao_sdk.model.errors import JobNotFound, PathNotFound, TaoError, Unreachable, UsageError, WaitTimeout
+from tao_sdk.model.errors import JobNotFound, PathNotFound, TaoError, UsageError, WaitTimeout
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job, JobStatus
 from tao_sdk.model.settings import Settings
@@ -328,8 +328,8 @@ class Client:
     def remove(self, job_id: str, *, force: bool = False) -> bool:
         """Forget an ended job and what the backend still has of it. Its results stay where they are.
 
-        `force` ends one that lives, and forgets it also when its backend cannot be asked, which may be gone for good:
-        then False, for what that has of it stays there.
+        `force` ends one that lives, and forgets it also when its backend cannot be asked, which may be gone for good, or
+        does not end it in time: then False, for what that has of it stays there.
         """
         job = self.get_job(job_id)
         released = self._ended_and_released(job) if force else self._release(ended(job))
@@ -337,12 +337,12 @@ class Client:
         return released
 
     def _ended_and_released(self, job: Job) -> bool:
-        """False when the backend cannot be asked."""
+        """False when the backend cannot be asked, has not ended it, or is the published SDK's to ask."""
+        if job.backend_details.get("imported_from"):
+            return job.status.terminal
         try:
-            if not self.cancel_job(job.id):
-                raise UsageError(f"{job.id} was told to end and has not been seen to.", "", f"tao wait {job.id}")
-            return self._release(self.store.get(job.id))
-        except Unreachable:
+            return self.cancel_job(job.id) and self._release(self.store.get(job.id))
+        except TaoError:
             return False
 
     def gc(self, *, older_than: timedelta, dry_run: bool = False) -> list[str]:
@@ -479,6 +479,9 @@ def ended(job: Job) -> Job:
     """The job. Raises UsageError for one that is live."""
     if job.status.terminal:
         return job
+    if job.backend_details.get("imported_from"):
+        why = "The published SDK has started it, and it alone can end it."
+        raise UsageError(f"{job.id} is {job.status}.", why, f"To forget it nevertheless: tao rm --force {job.id}")
     raise UsageError(f"{job.id} is {job.status}.", "", f"End it first: tao cancel {job.id}")
 
 
