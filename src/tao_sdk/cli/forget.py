@@ -31,7 +31,7 @@ def rm(client: Client, out: Output, jobs: tuple[str, ...], force: bool) -> None:
     for job in ids:
         gone = client.remove(job, force=force)
         out.line(
-            f"{job}  removed" + ("" if gone else "; what its platform has of it stays: it could not be asked in time")
+            f"{job}  removed" + ("" if gone else "; its platform could not be asked, what it has of the job stays")
         )
     out.object({"schema": 1, "removed": ids})
 

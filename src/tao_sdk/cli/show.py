@@ -41,7 +41,7 @@ def how_far(job: Job, now: datetime, most_metrics: int | None = None) -> list[st
         return []
     told = [epoch(progress), *trends(progress)[:most_metrics]]
     if job.status.terminal:
-        return told
+        return told if job.progress.get("whole", True) else [*told, "(its log was not read to its end yet)"]
     since = seconds_since_reading(job, now)
     if progress.eta_seconds is not None and progress.fraction != 1:
         told.append(f"ETA {format_clock(max(progress.eta_seconds - since, 0))}")

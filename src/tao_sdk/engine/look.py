@@ -166,8 +166,8 @@ def _judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observati
 def _read_to_end(engine: Engine, job: Job) -> Job:
     """How far it came. A log that has much more to say is read on by whoever looks at the job next, unless hooks wait for it."""
     if hooks.wants_epochs(job):
-        return progress.scan(engine, job, math.inf)
-    return progress.scan(engine, job, progress.MOST_AT_ONCE, END_SECONDS)
+        return progress.scan_ended(engine, job, math.inf)
+    return progress.scan_ended(engine, job, progress.MOST_AT_ONCE, END_SECONDS)
 
 
 def _keep_log(engine: Engine, job: Job) -> None:

@@ -37,10 +37,18 @@ def scan(engine: Engine, job: Job, most: float = MOST_AT_ONCE, seconds: float = 
 
     Not much more than `most` bytes are read in one call, for `seconds`; the next call goes on.
     """
+    return _scan(engine, job, Reading(job, over=job.status.terminal), most, seconds)
+
+
+def scan_ended(engine: Engine, job: Job, most: float = MOST_AT_ONCE, seconds: float = math.inf) -> Job:
+    """As `scan`, of a job that was seen to have ended: what is read now to its end is all that it will ever say."""
+    return _scan(engine, job, Reading(job, over=True), most, seconds)
+
+
+def _scan(engine: Engine, job: Job, reading: Reading, most: float, seconds: float) -> Job:
     row = engine.store.attempt(job.id)
     if row.ref is None:
         return job
-    reading = Reading(job)
     with Keeper(engine, row, reading.cursor) as keeper:
         chunks = keeper.passed_on(_chunks(engine, job, row.ref, reading.cursor))
         reading.read(chunks, most, time.monotonic() + seconds)
@@ -97,7 +105,8 @@ class Reading:
     An unfinished line is carried over to the next one.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, over: bool = False) -> None:
+        self.over = over  # the job has ended
         self.stored: Mapping[str, Any] = job.progress if job.progress.get("attempt") == job.attempt else {}
         self.before = Progress.from_json(self.stored)
         self.cursor = str(self.stored.get("cursor", ""))
@@ -152,6 +161,6 @@ class Reading:
             "cursor": self.cursor,
             "rest": self.rest.hex(),
             "as_of": as_of,
-            "whole": self.whole and job.status.terminal,
+            "whole": self.whole and self.over,
             "pace": pace.seen(self.epoch, now.timestamp()).to_json() if self.whole else pace.to_json(),
         }
