@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 
-from tao_sdk.backends.contract import KiB
+from tao_sdk.backends.contract import Backend, KiB, LogChunk, LogRequest, NewLog
 from tao_sdk.client import Client
 from tao_sdk.engine import progress
+from tao_sdk.model.plan import Ref
 from tao_sdk.model.spec import JobSpec
 
 SILENT = """
@@ -69,5 +72,43 @@ def test_ending_a_job_does_not_wait_for_all_of_its_log_to_be_read(
     assert client.cancel_job(job, grace=0)
     ended = client.get_job(job, look=False)
     assert (ended.progress["epoch"] < 60_000, ended.progress["whole"]) == (True, False)
-    later = client.get_job(job)
+    later = client.refresh_progress(client.get_job(job))
     assert (later.progress["epoch"], later.progress["whole"]) == (60_000, True)
+
+
+class Together:
+    """The real backend, which reads many logs in one question; what it was asked is counted."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self.asked: list[int] = []
+        self.alone = 0
+
+    def new_logs(self, cursors: Mapping[Ref, str]) -> Mapping[Ref, NewLog]:
+        self.asked.append(len(cursors))
+        return {
+            ref: NewLog(tuple(self._backend.logs(ref, LogRequest(cursor=cursor)))) for ref, cursor in cursors.items()
+        }
+
+    def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
+        self.alone += 1
+        return self._backend.logs(ref, request)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+
+def test_the_progress_of_a_list_of_jobs_is_one_question_where_each_is_a_round_trip(client: Client) -> None:
+    command = "echo epoch 1/9 loss 2.0; sleep 60"
+    jobs = [client.submit(JobSpec(command=command, gpu_count=0), "local").job for _ in range(5)]
+    for job in jobs:
+        while "epoch" not in client.get_job_logs(job.id):
+            time.sleep(0.05)
+    backend = client.engine.backend_of(jobs[0])
+    together = Together(backend)
+    client.engine._backends["local", backend.endpoint] = together  # pyright: ignore
+    assert [job.seen_progress.epoch for job in client.list_jobs()] == [1] * 5
+    assert (together.asked, together.alone) == ([5], 0)
+    client.engine._backends["local", backend.endpoint] = backend  # pyright: ignore[reportPrivateUsage]
+    for job in jobs:
+        client.cancel_job(job.id, grace=0)
