@@ -172,3 +172,11 @@ def test_gc_cleans_what_ended_long_enough_ago(tao: Tao) -> None:
     assert tao("logs", job).out == "said\n"
     assert tao("gc", "--json", "--older-than", "0s").json["jobs"] == []
     assert tao("gc").err == "Nothing is left of jobs that ended more than 7d ago.\n"
+
+
+def test_waiting_carries_a_job_whose_next_attempt_is_due(tao: Tao) -> None:
+    mark = tao.home / "second"
+    job = tao.run_detached(f"[ -e {mark} ] || {{ touch {mark}; kill -9 $PPID; sleep 0.1; exit 1; }}", "--retries", "1")
+    ended = tao("wait", "--timeout", "60s", job)
+    assert ended.code == 0, ended.out + ended.err
+    assert tao("status", "--json", job).json["attempt"] == 2

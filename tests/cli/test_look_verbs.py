@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 import s3_here
 from tao_command import COMMAND, TRAINING, Ended, Ran, Tao
+
+from tao_sdk.backends.this_machine import this_machine
+from tao_sdk.model.clock import to_iso, utc_now
+from tao_sdk.store import Store
 
 
 def test_ls_lists_the_newest_first(ended: Ended) -> None:
@@ -235,3 +242,66 @@ def test_a_link_a_pipe_and_a_circle_among_the_results_cost_only_themselves(tao: 
     assert names == ["d/model.pth", "z.txt"]
     skipped = [json.loads(line)["note"].partition(" ")[0] for line in ran.err.splitlines() if "not copied" in line]
     assert sorted(skipped) == ["gone", "loop", "pipe"]
+
+
+def running(tao: Tao) -> str:
+    """A detached job at its second of ten epochs, which goes on until the file `go` is there."""
+    go = tao.home / "go"
+    epochs = f"echo epoch 1/10 loss 2.0; sleep 0.3; echo epoch 2/10 loss 0.15; while [ ! -e {go} ]; do sleep 0.1; done"
+    job = tao.run_detached(epochs)
+    give_up = time.monotonic() + 30
+    while "epoch 2/10" not in tao("logs", job).out:
+        assert time.monotonic() < give_up
+    return job
+
+
+def test_a_look_at_a_running_job_tells_its_epoch_the_trend_and_the_time_left_as_of_now(tao: Tao) -> None:
+    job = running(tao)
+    began = utc_now()
+    for shown in (tao("ls").out, tao("status", job).out):
+        assert "2/10  loss 2.000 -> 0.150  ETA " in shown
+        assert " ago" not in shown
+    progress = tao("status", "--json", job).json["progress"]
+    assert (progress["epoch"], progress["epochs"]) == (2, 10)
+    assert progress["eta_seconds"] is not None
+    assert datetime.fromisoformat(progress["as_of"].replace("Z", "+00:00")) >= began
+    tao("cancel", "--grace", "0s", job)
+
+
+def test_a_number_that_could_not_be_read_now_is_shown_with_its_age(tao: Tao) -> None:
+    job = running(tao)
+    tao("status", job)
+    with sqlite3.connect(tao.home / "state" / "jobs.db") as db:
+        (text,) = db.execute("SELECT progress FROM jobs").fetchone()
+        old = {**json.loads(text), "as_of": to_iso(utc_now() - timedelta(minutes=7))}
+        db.execute("UPDATE attempts SET endpoint = 'elsewhere'")
+        db.execute("UPDATE jobs SET progress = ?", (json.dumps(old),))
+    assert "2/10  loss 2.000 -> 0.150" in tao("ls").out
+    assert "7m ago" in tao("ls").out
+    with sqlite3.connect(tao.home / "state" / "jobs.db") as db:
+        db.execute("UPDATE attempts SET endpoint = ?", (this_machine(),))
+    tao("cancel", "--grace", "0s", job)
+
+
+def test_events_and_waiting_tell_epochs_while_the_job_runs(tao: Tao) -> None:
+    job = running(tao)
+    following = tao.start("events", "-f", "--json", job)
+    assert following.stdout is not None
+    told = [json.loads(following.stdout.readline()) for _ in range(4)]
+    assert [each["data"]["epoch"] for each in told if each["kind"] == "progress"][:1] == [1]
+    following.kill()
+    following.communicate()
+    (tao.home / "go").touch()
+    tao("wait", job)
+
+
+def test_the_watcher_stores_an_epoch_when_it_happens(tao: Tao) -> None:
+    job = running(tao)
+    watching = tao.start("watch")
+    give_up = time.monotonic() + 30
+    with Store.open(tao.home / "state" / "jobs.db") as store:
+        while store.get(job).progress.get("epoch") != 2:
+            assert time.monotonic() < give_up
+            time.sleep(0.1)
+    (tao.home / "go").touch()
+    watching.communicate(timeout=30)

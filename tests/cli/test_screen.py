@@ -275,3 +275,25 @@ def test_who_waits_for_another_job_that_fetches_sees_for_what() -> None:
     assert lines(made, 120)[0].endswith("▸ inputs waiting for another job that fetches weights")
     made.see(event("fetched", what="inputs", bytes=1e6))
     assert lines(made, 120)[0].endswith("▸ inputs 1.0 MB")
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        event("fetched", what="no stage", bytes=3),
+        event("sent", bytes=None),
+        event("transfer", stage="no stage", bytes=1, total_bytes=2),
+        event("transfer", stage="inputs", bytes=None, total_bytes=None, rate=None, eta=None),
+        event("transfer", stage="inputs", bytes="x", eta=float("inf")),
+        event("waiting", host="a\x1b[2Jb\x07", what="c"),
+        event("warning", what=None, paths=3),
+        event("stage", stage=None),
+        event("stage", stage={}),
+        b'@tao {"event": "stage", "time": 1, "stage": ' + b"[" * 7000 + b"]" * 7000 + b"}\n",
+    ],
+)
+def test_an_event_line_that_is_not_the_runners_does_not_end_the_screen(told: bytes) -> None:
+    made = scene(event("stage", stage="inputs"), told, event("stage", stage="command"), told, *EPOCHS[:2])
+    shown = [*lines(made), *Plain().lines(made, at=0.0), *Plain().lines(made, at=99.0)]
+    assert any("epoch 2/20" in line for line in shown)
+    assert all(line.isprintable() for line in shown)

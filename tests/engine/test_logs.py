@@ -177,3 +177,48 @@ def test_a_stream_that_cannot_be_had_alone_is_an_error_and_not_the_whole_log(cli
     client.wait(job, timeout=30)
     with pytest.raises(UsageError, match=stream):
         client.get_job_logs(job, stream=stream)
+
+
+def released(client: Client, command: str, **more: Any) -> str:
+    """A job that has ended, whose place was then removed by somebody else."""
+    job = client.submit(JobSpec(command=command, gpu_count=0, **more), "local").job
+    client.wait(job.id, timeout=30)
+    client.engine.backend_of(job).release(client.engine.ref_of(job) or pytest.fail("it has a place"))
+    return job.id
+
+
+def test_a_log_that_nobody_has_any_more_is_an_error_and_not_empty(client: Client) -> None:
+    job = released(client, "echo once")
+    for asked in ({}, {"tail": 1}, {"follow": False}):
+        with pytest.raises(NoLog, match="is gone"):
+            list(client.follow_logs(job, **asked))  # pyright: ignore[reportArgumentType]
+
+
+def test_a_log_whose_place_was_removed_is_read_among_the_results(client: Client) -> None:
+    job = released(client, "seq 1 5; echo kept > $TAO_RESULTS_DIR/out", outputs=["out"])
+    assert client.get_job_logs(job) == "1\n2\n3\n4\n5\n"
+    assert client.get_job_logs(job, tail=2) == "4\n5\n"
+
+
+def test_no_link_is_followed_from_the_results_to_a_log_elsewhere(client: Client, tmp_path: Path) -> None:
+    job = released(client, "seq 1 5; echo kept > $TAO_RESULTS_DIR/out", outputs=["out"])
+    (tmp_path / "secret").write_text("not its log")
+    log = Path(client.get_job_results_dir(job)) / ".tao" / "job.log"
+    log.unlink()
+    log.symlink_to(tmp_path / "secret")
+    with pytest.raises(NoLog):
+        client.get_job_logs(job)
+
+
+def test_the_log_of_a_later_attempt_is_told_where_that_of_an_earlier_one_is_lost(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = client.submit(JobSpec(command="echo again", gpu_count=0, retries=1), "local").job
+    client.wait(job.id, timeout=30)
+    first = client.store.attempt(job.id)
+    client.engine.backend_of(job).release(client.engine.ref_of(job) or pytest.fail("it has a place"))
+    second = replace(first, attempt=replace(first.attempt, number=2))
+    client.store.add_attempt(replace(client.store.get(job.id), attempt=2), second)
+    client.store.log_copies.append(second.attempt, b"second\n")
+    assert client.get_job_logs(job.id) == "second\n"
+    assert ["attempt 1" in each.getMessage() for each in caplog.records if each.name == "tao_sdk.logs"] == [True]

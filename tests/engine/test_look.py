@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -160,25 +162,57 @@ class Costly:
         self.capabilities = replace(self._backend.capabilities, **capabilities)
         self.looks: list[int] = []
         self.missing = False
+        self.hold: threading.Event | None = None
         client.engine._backends["local", endpoint] = self  # pyright: ignore
 
     def observe(self, refs: Any) -> Any:
         self.looks.append(len(refs))
+        if self.hold is not None:
+            assert self.hold.wait(20)
         return dict.fromkeys(refs, Observation(Phase.ABSENT, "")) if self.missing else self._backend.observe(refs)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._backend, name)
 
 
-def test_single_questions_in_a_row_share_looks(client: Client) -> None:
+def test_a_question_is_answered_by_a_look_that_began_after_it(client: Client) -> None:
+    job = run(client, "sleep 60")
+    costly = Costly(client, job, poll_seconds=60)
+    seen = [client.get_job_status(job).updated_at for _ in range(3)]
+    assert costly.looks == [1, 1, 1]
+    assert seen == sorted(seen)
+    ref = client.engine.ref_of(client.store.get(job))
+    assert ref is not None
+    costly.cancel(ref, timedelta(0))
+    assert client.get_job_status(job).status.terminal
+
+
+def test_questions_that_come_while_a_look_goes_on_share_the_next_one(client: Client) -> None:
     jobs = [run(client, "sleep 60") for _ in range(8)]
-    costly = Costly(client, jobs[0], poll_seconds=60)
-    for _ in range(3):
-        assert all(not client.get_job_status(job).status.terminal for job in jobs)
-    assert costly.looks[:2] == [1, 8]
-    assert len(costly.looks) < 24
+    costly = Costly(client, jobs[0])
+    costly.hold = threading.Event()
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        first = pool.submit(client.get_job_status, jobs[0])
+        while not costly.looks:
+            time.sleep(0.01)
+        others = [pool.submit(client.get_job_status, job) for job in jobs[1:]]
+        while sum(len(each.jobs) for each in client._looks._waiting.values()) < len(others):  # pyright: ignore
+            time.sleep(0.01)
+        costly.hold.set()
+        assert not any(each.result().status.terminal for each in (first, *others))
+    assert costly.looks == [1, 7]
     for job in jobs:
         client.cancel_job(job, grace=0)
+
+
+def test_when_a_job_was_seen_never_goes_back(client: Client) -> None:
+    job = run(client, "sleep 60")
+    until(client, job, "Running")
+    seen = client.get_job_status(job).updated_at
+    Changed(client, job, "observe", cannot_be_asked)
+    unseen = client.get_job_status(job)
+    assert unseen.message.startswith("not seen since")
+    assert unseen.updated_at == seen
 
 
 def test_waiting_asks_no_more_often_than_is_polite(client: Client) -> None:

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from tao_sdk.backends.contract import Backend, KiB, LogChunk, LogRequest, NewLog
 from tao_sdk.client import Client
+from tao_sdk.engine import progress
+from tao_sdk.model.plan import Ref
 from tao_sdk.model.spec import JobSpec
 
 SILENT = """
@@ -28,3 +37,78 @@ def test_a_second_look_reads_only_what_is_new(client: Client) -> None:
     twice = client.refresh_progress(once)
     assert twice.revision == once.revision
     assert [event.data["epoch"] for event in client.events(job.id) if event.kind == "progress"] == [1, 2]
+
+
+MANY = "import sys\nfor n in range(1, 60001): sys.stdout.write(f'epoch {n}/60000 loss 0.5\\n')"
+
+
+def many_epochs(client: Client, after: str = "") -> str:
+    """A job that has printed 60,000 epochs, which nobody has read."""
+    job = client.submit(JobSpec(command=f'python3 -c "{MANY}"; {after}', gpu_count=0), "local").job
+    while "epoch 60000/" not in client.get_job_logs(job.id, tail=1):
+        time.sleep(0.05)
+    return job.id
+
+
+def test_a_scan_reads_as_much_as_it_has_time_for_and_the_next_one_goes_on(client: Client) -> None:
+    job = many_epochs(client, "sleep 60")
+    first = progress.scan(client.engine, client.store.get(job), seconds=0)
+    assert 0 < first.progress["epoch"] < 60_000
+    assert int(first.progress["cursor"]) <= 256 * KiB
+    assert first.progress["as_of"] is None
+    second = progress.scan(client.engine, first)
+    assert second.progress["epoch"] == 60_000
+    assert second.progress["as_of"] is not None
+    client.cancel_job(job, grace=0)
+    told = [event.data["epoch"] for event in client.events(job) if event.kind == "progress"]
+    assert told == list(range(1, 60_001))
+
+
+def test_ending_a_job_does_not_wait_for_all_of_its_log_to_be_read(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = many_epochs(client, "sleep 60")
+    monkeypatch.setattr("tao_sdk.engine.look.END_SECONDS", 0)
+    assert client.cancel_job(job, grace=0)
+    ended = client.get_job(job, look=False)
+    assert (ended.progress["epoch"] < 60_000, ended.progress["whole"]) == (True, False)
+    later = client.refresh_progress(client.get_job(job))
+    assert (later.progress["epoch"], later.progress["whole"]) == (60_000, True)
+
+
+class Together:
+    """The real backend, which reads many logs in one question; what it was asked is counted."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self.asked: list[int] = []
+        self.alone = 0
+
+    def new_logs(self, cursors: Mapping[Ref, str]) -> Mapping[Ref, NewLog]:
+        self.asked.append(len(cursors))
+        return {
+            ref: NewLog(tuple(self._backend.logs(ref, LogRequest(cursor=cursor)))) for ref, cursor in cursors.items()
+        }
+
+    def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
+        self.alone += 1
+        return self._backend.logs(ref, request)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+
+def test_the_progress_of_a_list_of_jobs_is_one_question_where_each_is_a_round_trip(client: Client) -> None:
+    command = "echo epoch 1/9 loss 2.0; sleep 60"
+    jobs = [client.submit(JobSpec(command=command, gpu_count=0), "local").job for _ in range(5)]
+    for job in jobs:
+        while "epoch" not in client.get_job_logs(job.id):
+            time.sleep(0.05)
+    backend = client.engine.backend_of(jobs[0])
+    together = Together(backend)
+    client.engine._backends["local", backend.endpoint] = together  # pyright: ignore
+    assert [job.seen_progress.epoch for job in client.list_jobs()] == [1] * 5
+    assert (together.asked, together.alone) == ([5], 0)
+    client.engine._backends["local", backend.endpoint] = backend  # pyright: ignore[reportPrivateUsage]
+    for job in jobs:
+        client.cancel_job(job.id, grace=0)

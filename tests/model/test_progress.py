@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import tracemalloc
 from itertools import pairwise
+from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tao_sdk.model import progress_lines
 from tao_sdk.model.progress import (
     HISTORY,
     Best,
@@ -19,6 +22,7 @@ from tao_sdk.model.progress import (
     richer,
     smaller_is_better,
 )
+from tao_sdk.model.progress_lines import LineReader
 
 TEN_EPOCHS = "".join(f"epoch {n}/10  loss {1 / n:.3f}  accuracy {1 - 0.5 / n:.3f}\n" for n in range(1, 11)).encode()
 
@@ -339,3 +343,55 @@ def test_metrics_of_a_thousand_classes_are_bounded():
 
 def test_steps_without_epochs_show_their_loss():
     assert read("step 200/1000 loss 0.5").metrics == {"loss": 0.5}
+
+
+LIKE_EACH_OTHER = [
+    "epoch 0/0  loss 0.000  top0 00.0",
+    "Epoch 0:  00%|████▌     | 0/00 [00:00<00:00, loss=0.000, v_num=0]",
+    "{'loss': 0.0000, 'learning_rate': 0e-00, 'epoch': 0.00}",
+    '{"epoch": 0, "max_epoch": 00, "kpi": {"val_accuracy": 0.00}}',
+    "\x1b[00mEpoch(val) [0][00/00]\x1b[0m  eta: 0:00:00  top0_acc: 0.0000  f0: 0.00",
+    "num_epochs: 00",
+    "best epoch 0, waits until epoch 00 [wer: 0/00]",
+    "step 0 loss: 0.00 eta 0 days, 00:00:00",
+]
+
+
+def with_digits(kind: str, random: Random) -> bytes:
+    return re.sub("0", lambda _: random.choice("0123456789"), kind).encode()
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from(LIKE_EACH_OTHER), st.randoms(use_true_random=False)), max_size=12), st.booleans()
+)
+def test_a_line_means_the_same_whatever_lines_of_its_kind_were_read_before(kinds, epoch_known: bool):
+    lines = [with_digits(kind, random) for kind, random in kinds]
+    reader = LineReader()
+    assert [reader.read(line, epoch_known) for line in lines] == [
+        LineReader().read(line, epoch_known) for line in lines
+    ]
+
+
+def test_what_lines_that_differ_in_digits_say_is_searched_for_once(monkeypatch: pytest.MonkeyPatch):
+    searched: list[str] = []
+    search = progress_lines.shape_of_text
+    monkeypatch.setattr(progress_lines, "shape_of_text", lambda text: searched.append(text) or search(text))
+    log = "".join(f"epoch {n // 1000 + 1}/20  step {n % 1000:03}  loss {1 / (n + 1):.4f}\n" for n in range(20_000))
+    reader = ProgressReader()
+    reader.feed(log.encode())
+    assert (reader.progress.epoch, reader.progress.epochs) == (20, 20)
+    assert len(searched) <= 4
+
+
+def test_many_epochs_in_one_piece_take_no_more_memory_than_their_lines():
+    data = b"".join(b"epoch %d  loss 0.5\n" % n for n in range(1, 20_001))
+    reader = ProgressReader()
+    tracemalloc.start()
+    updates = reader.feed(data)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(updates) == 20_000
+    assert most < 100 * len(data)
+    assert [len(update.history) for update in updates[:-1]] == [1] * 19_999
+    assert len(updates[-1].history) > 200

@@ -6,6 +6,7 @@ import itertools
 import json
 import subprocess
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -81,6 +82,28 @@ def test_a_line_that_only_looks_like_an_event_is_left_alone():
 
 def test_a_line_that_is_nested_too_deeply_is_no_event():
     assert parse(b'@tao {"event": ' + b"[" * 15_000) is None
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        '"time": 1' + "0" * 400,
+        '"time": NaN',
+        '"time": true',
+        '"time": 1, "deep": ' + "[" * 7000 + "]" * 7000,
+        '"time": 1, "bytes": "many"',
+        '"time": 1, "bytes": 1e999',
+        '"time": 1, "eta": [1]',
+        '"time": 1, "what": {"a": 1}',
+        '"time": 1, "stage": ["files"]',
+        '"time": 1, "paths": 7',
+        '"time": 1, "paths": [7]',
+        '"time": 1, "whatever": {"a": 1}',
+    ],
+)
+def test_a_line_that_the_runner_would_not_have_written_is_the_commands_own(facts):
+    line = b'@tao {"event": "fetched", ' + facts.encode() + b"}\n"
+    assert EventFilter().feed(line) == (line, [])
 
 
 def test_an_endless_line_that_begins_like_an_event_is_not_held_back():

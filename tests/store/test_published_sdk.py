@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 from store_jobs import add
 
-from tao_sdk.model.errors import StoreError
+from tao_sdk.client import Client
+from tao_sdk.model.errors import StoreError, UsageError
 from tao_sdk.model.status import Status
 from tao_sdk.store import Store, open_store, store_path
 
@@ -180,3 +181,31 @@ def test_a_state_file_names_the_database(
     monkeypatch.chdir(tmp_path / "cwd")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert store_path(state_file, tmp_path / "state") == tmp_path / expected
+
+
+def test_a_store_of_theirs_in_the_state_folder_is_taken_over_by_ours_beside_it(theirs: Path) -> None:
+    before = contents(theirs.parent)
+    with open_store(None, theirs.parent) as store:
+        assert store.path == theirs.with_name("jobs.db")
+        assert {job.id for job in store.list()} == {row[0] for row in ROWS}
+        store.remove("6b2f-first")
+    with open_store(None, theirs.parent) as store:
+        assert "6b2f-first" not in {job.id for job in store.list()}
+    assert contents(theirs.parent).items() >= before.items()
+
+
+def test_a_damaged_store_of_theirs_keeps_nobody_from_ours(theirs: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with closing(sqlite3.connect(theirs)) as db:
+        db.executescript("UPDATE jobs SET created_at = X'00ff'")
+    with open_store(None, theirs.parent) as store:
+        assert store.list() == []
+    assert "not taken over" in caplog.text
+
+
+def test_a_live_job_of_theirs_can_be_forgotten(theirs: Path) -> None:
+    with Client(theirs) as client:
+        with pytest.raises(UsageError, match="tao rm --force 6b2f-third"):
+            client.remove("6b2f-third")
+        assert client.remove("6b2f-third", force=True) is False
+        assert "6b2f-third" not in {job.id for job in client.list_jobs()}
+        assert client.remove("6b2f-first") is True

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from tao_sdk.model.diagnosis import Diagnosis, Evidence
 from tao_sdk.model.finding import Finding
@@ -30,6 +30,7 @@ class Capabilities:
     streams_apart: bool = False  # stdout and stderr can be read separately
     needs_image: bool = True
     keeps_logs: bool = True  # the log can still be read after the attempt has ended
+    log_goes: bool = False  # who removes the attempt's place from outside removes its log, too
     max_command: int = 96 * KiB  # a longer command is delivered as a file
     max_payload: int = 64 * MiB  # a longer one is refused, with its size
     retries: int = 0  # infrastructure failures tried again unless the caller says otherwise
@@ -61,6 +62,14 @@ class LogChunk:
 
 
 @dataclass(frozen=True)
+class NewLog:
+    """What is new in the log of one attempt; not `whole` while there is more."""
+
+    chunks: Sequence[LogChunk]
+    whole: bool = True
+
+
+@dataclass(frozen=True)
 class LogRequest:
     """Which part of which log. `cursor` and `tail` (lines) exclude each other; neither means from the start."""
 
@@ -79,6 +88,18 @@ class Files(Protocol):
     def list(self, path: str) -> list[FileStat]: ...
 
     def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes: ...
+
+
+@runtime_checkable
+class ReadsManyLogs(Protocol):
+    """What a backend offers besides, where each question is a round trip."""
+
+    def new_logs(self, cursors: Mapping[Ref, str]) -> Mapping[Ref, NewLog]:
+        """What has come to each attempt's log (rank 0) since its cursor, bounded, in one question.
+
+        Left out is an attempt whose log is not there. Raises Unreachable.
+        """
+        ...
 
 
 class Backend(Protocol):

@@ -94,17 +94,23 @@ class Scene:
         if event.name == "stage":
             self._enter(str(event.facts.get("stage")))
         elif event.name in ("fetched", "sent"):
-            size = format_size(float(event.facts.get("bytes", 0)))
-            self.stages[str(event.facts.get("what"))] = size
-            self.moving.pop(str(event.facts.get("what")), None)
+            size = format_size(float(event.facts.get("bytes") or 0))
+            self._moved(str(event.facts.get("what")), size)
         elif event.name == "waiting" and "host" in event.facts:
-            self.awaited = f"waiting for {event.facts['host']}, which does not answer" * (self.stage != "command")
+            host = printable(str(event.facts["host"]))
+            self.awaited = f"waiting for {host}, which does not answer" * (self.stage != "command")
         elif event.name == "waiting":
-            self.moving["inputs"] = f"waiting for another job that fetches {event.facts.get('what')}"
-        elif event.name == "transfer":
-            self.moving[str(event.facts.get("stage"))] = transfer(event.facts)
+            self.moving["inputs"] = f"waiting for another job that fetches {printable(str(event.facts.get('what')))}"
+        elif event.name == "transfer" and event.facts.get("stage") in STAGES:
+            self.moving[str(event.facts["stage"])] = transfer(event.facts)
         elif event.name in ("warning", "failed"):
             self.warnings.append(warning(event.facts))
+
+    def _moved(self, stage: str, size: str) -> None:
+        """The transfer of a stage is over; a stage of another name is nobody's."""
+        if stage in STAGES:
+            self.stages[stage] = size
+            self.moving.pop(stage, None)
 
     def _enter(self, stage: str) -> None:
         self.stage = stage

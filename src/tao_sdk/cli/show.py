@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tao_sdk.cli.output import COLORS, Output, printable
-from tao_sdk.model.clock import utc_now
+from tao_sdk.model.clock import from_iso, utc_now
 from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job
@@ -26,8 +26,42 @@ if TYPE_CHECKING:
 HEAD = ("ID", "PLATFORM", "STATUS", "AGE", "TOOK", "PROGRESS", "MESSAGE")
 
 
+NOW_SECONDS = 10.0  # what was read so short a time ago is shown without its age
+
+
 def progress_of(job: Job) -> Progress:
-    return Progress.from_json(job.progress)
+    return job.seen_progress
+
+
+def how_far(job: Job, now: datetime, most_metrics: int | None = None) -> list[str]:
+    """`14/20`, `loss 2.000 -> 0.150`, `ETA 0:06`, and of a live job whose log was not read just now, `5m ago`."""
+    progress = progress_of(job)
+    if not progress.epoch:
+        return []
+    told = [epoch(progress), *trends(progress)[:most_metrics]]
+    if job.status.terminal:
+        return told if job.progress.get("whole", True) else [*told, "(its log was not read to its end yet)"]
+    since = seconds_since_reading(job, now)
+    if progress.eta_seconds is not None and progress.fraction != 1:
+        told.append(f"ETA {format_clock(max(progress.eta_seconds - since, 0))}")
+    return told if since < NOW_SECONDS else [*told, f"{age(since)} ago"]
+
+
+def seconds_since_reading(job: Job, now: datetime) -> float:
+    as_of = from_iso(job.progress.get("as_of")) or job.seen_at or job.created
+    return max((now - as_of).total_seconds(), 0)
+
+
+def trends(progress: Progress) -> list[str]:
+    """As `metrics`, each with its first value: `loss 2.000 -> 0.150`."""
+    return [with_first(progress, text) for text in metrics(progress)]
+
+
+def with_first(progress: Progress, text: str) -> str:
+    name, _, value = text.partition(" ")
+    values = (entry.metrics[name] for entry in progress.history if name in entry.metrics)
+    first = next(values, None)
+    return text if first is None or next(values, None) is None else f"{name} {number(first)} -> {value}"
 
 
 def row(job: Job, now: datetime) -> tuple[str, ...]:
@@ -38,7 +72,7 @@ def row(job: Job, now: datetime) -> tuple[str, ...]:
         job.status.value,
         age((now - job.created).total_seconds()),
         took(job, now),
-        epoch(progress_of(job)),
+        "  ".join(how_far(job, now, most_metrics=1)),
         message(job),
     )
 
@@ -100,7 +134,7 @@ def path(text: str) -> str:
 
 def details(job: Job, out: Output) -> list[str]:
     """Everything worth knowing about one job."""
-    progress, now = progress_of(job), utc_now()
+    now = utc_now()
     said = {"backend_type": job.platform, "num_gpu": job.gpu_count, "results_dir": job.results_dir}
     facts: Mapping[str, Any] = {
         "status": "  ".join([out.status(job.status.value), message(job)]).rstrip(),
@@ -109,7 +143,7 @@ def details(job: Job, out: Output) -> list[str]:
         "platform": job.platform,
         "image": job.image,
         "gpus": job.gpu_count,
-        "epoch": "  ".join([epoch(progress), *metrics(progress)]) if progress.epoch else "",
+        "epoch": "  ".join(how_far(job, now)),
         "created": moment(job.created),
         "started": moment(job.started),
         "ended": moment(job.ended),

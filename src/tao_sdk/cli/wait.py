@@ -14,8 +14,10 @@ import click
 from tao_sdk.cli import exit_codes, show
 from tao_sdk.cli.command import Duration, command, jobs_argument, newest, one_or_list
 from tao_sdk.cli.failure import Detached
+from tao_sdk.engine.diagnose import waits_for_watcher
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import TaoError
+from tao_sdk.model.status import Status
 
 if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
@@ -29,7 +31,7 @@ POLL_SECONDS = 5.0
 @jobs_argument
 @click.option("--timeout", type=Duration(), help="Give up after this long (exit code 5); the jobs go on.")
 def wait(client: Client, out: Output, jobs: tuple[str, ...], timeout: timedelta | None) -> int:
-    """Wait until every job has ended, and show how each did.
+    """Wait until every job has ended, and show how each did. A further attempt that is due meanwhile is started.
 
     The exit code is 1 if any ended in Error, else 6 if any is Canceled.
     """
@@ -48,8 +50,11 @@ def wait(client: Client, out: Output, jobs: tuple[str, ...], timeout: timedelta 
 
 
 def standing(job: Job, out: Output) -> str:
-    since = show.waiting_time(job, utc_now())[len(job.status.value) :]
-    message = show.message(job)
+    now = utc_now()
+    since = show.waiting_time(job, now)[len(job.status.value) :]
+    message = f"attempt {job.attempt + 1} follows" if waits_for_watcher(job) else show.message(job)
+    if job.status is Status.RUNNING and (far := show.how_far(job, now)):
+        message = "  ".join(["epoch", *far])
     return f"{job.id}  {out.status(job.status.value)}{since}" + (f"  {message}" if message else "")
 
 

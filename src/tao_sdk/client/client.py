@@ -6,7 +6,8 @@ import io
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -22,11 +23,12 @@ from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.logs import LogView, read
 from tao_sdk.engine.look import look
+from tao_sdk.engine.reading import look_and_read, may_have_news
 from tao_sdk.engine.waiting import SharedLooks, Waiting, endpoint_of, polite_seconds
 from tao_sdk.engine.watch import Watcher
 from tao_sdk.model.clock import to_iso, utc_now
 from tao_sdk.model.diagnosis import Diagnosis
-from tao_sdk.model.errors import JobNotFound, PathNotFound, TaoError, Unreachable, UsageError, WaitTimeout
+from tao_sdk.model.errors import JobNotFound, PathNotFound, TaoError, UsageError, WaitTimeout
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job, JobStatus
 from tao_sdk.model.settings import Settings
@@ -65,7 +67,8 @@ class Client:
         self.poll_interval = poll_interval
         self.settings = settings or Settings.load()
         self.engine = Engine(self.settings, open_store(state_file, self.settings.state_dir))
-        self._shared_looks = SharedLooks(self.engine)
+        self._looks = SharedLooks(self.engine, look_only)
+        self._readings = SharedLooks(self.engine, look_and_read)
         self._callbacks = hooks.Callbacks(epoch_milestone_interval)
         self._watching: threading.Thread | None = None
         self._more_to_watch = False
@@ -142,16 +145,17 @@ class Client:
     # Looking
 
     def get_job(self, job: str, *, look: bool = True) -> Job:
-        """The job of an id, a name, or the start of an id. Asks its backend first, unless told not to.
+        """The job of an id, a name, or the start of an id. Asks its backend first, and reads on in its log, unless told not to.
 
         Raises JobNotFound, and UsageError when several jobs fit.
         """
         found = self.store.get(self.store.resolve(job))
-        return self._fired([self._shared_looks.look(found)])[0] if look else found
+        return self._fired([self._readings.look(found)])[0] if look and may_change(found) else found
 
     def get_job_status(self, job_id: str) -> JobStatus:
         """The job's status, message, and when that was seen. Asks its backend first. Raises JobNotFound."""
-        job = self.get_job(job_id)
+        found = self.store.get(self.store.resolve(job_id))
+        job = found if found.status.terminal else self._fired([self._looks.look(found)])[0]
         return JobStatus(job.id, job.status, job.message, to_iso(job.seen_at) or "")
 
     def list_jobs(
@@ -164,13 +168,19 @@ class Client:
         limit: int | None = None,
         look: bool = True,
     ) -> list[Job]:
-        """Newest first; `statuses` such as ["Running"]. The live ones are looked at first, in one query per endpoint."""
+        """Newest first, at most `limit`; `statuses` such as ["Running"].
+
+        The live ones are looked at first, in one query per endpoint, and what is new in their logs is read.
+        """
+        if limit is not None and limit < 0:
+            raise UsageError(f"limit is {limit}.", "It is how many jobs are wanted at most.", "For all, leave it out.")
         wanted = [_status(one) for one in ([statuses] if isinstance(statuses, str) else statuses)]
         where = platform_name(platform or self.platform) or None
-        if look:
-            self._see(self.store.live(where))
+        seen = self._see(self.store.live(where)) if look else []
         parent_id = parent and self._id_of_parent(parent)
-        jobs = self.store.list(statuses=wanted, platform=where, labels=labels or {}, parent=parent_id, limit=limit)
+        stored = self.store.list(statuses=wanted, platform=where, labels=labels or {}, parent=parent_id, limit=limit)
+        newer = {(job.id, job.revision): job for job in seen}  # what a look that found nothing new has not written down
+        jobs = [newer.get((job.id, job.revision), job) for job in stored]
         if where and not jobs and not is_known(where):  # jobs of the published SDK may have run on one that is gone
             raise unknown(where)
         return jobs
@@ -208,7 +218,7 @@ class Client:
         return progress.scan(self.engine, job, math.inf)
 
     def _see(self, jobs: Sequence[Job]) -> list[Job]:
-        return self._fired([one.job for one in look(self.engine, jobs)])
+        return self._fired(look_and_read(self.engine, jobs))
 
     def _fired(self, seen: list[Job]) -> list[Job]:
         """The same jobs, after the callbacks that what was seen of them is due."""
@@ -227,11 +237,11 @@ class Client:
     def wait_all(
         self, ids: Sequence[str], timeout: float | None = None, on_change: Callable[[Job], None] | None = None
     ) -> list[Job]:
-        """Wait until every one has ended. `on_change` is called with each whose status or message changed."""
+        """Wait until every one has ended. `on_change` is called with each whose status, message or epoch changed."""
         jobs: list[Job] = []
         for now in self.follow_jobs(ids, timeout):
             for job, was in zip(now, jobs or now, strict=True):
-                if on_change and job.standing != was.standing:
+                if on_change and (job.standing, job.progress.get("epoch")) != (was.standing, was.progress.get("epoch")):
                     on_change(job)
             jobs = now
         return jobs
@@ -239,18 +249,40 @@ class Client:
     def follow_jobs(self, ids: Sequence[str], timeout: float | None = None) -> Iterator[list[Job]]:
         """The jobs as they now are, again and again until all have ended, as often as is polite to ask.
 
+        A further attempt that is due is started by us where nobody else watches.
+
         Raises WaitTimeout after `timeout` seconds.
         """
         give_up = time.monotonic() + (math.inf if timeout is None else timeout)
         waiting = Waiting(self.engine)
-        jobs = self._fired(waiting.look([self.store.get(self.store.resolve(job_id)) for job_id in ids]))
-        yield jobs
-        while any(not job.status.terminal for job in jobs):
-            if time.monotonic() >= give_up:
-                raise _gave_up(jobs, timeout)
-            time.sleep(max(0.0, min(waiting.pause(jobs), give_up - time.monotonic())))
-            jobs = self._fired(waiting.look(jobs))
+        with self._carrying() as carry:
+            jobs = self._fired(waiting.look([self.store.get(self.store.resolve(job_id)) for job_id in ids]))
             yield jobs
+            while any(not job.status.terminal for job in jobs):
+                if time.monotonic() >= give_up:
+                    raise _gave_up(jobs, timeout)
+                if any(map(diagnose.waits_for_watcher, jobs)):
+                    carry()
+                time.sleep(max(0.0, min(waiting.pause(jobs), give_up - time.monotonic())))
+                jobs = self._fired(waiting.look(jobs))
+                yield jobs
+
+    @contextmanager
+    def _carrying(self) -> Generator[Callable[[], None]]:
+        """Gives what makes this process the watcher, if it is none, until the block is left."""
+        stop, threads = threading.Event(), list[threading.Thread]()
+
+        def carry() -> None:
+            if not threads and self._watching is None:
+                threads.append(threading.Thread(target=self.watch, args=(stop,), name="tao-carry", daemon=True))
+                threads[0].start()
+
+        try:
+            yield carry
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
 
     def polite_seconds(self, job: Job) -> float:
         """How often asking the job's backend is polite."""
@@ -296,8 +328,8 @@ class Client:
     def remove(self, job_id: str, *, force: bool = False) -> bool:
         """Forget an ended job and what the backend still has of it. Its results stay where they are.
 
-        `force` ends one that lives, and forgets it also when its backend cannot be asked, which may be gone for good:
-        then False, for what that has of it stays there.
+        `force` ends one that lives, and forgets it also when its backend cannot be asked, which may be gone for good, or
+        does not end it in time: then False, for what that has of it stays there.
         """
         job = self.get_job(job_id)
         released = self._ended_and_released(job) if force else self._release(ended(job))
@@ -305,12 +337,12 @@ class Client:
         return released
 
     def _ended_and_released(self, job: Job) -> bool:
-        """False when the backend cannot be asked."""
+        """False when the backend cannot be asked, has not ended it, or is the published SDK's to ask."""
+        if job.backend_details.get("imported_from"):
+            return job.status.terminal
         try:
-            if not self.cancel_job(job.id):
-                raise UsageError(f"{job.id} was told to end and has not been seen to.", "", f"tao wait {job.id}")
-            return self._release(self.store.get(job.id))
-        except Unreachable:
+            return self.cancel_job(job.id) and self._release(self.store.get(job.id))
+        except TaoError:
             return False
 
     def gc(self, *, older_than: timedelta, dry_run: bool = False) -> list[str]:
@@ -434,10 +466,22 @@ class Client:
         return sorted(stat.path.rstrip("/").rpartition("/")[2] for stat in found)
 
 
+def look_only(engine: Engine, jobs: Sequence[Job]) -> list[Job]:
+    return [one.job for one in look(engine, jobs)]
+
+
+def may_change(job: Job) -> bool:
+    """True for a job that lives, and for one whose log has still something to say."""
+    return not job.status.terminal or may_have_news(job)
+
+
 def ended(job: Job) -> Job:
     """The job. Raises UsageError for one that is live."""
     if job.status.terminal:
         return job
+    if job.backend_details.get("imported_from"):
+        why = "The published SDK has started it, and it alone can end it."
+        raise UsageError(f"{job.id} is {job.status}.", why, f"To forget it nevertheless: tao rm --force {job.id}")
     raise UsageError(f"{job.id} is {job.status}.", "", f"End it first: tao cancel {job.id}")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from tao_sdk.backends.contract import Backend, LogRequest
 from tao_sdk.engine import rules
 from tao_sdk.engine.engine import Engine
+from tao_sdk.engine.kept_log import kept_log
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
 from tao_sdk.model.errors import PathNotFound, Unreachable
@@ -109,8 +110,9 @@ def _tail_chunks(engine: Engine, backend: Backend, ref: Ref) -> Iterator[bytes]:
         for chunk in backend.logs(ref, LogRequest(tail=TAIL_LINES)):
             yield chunk.data
     except (PathNotFound, Unreachable):
-        size = engine.store.log_copies.size(ref.attempt)
-        yield engine.store.log_copies.read(ref.attempt, max(0, size - TAIL_BYTES), TAIL_BYTES)
+        kept = kept_log(engine, engine.store.attempt(ref.attempt.job_id, ref.attempt.number), rank=0)
+        if kept is not None:
+            yield kept.read(max(0, kept.size() - TAIL_BYTES), TAIL_BYTES)
 
 
 def _waited(job: Job, now: datetime) -> float:

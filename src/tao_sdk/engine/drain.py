@@ -1,33 +1,139 @@
-"""Drain: keep a copy of an attempt's log, every rank's, before the backend forgets it."""
+"""Drain: keep a copy of an attempt's log, every rank's, before the backend forgets it.
+
+Where a log goes with its place (a container that somebody removes), what is read of it for its progress is kept as well.
+One at a time keeps a job's log, by a lease.
+"""
 
 from __future__ import annotations
 
-from tao_sdk.backends.contract import LogRequest
+import time
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+
+from tao_sdk.backends.contract import LogChunk, LogRequest
 from tao_sdk.engine.engine import Engine
-from tao_sdk.model.errors import PathNotFound
+from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.model.job import AttemptRow, Job
 
+LEASE_SECONDS = 30.0
+PATIENCE_SECONDS = 60.0  # for another who keeps the same log just now
 
-def drain(engine: Engine, job: Job, row: AttemptRow) -> None:
+
+def drain(engine: Engine, job: Job, row: AttemptRow, most: float = float("inf")) -> None:
     """Keep what the copy does not have yet of an attempt's log: before it is released, replaced, or forgotten.
 
     The saved cursor has a line for each rank. It says how large the copy was; what a crash had already appended beyond
-    that is not appended again.
+    that is not appended again. Of each rank not much more than `most` bytes are read.
     """
     if row.ref is None:
         return
-    cursors = (row.log_cursor.split("\n") + [""] * ranks(row))[: ranks(row)]
-    for rank, saved in enumerate(cursors):
-        size, _, cursor = saved.partition(" ")
-        skip = engine.store.log_copies.size(row.attempt, rank) - int(size or 0)
-        try:
-            for chunk in engine.backend_of(job).logs(row.ref, LogRequest(rank=rank, cursor=cursor)):
-                engine.store.log_copies.append(row.attempt, chunk.data[max(skip, 0) :], rank)
-                skip -= len(chunk.data)
-                cursors[rank] = f"{engine.store.log_copies.size(row.attempt, rank)} {chunk.cursor}"
-                engine.store.save_log_cursor(row.attempt, "\n".join(cursors))
-        except PathNotFound:
+    with _turn(engine, job.id):
+        row = engine.store.attempt(job.id, row.attempt.number)
+        for rank in range(ranks(row)):
+            try:
+                row = _drain_rank(engine, job, row, rank, most)
+            except PathNotFound:
+                return
+
+
+def _drain_rank(engine: Engine, job: Job, row: AttemptRow, rank: int, most: float) -> AttemptRow:
+    assert row.ref is not None
+    copy = Copy(engine, row, rank)
+    read = 0
+    try:
+        for chunk in engine.backend_of(job).logs(row.ref, LogRequest(rank=rank, cursor=copy.cursor)):
+            copy.append(chunk)
+            read += len(chunk.data)
+            if read >= most:
+                break
+    finally:
+        copy.save()
+    return engine.store.attempt(job.id, row.attempt.number)
+
+
+class Copy:
+    """What is kept of one rank's log, and up to where of the log that goes."""
+
+    def __init__(self, engine: Engine, row: AttemptRow, rank: int) -> None:
+        self._store, self._attempt, self._rank = engine.store, row.attempt, rank
+        self._saved = (row.log_cursor.split("\n") + [""] * ranks(row))[: ranks(row)]
+        size, _, self.cursor = self._saved[rank].partition(" ")
+        self._skip = engine.store.log_copies.size(row.attempt, rank) - int(size or 0)
+
+    def append(self, chunk: LogChunk) -> None:
+        self._store.log_copies.append(self._attempt, chunk.data[max(self._skip, 0) :], self._rank)
+        self._skip -= len(chunk.data)
+        self.cursor = chunk.cursor
+
+    def save(self) -> None:
+        size = self._store.log_copies.size(self._attempt, self._rank)
+        saved = f"{size} {self.cursor}" if self.cursor else ""
+        if saved != self._saved[self._rank]:
+            self._saved[self._rank] = saved
+            self._store.save_log_cursor(self._attempt, "\n".join(self._saved))
+
+
+class Keeper:
+    """Keeps what somebody reads of the first rank's log from `cursor` on, where the log goes with its place.
+
+    Only where the copy ends at that cursor, and nobody else keeps the log just now: the next drain has the rest.
+    """
+
+    def __init__(self, engine: Engine, row: AttemptRow, cursor: str) -> None:
+        self._engine, self._row, self._cursor = engine, row, cursor
+        self._copy: Copy | None = None
+        self._asked = not engine.backend(row.attempt.platform, row.attempt.endpoint).capabilities.log_goes
+
+    def passed_on(self, chunks: Iterable[LogChunk]) -> Iterator[LogChunk]:
+        """The same chunks, kept before they are given."""
+        for chunk in chunks:
+            self._begin()
+            if self._copy is not None:
+                self._copy.append(chunk)
+            yield chunk
+
+    def _begin(self) -> None:
+        if self._asked:
             return
+        self._asked = True
+        job_id = self._row.attempt.job_id
+        if not self._engine.take_lease(lease_of(job_id), LEASE_SECONDS):
+            return
+        copy = Copy(self._engine, self._engine.store.attempt(job_id, self._row.attempt.number), 0)
+        if copy.cursor == self._cursor:
+            self._copy = copy
+        else:
+            self._engine.give_back(lease_of(job_id))
+
+    def __enter__(self) -> Keeper:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._copy is not None:
+            self._copy.save()
+            self._engine.give_back(lease_of(self._row.attempt.job_id))
+
+
+@contextmanager
+def _turn(engine: Engine, job_id: str) -> Generator[None]:
+    """Alone with the job's log copies. Raises Unreachable while another stays busy with them."""
+    give_up = time.monotonic() + PATIENCE_SECONDS
+    while not engine.take_lease(lease_of(job_id), LEASE_SECONDS):
+        if time.monotonic() > give_up:
+            raise Unreachable(f"The log of {job_id} is being kept by another process.", "", "Try again.")
+        time.sleep(0.05)
+    try:
+        with engine.kept_lease(lease_of(job_id), LEASE_SECONDS):
+            yield
+    finally:
+        engine.give_back(lease_of(job_id))
+
+
+def lease_of(job_id: str) -> str:
+    return f"log:{job_id}"
 
 
 def ranks(row: AttemptRow) -> int:

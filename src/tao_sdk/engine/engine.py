@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from tao_sdk.backends.contract import Backend
 from tao_sdk.backends.registry import open_backend
@@ -25,6 +26,9 @@ class Engine:
     store: Store
     process: str = field(default_factory=lease.this_process)
     file_looks: dict[str, float] = field(default_factory=dict[str, float])  # job -> when its results were looked into
+    told_seen: dict[str, datetime] = field(
+        default_factory=dict[str, datetime]
+    )  # job -> the newest "seen at" that was told
     submit_again: dict[str, float] = field(default_factory=dict[str, float])  # job -> when its submit can get further
     last_kept: str = ""  # the job whose row was written last, or was about to be when the caller was interrupted
     _backends: dict[tuple[str, str], Backend] = field(default_factory=dict[tuple[str, str], Backend])

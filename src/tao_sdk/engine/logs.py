@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from tao_sdk.backends.contract import LogChunk, LogRequest, MiB
 from tao_sdk.engine.engine import Engine
+from tao_sdk.engine.kept_log import KeptLog, kept_log
 from tao_sdk.engine.waiting import Waiting
 from tao_sdk.model.errors import NoLog, PathNotFound, Unreachable, UsageError
 from tao_sdk.model.job import AttemptRow
@@ -96,10 +97,19 @@ def raw(engine: Engine, job_id: str, request: LogRequest) -> Iterator[LogChunk]:
     number: int | None = engine.store.get(job_id).attempt if request.tail is not None else 1
     while number is not None:
         row = _started(engine, job_id, number, request.follow)
-        if row is not None:
-            yield from of_attempt(engine, row, request)
+        lost = None
+        try:
+            if row is not None:
+                yield from of_attempt(engine, row, request)
+        except NoLog as error:
+            lost = error
         request = replace(request, tail=None, cursor="")
-        number = _next_attempt(engine, job_id, number, request.follow)
+        following = _next_attempt(engine, job_id, number, request.follow)
+        if lost is not None and following is None:
+            raise lost
+        if lost is not None:
+            log.warning("the log of attempt %d is left out: %s", number, lost.what)
+        number = following
 
 
 def _started(engine: Engine, job_id: str, number: int, follow: bool) -> AttemptRow | None:
@@ -141,18 +151,22 @@ def of_attempt(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator
                 yield chunk
             return
         except PathNotFound as lost:
-            if isinstance(lost, NoLog) and not (given or _is_kept(engine, row, request.rank)):
+            kept = kept_log(engine, row, request.rank)
+            if kept is None and not given and isinstance(lost, NoLog):
                 raise
-            if as_copied:
-                yield from _rest_of_copy(engine, row, request.rank, given)
+            if kept is None and not given:
+                raise lost_log(row) from lost
+            if as_copied and (kept is None or kept.is_bytewise):
+                yield from _rest_of(kept, given)
             else:
-                yield from _copy(engine, row, request)
+                yield from _whole_of(kept, request)
             return
         except Unreachable as away:
             if not request.follow:
-                if not (given or _is_kept(engine, row, request.rank)):
+                kept = kept_log(engine, row, request.rank)
+                if kept is None and not given:
                     raise
-                yield from _copy(engine, row, request)
+                yield from _whole_of(kept, request)
                 return
             if wait == SAID_AT:
                 log.warning("%s cannot be seen now, its log goes on once it can: %s", row.attempt.job_id, away)
@@ -160,37 +174,37 @@ def of_attempt(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator
             wait = min(wait * 2, LONGEST_WAIT_SECONDS)
 
 
-def _is_kept(engine: Engine, row: AttemptRow, rank: int) -> bool:
-    return engine.store.log_copies.size(row.attempt, rank) > 0
+def lost_log(row: AttemptRow) -> NoLog:
+    return NoLog(
+        f"The log of {row.attempt.job_id} is gone.",
+        "What held it was removed outside the SDK, before its log was read.",
+        "tao results shows what the job left.",
+    )
 
 
-def _copy(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator[LogChunk]:
-    """Our copy; nothing when some of the log was already read from the backend, whose cursor does not fit the copy."""
-    if request.cursor:
+def _whole_of(kept: KeptLog | None, request: LogRequest) -> Iterator[LogChunk]:
+    """What is kept; nothing when some of the log was already read from the backend, whose cursor does not fit it."""
+    if request.cursor or kept is None:
         return
     if request.stream:
         raise PathNotFound(f"There is no {request.stream} alone.", TOGETHER, LEAVE_OUT)
-    offset = 0 if request.tail is None else _tail_offset(engine, row, request.rank, request.tail)
-    yield from _rest_of_copy(engine, row, request.rank, offset)
+    yield from _rest_of(kept, 0 if request.tail is None else _tail_offset(kept, request.tail))
 
 
-def _rest_of_copy(engine: Engine, row: AttemptRow, rank: int, offset: int) -> Iterator[LogChunk]:
+def _rest_of(kept: KeptLog | None, offset: int) -> Iterator[LogChunk]:
     """What is kept from `offset` on."""
-    while offset < engine.store.log_copies.size(row.attempt, rank):
-        data = engine.store.log_copies.read(row.attempt, offset, MiB, rank)
-        if not data:
-            return
+    while kept is not None and (data := kept.read(offset, MiB)):
         offset += len(data)
         yield LogChunk(data, "")
 
 
-def _tail_offset(engine: Engine, row: AttemptRow, rank: int, lines: int) -> int:
+def _tail_offset(kept: KeptLog, lines: int) -> int:
     """Where the last `lines` lines begin, reading backwards. A last line without its newline counts."""
-    size = engine.store.log_copies.size(row.attempt, rank)
-    end, wanted = size, lines + (_copied(engine, row, rank, max(size - 1, 0), size) == b"\n")
+    size = kept.size()
+    end, wanted = size, lines + (_between(kept, max(size - 1, 0), size) == b"\n")
     while wanted and end:
         start = max(0, end - MiB)
-        block = _copied(engine, row, rank, start, end)
+        block = _between(kept, start, end)
         at = len(block)
         for _ in range(min(wanted, block.count(b"\n"))):
             at = block.rindex(b"\n", 0, at)
@@ -201,11 +215,9 @@ def _tail_offset(engine: Engine, row: AttemptRow, rank: int, lines: int) -> int:
     return 0 if wanted else size
 
 
-def _copied(engine: Engine, row: AttemptRow, rank: int, start: int, end: int) -> bytes:
-    """The bytes from `start` to `end` of the copy, which gives them piece by piece."""
+def _between(kept: KeptLog, start: int, end: int) -> bytes:
+    """The bytes from `start` to `end` of what is kept, which gives them piece by piece."""
     data = b""
-    while start + len(data) < end and (
-        piece := engine.store.log_copies.read(row.attempt, start + len(data), end - start - len(data), rank)
-    ):
+    while start + len(data) < end and (piece := kept.read(start + len(data), end - start - len(data))):
         data += piece
     return data

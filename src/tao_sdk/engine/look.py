@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from tao_sdk.backends.contract import Backend
+from tao_sdk.backends.contract import Backend, MiB
 from tao_sdk.engine import diagnose, hooks, progress
 from tao_sdk.engine.bucket_files import outcome_in_bucket
 from tao_sdk.engine.drain import drain
@@ -27,6 +27,8 @@ from tao_sdk.model.plan import Ref
 from tao_sdk.model.status import LOOKS_BEFORE_GONE, Standing, Status, advance
 from tao_sdk.store import NewEvent
 
+END_SECONDS = 1.0  # of reading on in the log of a job that has just ended
+MOST_KEPT = 64 * MiB  # of each rank's log, kept at the end of a job
 SEEN_AGAIN = timedelta(seconds=30)  # a look that found nothing new is written down only this often
 
 
@@ -44,8 +46,18 @@ def look(engine: Engine, jobs: Iterable[Job]) -> list[Looked]:
     looked = {job.id: Looked(job) for job in jobs}
     for (platform, endpoint), group in _by_endpoint(engine, jobs).items():
         found = _look_at_endpoint(engine, platform, endpoint, group)
-        looked.update({one.job.id: one for one in found})
+        looked.update({one.job.id: replace(one, job=_never_earlier(engine, one.job)) for one in found})
     return [looked[job.id] for job in jobs]
+
+
+def _never_earlier(engine: Engine, job: Job) -> Job:
+    """The job, seen no earlier than this process has already told: what a look saw is not always written down."""
+    told = engine.told_seen.get(job.id)
+    if told is not None and (job.seen_at is None or job.seen_at < told):
+        return replace(job, seen_at=told)
+    if job.seen_at is not None:
+        engine.told_seen[job.id] = job.seen_at
+    return job
 
 
 def _by_endpoint(engine: Engine, jobs: Sequence[Job]) -> dict[tuple[str, str], list[tuple[Job, AttemptRow]]]:
@@ -139,15 +151,29 @@ def _judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observati
         written = _write(engine, job, seen, replace(standing, status=Status.PENDING, message=waits))
         return Looked(written, _retry_at(written, seen))
     if standing.status.terminal and _is_worth_reading(backend, job, standing):
-        most = math.inf if hooks.wants_epochs(job) else progress.MOST_AT_ONCE
-        scanned = progress.scan(engine, job, most)  # before the end is told, so that its epochs are told first
+        scanned = _read_to_end(engine, job)  # before the end is told, so that its epochs are told first
         if (scanned.standing, scanned.attempt) != (job.standing, job.attempt):
             return Looked(scanned)
         job = scanned
     after = _write(engine, job, seen, standing, why)
     if after.status.terminal and engine.store.attempt(after.id).plan.get("release_when_over"):
         _let_go(engine, backend, after)
+    elif after.status.terminal and backend.capabilities.log_goes:
+        _keep_log(engine, after)
     return Looked(after)
+
+
+def _read_to_end(engine: Engine, job: Job) -> Job:
+    """How far it came. A log that has much more to say is read on by whoever looks at the job next, unless hooks wait for it."""
+    if hooks.wants_epochs(job):
+        return progress.scan_ended(engine, job, math.inf)
+    return progress.scan_ended(engine, job, progress.MOST_AT_ONCE, END_SECONDS)
+
+
+def _keep_log(engine: Engine, job: Job) -> None:
+    """So that it can be read when somebody has removed the place. What cannot be kept now is kept before it is released."""
+    with suppress(TaoError):
+        drain(engine, job, engine.store.attempt(job.id), MOST_KEPT)
 
 
 def _is_worth_reading(backend: Backend, job: Job, standing: Standing) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence, NodeEvent
 from tao_sdk.model.rule import (
+    Looks,
     Rule,
     all_of,
     any_of,
@@ -81,6 +82,36 @@ def fetched_until_the_end(evidence: Evidence) -> str | None:
     return f"{last.get('what')}: {here:.0f} of {total:.0f} MB, {rate:.1f} MB a second"
 
 
+# What a broken machine, link or driver makes a program say. Lines that NCCL writes in passing are no failures.
+NO_GPU = "|".join(
+    (r"no CUDA-capable device", r"No CUDA GPUs are available", r"cuInit.*failed", r"CUDA initialization.*(?:error|fail)",
+     r"Unable to determine the device handle for GPU", r"CUDA driver initialization failed")
+)  # fmt: skip
+# The Xid codes are those of hardware and links; 13, 31 and 43 are most often a program's own.
+BAD_GPU = "|".join(
+    (r"fallen off the bus", r"Xid.*: (?:48|61|62|63|64|74|79|92|94|95|119|120)\b", r"uncorrectable ECC",
+     r"CUDA error: hardware")
+)  # fmt: skip
+BAD_LINK = "|".join(
+    (r"NCCL (?:WARN|error).*(?:timed? ?out|[Cc]onnection (?:reset|closed|refused)|remote process exited)",
+     r"NCCL (?:WARN|error).*unhandled system error", r"ncclSystemError", r"ncclRemoteError", r"ibv_poll_cq",
+     r"Watchdog caught collective operation timeout", r"InfiniBand.*(?:error|down)", r"RDMA.*error",
+     r"transport retry counter exceeded")
+)  # fmt: skip
+OLD_DRIVER = r"NVIDIA driver on your system is too old|CUDA driver version is insufficient"
+SMALL_SHM = (
+    r"DataLoader worker .*(?:[Bb]us error|SIGBUS)|insufficient shared memory|/dev/shm.*No space|No space left.*/dev/shm"
+)
+OUT_OF_GPU_MEMORY = r"CUDA out of memory|CUDA error: out of memory|OutOfMemoryError.*CUDA|CUBLAS_STATUS_ALLOC_FAILED"
+AGAIN = "Submit it again, with --retries: a further attempt resumes from the newest complete checkpoint."
+
+
+def machine_says(pattern: str) -> Looks:
+    """Never matches where the program ran out of GPU memory: its other words do not mean that the machine is broken."""
+    ran_out, looks = in_log(OUT_OF_GPU_MEMORY), any_of(in_log(pattern), backend_says(pattern))
+    return lambda evidence: None if ran_out(evidence) else looks(evidence)
+
+
 PROGRAM, INFRA, USER = ErrClass.PROGRAM, ErrClass.INFRA, ErrClass.USER
 
 RULES: Sequence[Rule] = (
@@ -141,12 +172,25 @@ RULES: Sequence[Rule] = (
     Rule("missing_python3", in_log(r"python3 .*(?:needed|not found|missing|required)|tao: .*python3"),
          "The image has no python3 (3.8 or later), which the runner needs.", USER,
          "Use an image with python3, or submit the bare command without specs, inputs and outputs."),
+    Rule("small_shared_memory", in_log(SMALL_SHM), "There is too little shared memory (/dev/shm): {seen}", USER,
+         "Give it more (--shm-size 16g, in a container), or use fewer data-loader workers."),
     Rule("disk_full", any_of(in_log(r"No space left on device|Disk quota exceeded|\[Errno 28\]|\[Errno 122\]"),
                              runner_failed("disk.full"), backend_says(r"no space left on device")),
          "A disk is full: {seen}", INFRA, "Free space there, or where the results are written; or point them elsewhere."),
-    Rule("cuda_oom", in_log(r"CUDA out of memory|CUDA error: out of memory|OutOfMemoryError.*CUDA|CUBLAS_STATUS_ALLOC_FAILED"),
+    Rule("cuda_oom", in_log(OUT_OF_GPU_MEMORY),
          "The GPU ran out of memory.", PROGRAM,
          "Use a smaller batch, gradient accumulation or mixed precision, or a GPU with more memory."),
+    Rule("driver_too_old", machine_says(OLD_DRIVER), "The machine's GPU driver is too old for this program: {seen}", INFRA,
+         "Use an image made for an older CUDA, or a machine with a newer driver."),
+    Rule("no_gpu", machine_says(NO_GPU), "The machine's GPU could not be used: {seen}", INFRA,
+         "See nvidia-smi there, and that the job has asked for GPUs (--gpus). " + AGAIN, retryable=True),
+    Rule("bad_gpu", machine_says(BAD_GPU), "A GPU of the machine failed: {seen}", INFRA,
+         "See nvidia-smi and the kernel's log there; keep off the machine. " + AGAIN, retryable=True),
+    Rule("bad_link", machine_says(BAD_LINK), "The job's processes lost each other: {seen}", INFRA,
+         "If it stays, see NCCL_SOCKET_IFNAME and NCCL_IB_HCA. " + AGAIN, retryable=True),
+    Rule("bus_error", any_of(in_log(r"\b[Bb]us error\b|\bSIGBUS\b"), exit_code(135)),
+         "A part of the memory could not be read ({seen}): a device or a file below it failed, or /dev/shm is full.", INFRA,
+         "Give it more shared memory (--shm-size 16g, in a container); see the kernel's log. " + AGAIN, retryable=True),
     Rule("host_oom", any_of(backend_says(r"oom|out of memory"),
                             in_log(r"\bMemoryError\b|Cannot allocate memory|oom-kill|Out of memory: Killed process")),
          "The machine's memory ran out: {seen}", PROGRAM,

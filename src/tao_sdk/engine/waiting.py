@@ -1,23 +1,23 @@
 """Waiting: looking again and again at the same jobs, at each endpoint as often as is polite there.
 
-Single questions that come one after another share a look as well: whoever asks a thousand jobs how they are, one by
-one, asks their backend a few times, not a thousand.
+Single questions of several threads that come while a look goes on share the next one.
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tao_sdk.backends.contract import Capabilities
 from tao_sdk.engine.engine import Engine
-from tao_sdk.engine.look import look
 from tao_sdk.engine.pace import Pace
+from tao_sdk.engine.reading import look_and_read
 from tao_sdk.model.errors import StoreError, TaoError
 from tao_sdk.model.job import Endpoint, Job
 
-SHARED_SECONDS = 1.0  # a look this young answers the next question too, where one costs more than a moment
+Looking = Callable[[Engine, Sequence[Job]], Sequence[Job]]
 NEVER = float("inf")
 
 
@@ -30,10 +30,10 @@ class Waiting:
     _paces: dict[Endpoint, Pace] = field(default_factory=dict[Endpoint, Pace])
 
     def look(self, jobs: Sequence[Job]) -> list[Job]:
-        """The jobs as they now are: seen where it is time to look again, remembered elsewhere."""
+        """The jobs as they now are, and how far: seen where it is time to look again, remembered elsewhere."""
         due = {endpoint for endpoint in map(self.endpoint, jobs) if self.pace(endpoint).is_due()}
         asked = [job for job in jobs if self.endpoint(job) in due and not job.status.terminal]
-        seen = {one.job.id: one.job for one in look(self.engine, [self.engine.store.get(job.id) for job in asked])}
+        seen = {job.id: job for job in look_and_read(self.engine, [self.engine.store.get(job.id) for job in asked])}
         changed = {self.endpoint(job) for job in asked if seen[job.id].standing != job.standing}
         for endpoint in due:
             self.pace(endpoint).looked(endpoint in changed)
@@ -70,25 +70,46 @@ def polite_seconds(engine: Engine, endpoint: Endpoint) -> float:
         return Capabilities.poll_seconds
 
 
-@dataclass
 class SharedLooks:
-    """Single questions: one that comes soon after another at the same endpoint is answered for all jobs there at once."""
+    """Single questions of several threads about one endpoint's jobs share a look: of those that come while a look goes on,
+    the next one answers all. Nobody is answered by a look that began before they asked.
+    """
 
-    engine: Engine
-    _last: dict[Endpoint, tuple[float, frozenset[str]]] = field(
-        default_factory=dict[Endpoint, tuple[float, frozenset[str]]]
-    )
+    def __init__(self, engine: Engine, look: Looking) -> None:
+        self._engine, self._look = engine, look
+        self._turns = threading.Condition()
+        self._waiting: dict[Endpoint, Round] = {}  # the look that has not begun
+        self._going_on: set[Endpoint] = set()
 
     def look(self, job: Job) -> Job:
-        """The job as it was at most a moment ago."""
-        if job.status.terminal:
-            return job
-        endpoint = endpoint_of(self.engine, job)
-        then, seen = self._last.get(endpoint, (-NEVER, frozenset[str]()))
-        recent = time.monotonic() - then < min(SHARED_SECONDS, polite_seconds(self.engine, endpoint) / 2)
-        if recent and job.id in seen:
-            return job
-        jobs = self.engine.store.live_at(endpoint) if recent else [job]
-        found = {one.job.id: one.job for one in look(self.engine, jobs)}
-        self._last[endpoint] = time.monotonic(), frozenset(found)
-        return found.get(job.id) or self.engine.store.get(job.id)
+        """The job as it is now, or was while this was asked."""
+        endpoint = endpoint_of(self._engine, job)
+        with self._turns:
+            mine = self._waiting.setdefault(endpoint, Round())
+            mine.jobs[job.id] = job
+            while endpoint in self._going_on and not mine.over:
+                self._turns.wait()
+            if not mine.over:
+                self._going_on.add(endpoint)
+                del self._waiting[endpoint]
+        if not mine.over:
+            self._carry_out(endpoint, mine)
+        return mine.found.get(job.id) or self.look(job)  # the look that was shared has failed: now by ourselves
+
+    def _carry_out(self, endpoint: Endpoint, mine: Round) -> None:
+        try:
+            mine.found = {job.id: job for job in self._look(self._engine, list(mine.jobs.values()))}
+        finally:
+            with self._turns:
+                mine.over = True
+                self._going_on.discard(endpoint)
+                self._turns.notify_all()
+
+
+@dataclass
+class Round:
+    """One look for all who ask before it begins."""
+
+    jobs: dict[str, Job] = field(default_factory=dict[str, Job])
+    found: dict[str, Job] = field(default_factory=dict[str, Job])
+    over: bool = False

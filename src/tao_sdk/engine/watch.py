@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 
-from tao_sdk.engine import hooks, progress
+from tao_sdk.engine import hooks, progress, reading
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.look import Looked, look
 from tao_sdk.engine.pace import Pace
@@ -140,6 +140,8 @@ class Watcher:
         looked = look(self.engine, jobs)
         for one in looked:
             self._safely(partial(self._act, one))
+        others = [one.job for one in looked if not self._wants_epochs(one.job)]
+        self._safely(partial(reading.read, self.engine, others))
         self._work("deliveries", self.deliver)
         return any(one.job.standing != before[one.job.id] for one in looked)
 
@@ -147,8 +149,11 @@ class Watcher:
         job = looked.job
         if looked.retry_at is not None and is_due(self._first_told(job, looked.retry_at), utc_now()):
             job = resubmit(self.engine, job)
-        if job.started is not None and (hooks.wants_epochs(job) or self.callbacks.want_epochs(job.id)):
+        if job.started is not None and self._wants_epochs(job):
             progress.scan(self.engine, job)
+
+    def _wants_epochs(self, job: Job) -> bool:
+        return hooks.wants_epochs(job) or self.callbacks.want_epochs(job.id)
 
     def _first_told(self, job: Job, retry_at: datetime) -> datetime:
         return self._retry_at.setdefault((job.id, job.attempt), retry_at)

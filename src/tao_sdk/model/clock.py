@@ -14,3 +14,8 @@ def to_iso(moment: datetime | None) -> str | None:
     if moment is None:
         return None
     return moment.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def from_iso(text: str | None) -> datetime | None:
+    """The moment of what `to_iso` gave."""
+    return datetime.fromisoformat(text.replace("Z", "+00:00")) if text else None

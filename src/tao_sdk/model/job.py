@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from tao_sdk.model.clock import to_iso, utc_now
+from tao_sdk.model.clock import from_iso, to_iso, utc_now
 from tao_sdk.model.plan import Attempt, Ref
-from tao_sdk.model.progress import Progress
+from tao_sdk.model.progress import Pace, Progress
 from tao_sdk.model.status import Standing, Status
 
 Endpoint = tuple[str, str]  # a platform, and which of its places: what one look of a backend covers
@@ -53,6 +53,17 @@ class Job:
         """What `advance` needs to judge the next look."""
         return Standing(self.status, self.message, self.exit_code, self.cancel_asked, self.absent_looks)
 
+    @property
+    def seen_progress(self) -> Progress:
+        """How far it was when its log was last read, with the time left from then on, estimated where it does not tell it."""
+        known = Progress.from_json(self.progress)
+        as_of = from_iso(self.progress.get("as_of"))
+        if known.eta_seconds is not None or self.status.terminal or as_of is None:
+            return known
+        started = self.started.timestamp() if self.started and self.attempt == 1 else None
+        pace = Pace.from_json(self.progress.get("pace"))
+        return replace(known, eta_seconds=pace.seconds_left(known.epochs, started, as_of.timestamp()))
+
     def to_json(self) -> dict[str, Any]:
         """The job object of `--json`, schema 1: fields may be added, never removed."""
         return {
@@ -68,7 +79,7 @@ class Job:
             "gpu_count": self.gpu_count,
             "labels": dict(self.labels),
             "parent": self.parent,
-            "progress": Progress.from_json(self.progress).to_json(),
+            "progress": {**self.seen_progress.to_json(), "as_of": self.progress.get("as_of")},
             "created": to_iso(self.created),
             "started": to_iso(self.started),
             "ended": to_iso(self.ended),

@@ -7,12 +7,15 @@ bytes are fetched and what follows from an epoch (engine/progress.py), how a lin
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import islice
 from math import isfinite
 from typing import Any, NamedTuple
 
-from tao_sdk.model.progress_lines import Sighting, may_say_something, read_line
+from tao_sdk.model.progress_lines import LineReader, Sighting, may_say_something
 
 HISTORY = 512  # epochs kept for the curve; beyond it neighbours are merged, so that it still spans the whole run
 LINE_LIMIT = 64 * 1024  # bytes of one line that are kept; the rest of a longer one is dropped
@@ -108,10 +111,12 @@ def richer(first: Progress, second: Progress) -> Progress:
     return max((first, second), key=lambda progress: (progress.epoch, len(progress.metrics)))
 
 
+@lru_cache(maxsize=1024)
 def words_of(metric: str) -> frozenset[str]:
     return frozenset(re.split(r"[^a-z]+", metric.lower()))
 
 
+@lru_cache(maxsize=1024)
 def smaller_is_better(metric: str) -> bool:
     """`val_loss`, `wer`, `box_error` ...: True. `accuracy`, `mAP` ...: False."""
     words = words_of(metric)
@@ -122,6 +127,7 @@ def is_loss(metric: str) -> bool:
     return any(word.endswith("loss") for word in words_of(metric))
 
 
+@lru_cache(maxsize=1024)
 def telling_order(metric: str) -> tuple[bool, bool, bool, str]:
     """A sort key, the most telling metric first: val_accuracy, accuracy, val_loss, loss, train_loss."""
     words = words_of(metric)
@@ -130,8 +136,9 @@ def telling_order(metric: str) -> tuple[bool, bool, bool, str]:
 
 def better(first: Best, second: Best) -> Best:
     """The better of two values of one metric; of equals the earlier epoch."""
-    sign = 1 if smaller_is_better(first.metric) else -1
-    return min(first, second, key=lambda best: (sign * best.value, best.epoch))
+    if first.value == second.value:
+        return first if first.epoch <= second.epoch else second
+    return first if (first.value < second.value) == smaller_is_better(first.metric) else second
 
 
 class ProgressReader:
@@ -141,30 +148,37 @@ class ProgressReader:
     """
 
     def __init__(self, start: Progress | None = None) -> None:
-        self._progress = start or Progress()
+        self._whole = start or Progress()
+        self._now = self._whole  # the same, with its last entry alone as history
+        self._history = _History(self._whole.history)
         self._lines = _Lines()
-        self._closed = _bests(self._progress)
-        self._pace = _Pace(self._progress.eta_seconds)
+        self._reader = LineReader()
+        self._closed = _bests(self._whole)
+        self._pace = _Pace(self._whole.eta_seconds)
 
     @property
     def progress(self) -> Progress:
-        return self._progress
+        return self._whole
 
     def feed(self, data: bytes, at: float | None = None) -> list[Progress]:
         """What `data` adds: one Progress for every epoch it speaks of, in order, each as it was when the next began.
 
-        Empty when it says nothing new. `at` (seconds, any steady clock) lets the time left be estimated where the job
-        does not tell it itself.
+        Empty when it says nothing new. The last alone has the whole history, the others the entry of their epoch. `at`
+        (seconds, any steady clock) lets the time left be estimated where the job does not tell it itself.
         """
         updates: list[Progress] = []
-        reported = self._progress
+        reported = self._now
         for sighting in self._sightings(data):
-            before, self._progress = self._progress, self._after(sighting)
-            if self._progress.epoch > before.epoch and before != reported:
+            before, self._now = self._now, self._after(sighting)
+            if self._now.epoch > before.epoch and before != reported:
                 updates.append(before)
                 reported = before
-        self._progress = self._pace.estimate(self._progress, at)
-        return updates if self._progress == reported else [*updates, self._progress]
+        self._now = self._pace.estimate(self._now, at)
+        whole = replace(self._now, history=self._history.entries())
+        if whole == self._whole:
+            return updates
+        self._whole = whole
+        return [*updates, whole]
 
     def end(self) -> list[Progress]:
         """What the last line says although nothing ended it."""
@@ -174,13 +188,13 @@ class ProgressReader:
         """What the lines say, those of one epoch taken together: a bar that is redrawn a thousand times is one."""
         held: Sighting | None = None
         for line in self._lines.split(data):
-            seen = read_line(line, epoch_known=bool(self._progress.epoch or (held and held.epoch)))
+            seen = self._reader.read(line, bool(self._now.epoch or (held and held.epoch)))
             if seen is None:
                 continue
             if held is None:
                 held = seen
             elif seen.names_epoch_of(held) or (seen.epoch is None and not self._is_late(held)):
-                held = seen.after(held)
+                held.take(seen)
             else:
                 yield held
                 held = seen
@@ -188,27 +202,27 @@ class ProgressReader:
             yield held
 
     def _is_late(self, seen: Sighting) -> bool:
-        known = self._progress
+        known = self._now
         return _as_people_count(seen, known.counts_from_zero, known.epochs, known.epoch) < known.epoch
 
     def _after(self, seen: Sighting) -> Progress:
-        known = self._progress
+        known = self._now
         from_zero = known.counts_from_zero or seen.counts_from_zero
         epochs = seen.epochs or known.epochs
         epoch = _as_people_count(seen, from_zero, epochs, known.epoch)
         if epoch > known.epoch:
             self._close(known)
-        return self._with_metrics(
-            replace(
-                known,
-                epoch=max(epoch, known.epoch),
-                epochs=epochs,
-                eta_seconds=seen.eta_seconds if seen.eta_seconds is not None else known.eta_seconds,
-                counts_from_zero=from_zero,
-            ),
-            epoch,
-            seen.metrics,
+        now = Progress(
+            epoch=max(epoch, known.epoch),
+            epochs=epochs,
+            metrics=known.metrics,
+            best=known.best,
+            eta_seconds=known.eta_seconds if seen.eta_seconds is None else seen.eta_seconds,
+            history=known.history[-1:],
+            not_finite=known.not_finite,
+            counts_from_zero=from_zero,
         )
+        return self._with_metrics(now, epoch, seen.metrics) if seen.metrics else now
 
     def _close(self, known: Progress) -> None:
         """Remember the bests of the epoch that has just ended: until then its values may still change."""
@@ -216,22 +230,81 @@ class ProgressReader:
             _note(self._closed, known.history[-1])
 
     def _with_metrics(self, known: Progress, epoch: int, seen: Mapping[str, float]) -> Progress:
-        if not seen:
-            return known
         finite = {name: value for name, value in seen.items() if isfinite(value)}
-        history = _with_entry(known.history, EpochMetrics(epoch, finite)) if epoch and finite else known.history
+        if epoch and finite:
+            self._history.take(EpochMetrics(epoch, finite))
         if epoch < known.epoch:  # late news of an epoch that is over
-            return replace(known, history=history)
+            return known
         lost = tuple(name for name in (*known.not_finite, *seen) if name not in finite)
-        kept = {name: value for name, value in known.metrics.items() if name not in lost}
-        metrics = dict([*{**kept, **finite}.items()][:METRICS])
-        return replace(
-            known,
-            metrics=metrics,
-            not_finite=tuple(dict.fromkeys(lost))[:METRICS],
-            history=history,
-            best=_best(history, self._closed),
+        metrics = {**known.metrics, **finite}
+        if lost or len(metrics) > METRICS:
+            kept = (item for item in metrics.items() if item[0] not in lost)
+            metrics = dict(islice(kept, METRICS))
+        return Progress(
+            known.epoch,
+            known.epochs,
+            metrics,
+            self._best(),
+            known.eta_seconds,
+            self._history.latest(),
+            tuple(dict.fromkeys(lost))[:METRICS],
+            known.counts_from_zero,
         )
+
+    def _best(self) -> Best | None:
+        """The best epoch by the most telling metric; one that was seen a single time tells less than one seen often."""
+        if not self._history.latest():
+            return None
+        latest = self._history.latest()[0]
+        names = {**self._closed, **latest.metrics}
+        metric = min(names, key=lambda name: (self._history.has_once(name), telling_order(name)))
+        if metric not in latest.metrics:
+            return self._closed[metric]
+        now = Best(latest.epoch, metric, latest.metrics[metric])
+        return better(self._closed.get(metric, now), now)
+
+
+class _History:
+    """What was said of each epoch, oldest first; beyond HISTORY entries, neighbours are merged."""
+
+    def __init__(self, entries: Iterable[EpochMetrics]) -> None:
+        self._entries = list(entries)
+        self._often: set[str] = set()  # metrics of more than one epoch
+
+    def entries(self) -> tuple[EpochMetrics, ...]:
+        return tuple(self._entries)
+
+    def latest(self) -> tuple[EpochMetrics, ...]:
+        """The last entry, or nothing."""
+        return tuple(self._entries[-1:])
+
+    def take(self, new: EpochMetrics) -> None:
+        entries = self._entries
+        if entries and new.epoch <= entries[-1].epoch:
+            self._merge(new)
+        elif len(entries) > 2 and self._gap(-1) < self._gap(1):  # thinned before: keep the distance
+            entries[-1] = EpochMetrics(new.epoch, {**entries[-1].metrics, **new.metrics})
+        else:
+            entries.append(new)
+            if len(entries) > HISTORY:
+                self._entries = _thinned(entries)
+
+    def has_once(self, metric: str) -> bool:
+        """True for a metric of one epoch among several; one that is no longer, never is again."""
+        if metric in self._often or len(self._entries) < 2:
+            return False
+        once = sum(metric in entry.metrics for entry in self._entries) < 2
+        if not once:
+            self._often.add(metric)
+        return once
+
+    def _merge(self, new: EpochMetrics) -> None:
+        at = bisect_left(self._entries, new.epoch, key=lambda entry: entry.epoch)
+        if self._entries[at].epoch == new.epoch:
+            self._entries[at] = _merged(self._entries[at], new)
+
+    def _gap(self, index: int) -> int:
+        return self._entries[index].epoch - self._entries[index - 1].epoch
 
 
 class _Lines:
@@ -240,7 +313,7 @@ class _Lines:
     def __init__(self) -> None:
         self._rest = b""
 
-    def split(self, data: bytes) -> Iterable[str]:
+    def split(self, data: bytes) -> Iterable[bytes]:
         first, end, others = data.replace(b"\r", b"\n").replace(b"\b", b"\n").partition(b"\n")
         head = self._rest + first[: LINE_LIMIT - len(self._rest)]
         if not end:
@@ -248,8 +321,8 @@ class _Lines:
             return ()
         inner, _, last = others.rpartition(b"\n")
         self._rest = last[:LINE_LIMIT]
-        whole = (head, *(inner.split(b"\n") if may_say_something(inner) else ()))
-        return (line[:LINE_LIMIT].decode("utf-8", "replace") for line in whole if may_say_something(line))
+        whole = inner.split(b"\n") if may_say_something(inner) else ()
+        return (line[:LINE_LIMIT] if len(line) > LINE_LIMIT else line for line in (head, *whole))
 
 
 class _Point(NamedTuple):
@@ -278,6 +351,39 @@ class _Pace:
         return replace(progress, eta_seconds=self._told)
 
 
+@dataclass(frozen=True)
+class Pace:
+    """When epochs were seen, by looks that may be far apart (unix seconds): from it follows how long the rest takes."""
+
+    first: tuple[int, float] | None = None  # epoch, when
+    latest: tuple[int, float] | None = None
+
+    def seen(self, epoch: int, at: float) -> Pace:
+        """With a look at `at` that saw `epoch`."""
+        if not epoch or (self.latest and epoch <= self.latest[0]):
+            return self
+        return Pace(self.first or (epoch, at), (epoch, at))
+
+    def seconds_left(self, epochs: int | None, started: float | None, now: float) -> float | None:
+        """Seconds from `now` on, None where nothing tells. `started`: when the job began, for who looks a first time."""
+        since = self.first if self.first != self.latest else (0, started) if started is not None else None
+        if not epochs or self.latest is None or since is None:
+            return None
+        epoch, at = self.latest
+        if at <= since[1]:  # the clock was set back
+            return None
+        each = (at - since[1]) / (epoch - since[0])
+        return round(max(at + each * (epochs - epoch) - now, 0.0), 1)
+
+    def to_json(self) -> list[tuple[int, float] | None]:
+        return [self.first, self.latest]
+
+    @classmethod
+    def from_json(cls, data: Any) -> Pace:
+        first, latest = ((int(each[0]), float(each[1])) if each else None for each in data or (None, None))
+        return cls(first, latest)
+
+
 def _as_people_count(seen: Sighting, from_zero: bool, epochs: int | None, current: int) -> int:
     """The epoch a line speaks of; a line that names none, or one that cannot be, speaks of the current one."""
     if seen.epoch is None or (epochs and seen.epoch > epochs):
@@ -286,28 +392,15 @@ def _as_people_count(seen: Sighting, from_zero: bool, epochs: int | None, curren
     return min(counted, epochs) if epochs else counted
 
 
-def _with_entry(history: tuple[EpochMetrics, ...], new: EpochMetrics) -> tuple[EpochMetrics, ...]:
-    if history and new.epoch <= history[-1].epoch:
-        return tuple(_merged(old, new) if old.epoch == new.epoch else old for old in history)
-    if len(history) > 2 and _gap(history, -1) < _gap(history, 1):  # thinned before: keep the distance
-        return (*history[:-1], EpochMetrics(new.epoch, {**history[-1].metrics, **new.metrics}))
-    longer = (*history, new)
-    return longer if len(longer) <= HISTORY else _thinned(longer)
-
-
-def _gap(history: tuple[EpochMetrics, ...], index: int) -> int:
-    return history[index].epoch - history[index - 1].epoch
-
-
 def _merged(old: EpochMetrics, new: EpochMetrics) -> EpochMetrics:
     return EpochMetrics(new.epoch, {**old.metrics, **new.metrics})
 
 
-def _thinned(history: tuple[EpochMetrics, ...]) -> tuple[EpochMetrics, ...]:
+def _thinned(history: Sequence[EpochMetrics]) -> list[EpochMetrics]:
     """The first entry, then every two neighbours as one."""
     pairs = zip(history[1::2], history[2::2], strict=False)
     odd_one = history[-1:] if len(history) % 2 == 0 else ()
-    return (history[0], *(_merged(old, new) for old, new in pairs), *odd_one)
+    return [history[0], *(_merged(old, new) for old, new in pairs), *odd_one]
 
 
 def _bests(progress: Progress) -> dict[str, Best]:
@@ -325,20 +418,3 @@ def _note(bests: dict[str, Best], entry: EpochMetrics) -> None:
     for name, value in entry.metrics.items():
         seen = Best(entry.epoch, name, value)
         bests[name] = better(bests.get(name, seen), seen)
-
-
-def _best(history: tuple[EpochMetrics, ...], closed: Mapping[str, Best]) -> Best | None:
-    """The best epoch by the most telling metric; one that was seen a single time tells less than one seen often."""
-    if not history:
-        return None
-    latest = history[-1]
-    names = dict.fromkeys([*closed, *latest.metrics])
-    metric = min(names, key=lambda name: (_seen_once(history, name), telling_order(name)))
-    if metric not in latest.metrics:
-        return closed[metric]
-    now = Best(latest.epoch, metric, latest.metrics[metric])
-    return better(closed.get(metric, now), now)
-
-
-def _seen_once(history: tuple[EpochMetrics, ...], metric: str) -> bool:
-    return len(history) > 1 and sum(metric in entry.metrics for entry in history) < 2

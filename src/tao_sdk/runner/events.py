@@ -26,6 +26,10 @@ from typing import Any, Dict, List, Optional, Tuple, cast
 from .report import LONGEST, PREFIX, SEAM
 
 START = PREFIX + b"{"
+LARGEST = 1e18  # no size, count or time that the runner tells is larger
+NUMBERS = frozenset({"bytes", "total_bytes", "files", "total_files", "rate", "eta", "seconds", "exit_code", "signal"})
+TEXTS = frozenset({"stage", "what", "why", "next", "code", "path", "host"})
+LISTS = frozenset({"paths"})
 
 
 @dataclass(frozen=True)
@@ -50,11 +54,36 @@ def parse(line: bytes) -> Optional[Event]:
 
 
 def event(facts: Dict[str, Any]) -> Optional[Event]:
+    """The event of such facts; None where the runner would not have written them: the line is the command's own."""
     name, time = facts.pop("event", None), facts.pop("time", None)
-    if not isinstance(name, str) or not isinstance(time, (int, float)):
+    if not isinstance(name, str) or not is_number(time):
+        return None
+    if not all(is_fact(key, value) for key, value in facts.items()):
         return None
     joined = facts.pop("joined", False) is True
     return Event(name, float(time), facts, joined)
+
+
+def is_fact(name: str, value: object) -> bool:
+    """Whether the runner tells such a value under this name."""
+    if value is None:
+        return True
+    if name in NUMBERS:
+        return is_number(value)
+    if name in TEXTS:
+        return isinstance(value, str)
+    if name in LISTS:
+        return is_list_of_texts(value)
+    return isinstance(value, (str, bool)) or is_number(value) or is_list_of_texts(value)
+
+
+def is_number(value: object) -> bool:
+    """True for a number of a size that can be shown and added up; False for NaN, which is not smaller than anything."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST
+
+
+def is_list_of_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in cast("List[object]", value))
 
 
 class EventFilter:

@@ -13,7 +13,7 @@ def store_path(state_file: str | Path | None, state_dir: Path) -> Path:
 
     X.v8.db where X.db is a database of the published SDK: it is left as it is, and `Store.open` takes its jobs over.
     """
-    path = Path(state_file).expanduser().absolute() if state_file else state_dir / "jobs.db"
+    path = Path(state_file).expanduser().absolute() if state_file else state_dir / published.OURS
     if path.suffix == ".json":
         path = path.with_suffix(".db")
     ours = published.beside(path)

@@ -19,6 +19,8 @@ from tao_sdk.model.job import Job
 from tao_sdk.model.status import Status
 from tao_sdk.store import schema
 
+OURS = "jobs.db"  # the default name in a state directory, now
+DEFAULT = "tao_session_state.db"  # and that of the published SDK
 SUFFIX = ".v8.db"  # ours, beside a database of the published SDK
 
 PLATFORMS: Mapping[str, str] = {
@@ -41,7 +43,9 @@ def beside(path: Path) -> Path:
 
 
 def source_of(path: Path) -> Path | None:
-    """X.db for X.v8.db; None for any other name."""
+    """X.db for X.v8.db, the published SDK's own default for ours; None for any other name."""
+    if path.name == OURS:
+        return path.with_name(DEFAULT)
     return path.with_name(path.name.removesuffix(SUFFIX) + ".db") if path.name.endswith(SUFFIX) else None
 
 
@@ -52,7 +56,7 @@ def is_published(path: Path) -> bool:
     try:
         with _copy(path) as db:
             return {"job_id", "backend_type", "workspace_id"} <= _columns(db)
-    except sqlite3.DatabaseError:
+    except (sqlite3.DatabaseError, OSError):
         return False
 
 
@@ -63,9 +67,12 @@ def read_jobs(path: Path) -> list[Job]:
             shown = [name if name in _columns(db) else f"NULL AS {name}" for name in _COLUMNS]
             db.row_factory = sqlite3.Row
             rows = db.execute(f"SELECT {', '.join(shown)} FROM jobs ORDER BY created_at, job_id").fetchall()
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, OSError) as error:
         raise StoreError(f"{path}, a database of the published SDK, cannot be read: {error}.") from error
-    return [_job(dict(row), path) for row in rows]
+    try:
+        return [_job(dict(row), path) for row in rows]
+    except (TypeError, AttributeError) as error:  # a value of another kind than that SDK writes
+        raise StoreError(f"{path}, a database of the published SDK, cannot be read: {error}.") from error
 
 
 def _is_ours(path: Path) -> bool:

@@ -8,6 +8,7 @@ outlive our crash at once, and the machine's a moment later.
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 import time
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
@@ -32,6 +33,7 @@ from tao_sdk.store.payload_files import PayloadFiles, split
 from tao_sdk.store.private_files import make_directory, make_file
 from tao_sdk.store.records import ATTEMPT_COLUMNS, EVENT_COLUMNS, JOB_COLUMNS, MUTABLE_COLUMNS, NewEvent
 
+log = logging.getLogger("tao_sdk.store")
 Jobs = list[Job]  # names of their own: in the class, `list` is the verb
 Attempts = list[AttemptRow]
 Events = list[Event]
@@ -373,10 +375,19 @@ class Store:
         source = published.source_of(self.path)
         if source is None or self._meta("imported_from") or not published.is_published(source):
             return
-        jobs = published.read_jobs(source)
+        try:
+            jobs = published.read_jobs(source)
+        except StoreError as error:
+            if self.path.name != published.OURS:  # else nobody has asked for them
+                raise
+            log.warning("its jobs are not taken over: %s", error)
+            return
+        known = {job.id for job in jobs if self._find(job.id)}
         with self._db.write(synced=True) as db:
             if db.execute("INSERT OR IGNORE INTO meta VALUES ('imported_from', ?)", (str(source),)).rowcount:
                 for job in jobs:
+                    if job.id in known:
+                        continue
                     self._insert_job(db, job)
                     db.execute(INSERT_EVENT, records.event_row(NewEvent(job.id, "status", job.status, job.message)))
 

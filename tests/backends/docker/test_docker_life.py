@@ -92,6 +92,22 @@ def test_a_container_removed_by_hand_is_told_so(client: Client, here: Daemon) ->
     assert "removed" in client.get_failure_analysis(job.id)["cause"]  # pyright: ignore[reportOptionalSubscript]
 
 
+def test_a_log_that_was_read_outlives_a_container_that_is_removed_by_hand(client: Client, here: Daemon) -> None:
+    job = submit(client, "echo epoch 1/9 loss 0.5; sleep 300")
+    dockerd_here.until(lambda: client.get_job(job.id).seen_progress.epoch == 1, 30)
+    here.docker("rm", "-f", container(job))
+    ended(client, job)
+    assert client.get_job_logs(job.id) == "epoch 1/9 loss 0.5\n"
+
+
+def test_the_log_of_an_ended_job_outlives_its_container(client: Client, here: Daemon) -> None:
+    job = submit(client, "seq 1 50000")
+    ended(client, job)
+    here.docker("rm", "-f", container(job))
+    assert client.get_job_logs(job.id) == "".join(f"{n}\n" for n in range(1, 50001))
+    assert client.get_job_logs(job.id, tail=1) == "50000\n"
+
+
 def test_a_container_removed_by_hand_after_its_work_was_whole_is_complete(client: Client, here: Daemon) -> None:
     job = submit(client, "echo 1 > /results/out", outputs=["/results/out"], keep_results=True)
     manifest = Path(client.get_job_results_dir(job.id)) / ".tao" / "manifest.json"

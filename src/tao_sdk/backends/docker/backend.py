@@ -61,7 +61,7 @@ class DockerBackend:
 
     platform = "docker"
     capabilities = Capabilities(
-        streams_apart=True, max_command=render.MAX_ARGUMENT, max_payload=64 * MiB, poll_seconds=2.0
+        streams_apart=True, log_goes=True, max_command=render.MAX_ARGUMENT, max_payload=64 * MiB, poll_seconds=2.0
     )
     Options = DockerOptions
 

@@ -15,9 +15,9 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from tao_sdk.backends.contract import Capabilities, KiB, LogChunk, LogRequest, MiB
+from tao_sdk.backends.contract import Capabilities, KiB, LogChunk, LogRequest, MiB, NewLog
 from tao_sdk.backends.refusals import must_live_at, must_look_at, no_value
-from tao_sdk.backends.slurm import doctor, handover, logs, look, render, rules, survey
+from tao_sdk.backends.slurm import doctor, handover, logs, look, new_logs, render, rules, survey
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.files import SlurmFiles
 from tao_sdk.backends.slurm.options import SlurmOptions
@@ -187,6 +187,13 @@ class SlurmBackend:
             return self.observe([ref])[ref].phase.over
 
         return logs.Reader(self.ssh, at.logs, at.attempt, has_ended).read(request)
+
+    def new_logs(self, cursors: Mapping[Ref, str]) -> Mapping[Ref, NewLog]:
+        """In one exec; of very many attempts the first ones."""
+        refs = [ref for ref in cursors if ref.endpoint == self.endpoint][: new_logs.MOST_JOBS]
+        offsets = [logs.Offsets.of(LogRequest(cursor=cursors[ref])) for ref in refs]
+        answer = self.ssh.run(new_logs.script([paths(ref).logs for ref in refs], offsets), seconds=60)
+        return {refs[index]: new for index, new in new_logs.parse(answer.out, offsets).items()}
 
     def files(self, endpoint: str = "") -> SlurmFiles:
         must_look_at(self.endpoint, endpoint)
