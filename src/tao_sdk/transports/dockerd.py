@@ -295,12 +295,14 @@ def cause_of(error: BaseException) -> str:
     return str(error)
 
 
-def archive(files: Sequence[tuple[str, bytes, int]], owner: tuple[int, int], folder: str) -> bytes:
-    """A tar of (name, content, mode) in a folder that only its owner can enter."""
+def archive(
+    files: Sequence[tuple[str, bytes, int]], owner: tuple[int, int], folder: str, folder_mode: int = 0o700
+) -> bytes:
+    """A tar of (name, content, mode) in a folder that, unless `folder_mode` says otherwise, only its owner can enter."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
         entry = tarfile.TarInfo(folder)
-        entry.type, entry.mode = tarfile.DIRTYPE, 0o700
+        entry.type, entry.mode = tarfile.DIRTYPE, folder_mode
         entry.uid, entry.gid = owner
         tar.addfile(entry)
         for name, content, mode in files:

@@ -106,12 +106,12 @@ def test_a_far_daemon_keeps_results_in_its_volume(
         job = client.submit(spec, "docker", {"network": "none"}).job
         assert client.wait(job.id, timeout=60).status == Status.COMPLETE
         folder = client.get_job_results_dir(job.id)
-        assert folder == f"{daemon.data}/volumes/tao-runs/_data/{job.id}"
+        assert folder == f"{daemon.data}/volumes/tao-runs-{job.id}/_data"
         assert client.list_path(folder, "docker") == ["a"]
         assert client.fetch_results(job.id, tmp_path / "fetched") == [tmp_path / "fetched" / "a"]
         assert (tmp_path / "fetched" / "a").read_text() == "1\n"
         client.remove(job.id)
-        look = ["run", "--rm", "--network=none", "-v", "tao-runs:/r", BUSYBOX, "sh", "-c", f"cat /r/{job.id}/a"]
+        look = ["run", "--rm", "--network=none", "-v", f"tao-runs-{job.id}:/r", BUSYBOX, "cat", "/r/a"]
         assert daemon.docker(*look).stdout == "1\n"
 
 

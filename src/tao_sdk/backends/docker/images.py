@@ -43,6 +43,11 @@ class Images:
         found = self.recent.get(name) or survey.image(self.daemon, name)
         return found and self.recent.keep(name, found)
 
+    def user(self, name: str) -> str:
+        """Who its commands run as, if it says so."""
+        seen = self.seen(name) or {}
+        return str((seen.get("Config") or {}).get("User") or "")
+
     def was_here(self, plan: Plan) -> bool:
         """Whether the image was seen a moment ago, and that is enough."""
         return plan.request["pull"] != "always" and self.recent.get(plan.request["container"]["Image"]) is not None

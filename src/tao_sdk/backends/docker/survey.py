@@ -30,7 +30,7 @@ def survey(
     caller = surroundings(settings, is_local(daemon.address))
     mounts = read_mounts(spec.mounts, caller.cwd, caller.home)
     paths = [each.source for each in mounts if not each.volume] + [caller.ssh_path] * options.ssh_key
-    names = [each.source for each in mounts if each.volume] + [render.KEPT_VOLUME] * (not caller.local)
+    names = [each.source for each in mounts if each.volume]
     files = HereFiles(daemon) if caller.local else FarFiles(daemon)
     info = daemon.info()
     gpus = visible_gpus() if caller.local and (spec.gpu_count or options.gpu_ids) else {}
@@ -46,7 +46,7 @@ def survey(
     return replace(
         facts,
         networks=networks(daemon, render.network_name(spec, options, facts)),
-        inputs=tuple(inputs(daemon, files, spec, facts, render.all_mounts(spec, options, facts))),
+        inputs=tuple(inputs(daemon, files, spec, facts, render.named_mounts(spec, options, facts))),
     )
 
 
