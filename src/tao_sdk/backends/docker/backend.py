@@ -215,6 +215,8 @@ class DockerBackend:
 
     def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
         must_live_at(self.endpoint, ref)
+        if not ref.unique_id:  # it has no container yet
+            return iter(())
 
         def has_ended() -> bool:
             return self.inspected(ref).phase.over
@@ -287,6 +289,8 @@ class DockerBackend:
     def evidence(self, ref: Ref) -> Evidence:
         must_live_at(self.endpoint, ref)
         container = self.container_of(ref)
+        if container is None and not ref.ready:  # it waits for its image, or could not have it: the job says which
+            return Evidence(phase="", raw=ref.step)
         if container is None:
             return Evidence(phase=Phase.ABSENT.value, raw="no such container")
         seen = parse.observation(container.seen, self.mark(ref).exists())

@@ -44,6 +44,8 @@ class Containers:
         self.daemon = daemon
 
     def inspect(self, name: str) -> Container | None:
+        if not name:  # of a job that has no container yet; the daemon would answer with all that there are
+            return None
         with ignored(404):
             return Container(self.daemon.get(f"/containers/{name}/json"))
         return None

@@ -83,14 +83,14 @@ class Images:
             said: Mapping[str, Any] = {} if anew else self.says(pull)
             if said.get("error"):
                 pull.unlink(missing_ok=True)
-                raise rules.refused(said["error"])
+                raise rules.pull_refused(name, str(said["error"]))
             if said.get("done"):
                 return None
             if not is_busy(pull):
                 self.begin(pull, name)
                 anew, until = False, until or time.monotonic() + AT_ONCE
             if time.monotonic() > until:
-                return Pulled.of(said).text(name)
+                return Pulled.of(said).text(name, quiet_for(pull))
             time.sleep(0.05)
 
     def says(self, pull: Path) -> Mapping[str, Any]:
@@ -142,6 +142,14 @@ def want(pull: Path, job_id: str) -> bool:
     joins = not wish.exists()
     wish.touch()
     return joins
+
+
+def quiet_for(pull: Path) -> float:
+    """Seconds since the pull has last said how far it is."""
+    try:
+        return max(0.0, time.time() - pull.stat().st_mtime)
+    except FileNotFoundError:
+        return 0.0
 
 
 def is_busy(pull: Path) -> bool:
