@@ -76,5 +76,10 @@ def read_json(path: Path) -> Mapping[str, Any]:
         return {}
 
 
+def is_open(address: Address) -> bool:
+    """Whether everybody on the way to the daemon can read what is sent."""
+    return address.url.startswith("http://") or (address.url.startswith("tcp://") and not address.certificates)
+
+
 def is_local(address: Address) -> bool:
     return address.url.startswith(("unix://", "npipe://", "/"))

@@ -15,16 +15,17 @@ from datetime import timedelta
 from pathlib import Path
 
 from tao_sdk.backends.contract import Capabilities, Files, LogChunk, LogRequest, MiB
-from tao_sdk.backends.docker import checks, doctor, logs, parse, render, rules
+from tao_sdk.backends.docker import checks, doctor, gpus, logs, parse, render, rules
 from tao_sdk.backends.docker import survey as look
-from tao_sdk.backends.docker.address import find_address, is_local
+from tao_sdk.backends.docker.address import find_address, is_local, is_open
 from tao_sdk.backends.docker.containers import Container, Containers
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.files import FarFiles, HereFiles
 from tao_sdk.backends.docker.identity import another_daemon, identity, is_the_daemon, must_be_the_daemon
-from tao_sdk.backends.docker.images import Images
+from tao_sdk.backends.docker.images import Images, error_of
 from tao_sdk.backends.docker.networks import Networks
 from tao_sdk.backends.docker.options import DockerOptions
+from tao_sdk.backends.docker.recent import Recent
 from tao_sdk.backends.docker.starting import Starting
 from tao_sdk.backends.docker.turns import Turns
 from tao_sdk.backends.outcome import read_outcome
@@ -32,13 +33,13 @@ from tao_sdk.backends.refusals import must_live_at, must_look_at, no_value
 from tao_sdk.backends.this_machine import room_left, this_machine
 from tao_sdk.model.diagnosis import Diagnosis, Evidence, NodeEvent
 from tao_sdk.model.errors import CredentialError, PathNotFound, Refused, Unreachable
-from tao_sdk.model.finding import Finding
+from tao_sdk.model.finding import Finding, refuse_errors
 from tao_sdk.model.observation import Observation, Outcome, Phase
 from tao_sdk.model.plan import Attempt, Plan, Ref
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.units import format_size
-from tao_sdk.transports.dockerd import FRESH, Daemon, DaemonError
+from tao_sdk.transports.dockerd import FRESH, Daemon, DaemonError, registry_of
 
 FULL = 1 << 20  # bytes; a disk with less than this left is full
 FAR_FILES_SECONDS = 20.0  # between looks into files elsewhere: each takes a container
@@ -78,14 +79,31 @@ class DockerBackend:
         self.networks = Networks(self.daemon, self.home / "networks")
         self.containers = Containers(self.daemon)
         self.starting = Starting(self.containers, self.images, self.networks)
+        self.gpu_words: Recent[str] = Recent()  # why the daemon gives no GPUs
         self.counted = -math.inf  # when the daemon was asked how many containers run
 
     @answering()
     def survey(self, spec: JobSpec, options: DockerOptions) -> DockerFacts:
         facts = look.survey(self.daemon, self.settings, spec, options, self.images.seen(spec.image))
-        if spec.image and facts.image is None and (options.pull or facts.pull) != "never":
-            self.images.login(spec.image)  # raises now, before anything is stored, when a key is needed and missing
-        return facts
+        wants_gpus = bool(spec.gpu_count or options.gpu_ids)
+        refusals = [each for each in (self.image_refusal(spec, options, facts), self.gpu_refusal(wants_gpus)) if each]
+        return replace(facts, refusals=tuple(refusals), login=self.login_sent(spec, options, facts))
+
+    def image_refusal(self, spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> Finding | None:
+        """Raises CredentialError, before anything is stored."""
+        sends = self.login_sent(spec, options, facts) and facts.open_at
+        return self.images.refusal(spec.image) if must_pull(spec, options, facts) and not sends else None
+
+    def login_sent(self, spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> str:
+        """The registry that gets a login of ours, if one does."""
+        sends = must_pull(spec, options, facts) and self.images.login(spec.image)[0]
+        return registry_of(spec.image) if sends else ""
+
+    def gpu_refusal(self, wanted: bool) -> Finding | None:
+        if not wanted or gpus.has_runtime(self.daemon.info()):
+            return None
+        words = self.gpu_words.get("") or self.gpu_words.keep("", gpus.refusal(self.daemon) or "none")
+        return None if words == "none" else error_of(rules.refused(words))
 
     def plan(self, spec: JobSpec, options: DockerOptions, facts: DockerFacts, attempt: Attempt) -> Plan:
         return render.plan(spec, options, facts, attempt)
@@ -107,6 +125,7 @@ class DockerBackend:
         missing = [name for name in plan.secrets if name not in secrets]
         if missing and not self.find_ready(plan.attempt):
             raise no_value(missing[0])
+        refuse_errors(checks.open_line(self.address.url if is_open(self.address) else "", plan.secrets))
         with self.turns.taken(plan.attempt.job_id):
             try:
                 started = self.starting.started(plan, secrets)
@@ -324,6 +343,11 @@ class DockerBackend:
 
     def close(self) -> None:
         self.daemon.close()
+
+
+def must_pull(spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> bool:
+    policy = options.pull or facts.pull
+    return bool(spec.image) and (policy == "always" or (policy == "missing" and facts.image is None))
 
 
 def settled(attempt: Attempt) -> str:

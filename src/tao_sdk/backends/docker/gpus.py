@@ -7,11 +7,13 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tao_sdk.backends.docker import parse
-from tao_sdk.transports.dockerd import Daemon, ignored
+from tao_sdk.backends.docker import parse, window
+from tao_sdk.transports.dockerd import Daemon, DaemonError, ignored
 
 NVIDIA_SMI = ["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"]
 NONE = ("", "void", "none")
+NO_PROGRAM = "/.tao-no-program"
+ANY_GPU: Mapping[str, Any] = {"Driver": "", "Count": 1, "Capabilities": [["gpu"]], "Options": {}}
 
 
 def visible_gpus() -> dict[int, str]:
@@ -24,6 +26,32 @@ def visible_gpus() -> dict[int, str]:
         return {}
     rows = [line.partition(",") for line in seen.stdout.splitlines()] if seen.returncode == 0 else []
     return {int(index): uuid.strip() for index, _, uuid in rows if index.strip().isdigit()}
+
+
+def has_runtime(info: Mapping[str, Any]) -> bool:
+    return "nvidia" in (info.get("Runtimes") or {})
+
+
+def refusal(daemon: Daemon) -> str:
+    """Why the daemon gives no GPU to a container, in its words; "" where it does.
+
+    A container is started for it that has no program to run: without GPUs the daemon says so before it looks for one.
+    """
+    body: dict[str, Any] = {
+        "Image": window.images(daemon)[0],
+        "Entrypoint": [NO_PROGRAM],
+        "NetworkDisabled": True,
+        "Labels": window.labels(),
+        "HostConfig": {"NetworkMode": "none", "LogConfig": {"Type": "none"}, "DeviceRequests": [ANY_GPU]},
+    }
+    container = daemon.ask("POST", "/containers/create", body)["Id"]
+    try:
+        daemon.ask("POST", f"/containers/{container}/start")
+    except DaemonError as error:
+        return "" if NO_PROGRAM in error.what else error.what
+    finally:
+        daemon.ask("DELETE", f"/containers/{container}", force=1, v=1)
+    return ""
 
 
 def held_gpus(daemon: Daemon, gpus: Mapping[int, str]) -> dict[int, str]:

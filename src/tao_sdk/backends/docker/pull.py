@@ -38,8 +38,7 @@ class Pulled:
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> Pulled:
-        progress: Any = said.get("progress")
-        return cls(**progress) if isinstance(progress, dict) else cls()
+        return cls(**said["progress"]) if "progress" in said else cls()
 
     def text(self, image: str, quiet: float = 0.0) -> str:
         """`quiet`: seconds in which nothing was heard of it."""
@@ -68,7 +67,7 @@ class Layers:
             return
         self.state[layer] = word
         told: Any = line.get("progressDetail")
-        detail = cast("Mapping[str, Any]", told) if isinstance(told, Mapping) else {}
+        detail = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
         here, size = detail.get("current"), detail.get("total")
         if word == "Downloading" and isinstance(here, int) and isinstance(size, int) and 0 <= here <= size:
             self.here[layer], self.size[layer] = here, size

@@ -100,6 +100,10 @@ RULES: Sequence[Rule] = (
          "Read the end of its log; submit it again."),
 )  # fmt: skip
 
+UNAUTHORIZED = "docker.pull_unauthorized"
+# What is said of an image before it is pulled; anything else may be the question's fault, and the pull tells.
+OF_REGISTRIES = (UNAUTHORIZED, "docker.image_not_found", "docker.registry_unreachable")
+
 
 def diagnose(evidence: Evidence) -> Diagnosis | None:
     """The rule of Docker's that explains a failure. A time limit is ours, not Docker's, and waiting is no failure."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from tao_sdk.backends.contract import Files
 from tao_sdk.backends.docker import render, window
-from tao_sdk.backends.docker.address import is_local
+from tao_sdk.backends.docker.address import is_local, is_open
 from tao_sdk.backends.docker.facts import DockerFacts, SeenInput
 from tao_sdk.backends.docker.files import FarFiles, HereFiles
 from tao_sdk.backends.docker.gpus import held_gpus, visible_gpus
@@ -38,6 +38,7 @@ def survey(
         caller,
         info=info,
         image=image,
+        open_at=daemon.address.url if is_open(daemon.address) else "",
         missing=missing(files, paths),
         volumes=volumes(daemon, info, names),
         gpus=tuple(gpus),
