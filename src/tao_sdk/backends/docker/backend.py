@@ -23,6 +23,7 @@ from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.files import FarFiles, HereFiles
 from tao_sdk.backends.docker.identity import another_daemon, identity, is_the_daemon, must_be_the_daemon
 from tao_sdk.backends.docker.images import Images, error_of
+from tao_sdk.backends.docker.kept_files import KeptFiles
 from tao_sdk.backends.docker.networks import Networks
 from tao_sdk.backends.docker.options import DockerOptions
 from tao_sdk.backends.docker.recent import Recent
@@ -263,7 +264,8 @@ class DockerBackend:
 
     def files(self, endpoint: str = "") -> Files:
         must_look_at(self.endpoint, endpoint)
-        return HereFiles(self.daemon) if is_local(self.address) else FarFiles(self.daemon)
+        there = HereFiles(self.daemon) if is_local(self.address) else FarFiles(self.daemon)
+        return KeptFiles(there, self.containers)
 
     # Ending
 

@@ -35,6 +35,12 @@ MAX_ARGUMENT = 96 * 1024  # bytes; Linux takes 128 KiB
 LOG = {"Type": "local", "Config": {"max-size": "1000g", "max-file": "1", "compress": "false"}}
 NOT_BEGUN = 125  # the exit code of what could not begin
 NOT_WHOLE = "tao: the environment did not arrive whole"
+# Started again from outside, a container would wait for an environment that nobody gives it any more. It says nothing:
+# its job may have ended long ago, and its log with it. Where the mark can be made nowhere, it waits.
+ONLY_ONCE = f"""_tao_mark=.tao-$TAO_JOB_ID-$TAO_ATTEMPT
+if [ -e "/$_tao_mark" ] || [ -e "/tmp/$_tao_mark" ]; then exit {NOT_BEGUN}; fi"""
+MARK = """{ echo > "/$_tao_mark"; } 2>/dev/null || { echo > "/tmp/$_tao_mark"; } 2>/dev/null
+unset _tao_mark"""
 # The environment comes through standard input: so it is on no disk, neither before the start nor after a crash.
 TAKE_IN = f"""_tao_newline='
 '
@@ -86,9 +92,18 @@ def plan(spec: JobSpec, options: DockerOptions, facts: DockerFacts, attempt: Att
             "backend_type": "local-docker",
             "num_gpu": spec.gpu_count,
             "container": container_name(attempt),
-            **({} if facts.local or not inside.results.startswith("/") else {"results_at": attempt.endpoint}),
+            **results_at(facts, attempt, inside),
         },
     )
+
+
+def results_at(facts: DockerFacts, attempt: Attempt, inside: Inside) -> dict[str, str]:
+    """Where the results lie, if it is not this machine nor a bucket: from there they have to be fetched."""
+    if not inside.results.startswith("/"):
+        return {}
+    if mount_of(inside.mounts, f"{inside.root or RESULTS}/{attempt.job_id}") is None:
+        return {"results_at": f"container {container_name(attempt)}"}
+    return {} if facts.local else {"results_at": attempt.endpoint}
 
 
 def inside_of(spec: JobSpec, options: DockerOptions, facts: DockerFacts, attempt: Attempt) -> Inside:
@@ -155,7 +170,7 @@ def container_name(attempt: Attempt) -> str:
 
 def start_script(spec: JobSpec, environment: bool) -> str:
     """What /bin/sh does before the command: takes in the environment, and hands over to bash where there is one."""
-    lines = [TAKE_IN, MAKE_RESULTS] if environment else []
+    lines = [ONLY_ONCE, TAKE_IN, MARK, MAKE_RESULTS] if environment else []
     lines.append(f"set -- /{FOLDER}/command" if is_long(spec.command) else 'set -- -c "$1"')
     lines.append('if command -v bash >/dev/null; then set -- bash "$@"; else set -- /bin/sh "$@"; fi')
     if spec.time_limit is not None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tao_sdk.backends.docker.parse import STARTED_AGAIN
 from tao_sdk.backends.docker.pull import parted
 from tao_sdk.backends.docker.render import NOT_BEGUN, NOT_WHOLE
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
@@ -90,6 +91,9 @@ RULES: Sequence[Rule] = (
          "Mount it (--mounts in the job file: src:dst), or use its path inside the container."),
     Rule("docker.stopped_outside", any_of(all_of(exit_code(137), backend_says(r"killed through the daemon")), exit_code(143)),
          "The container was stopped from outside, by docker stop or kill, or with the daemon ({seen}).", INFRA,
+         "Submit it again; it resumes from its newest complete checkpoint.", retryable=True),
+    Rule("docker.started_again", all_of(exit_code(NOT_BEGUN), backend_says(STARTED_AGAIN)),
+         "The container was started again from outside, by docker restart or start. It runs its command once.", INFRA,
          "Submit it again; it resumes from its newest complete checkpoint.", retryable=True),
     Rule("docker.not_delivered", all_of(exit_code(NOT_BEGUN), in_log(NOT_WHOLE)),
          "The connection to the daemon ended while the environment was handed over, and nothing was run.", INFRA,
