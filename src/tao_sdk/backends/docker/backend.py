@@ -192,7 +192,7 @@ class DockerBackend:
         """Container -> the list's word for its state."""
         label = "tao-sdk-job-id" if len(stores) > 1 else f"tao-sdk-store={next(iter(stores))}"
         listed = self.daemon.ask("GET", "/containers/json", all=1, filters={"label": [label]})
-        return {each["Id"]: each["State"] for each in listed}
+        return {each["Id"]: str(each.get("State")) for each in listed}
 
     def doubted(self, states: Mapping[str, str]) -> set[str]:
         """Containers that are listed as running and may have ended: each of them is to be inspected by itself.
@@ -227,7 +227,11 @@ class DockerBackend:
     def judged(self, ref: Ref, container: Container | None) -> Observation:
         if container is None:
             return Observation(Phase.ABSENT, "no such container")
-        return parse.observation(container.seen, self.mark(ref).exists())
+        try:
+            return parse.observation(container.seen, self.mark(ref).exists())
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            reason = f"what the daemon says of its container cannot be understood ({type(error).__name__}: {error})"
+            return Observation(Phase.UNREACHABLE, "", reason=reason)
 
     @answering()
     def outcome(self, ref: Ref) -> Outcome | None:

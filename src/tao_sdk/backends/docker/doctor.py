@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tao_sdk.backends.docker import gpus, render, rules
-from tao_sdk.backends.docker.address import config, is_local, is_open
+from tao_sdk.backends.docker.address import config, is_local, is_open, mapping
 from tao_sdk.backends.docker.gpus import visible_gpus
 from tao_sdk.model.credentials import IN_THE_JOB
 from tao_sdk.model.errors import MissingExtra, TaoError
@@ -113,7 +113,7 @@ def credential_findings(settings: Settings) -> Iterator[Finding]:
     there = [name for name in IN_THE_JOB if settings.get(name)]
     yield Finding(Severity.OK, "credentials.set", f"Set: {', '.join(there) or 'none'}.")
     logins = config(settings)
-    kept = {**logins.get("auths", {}), **logins.get("credHelpers", {})}
+    kept = {**mapping(logins, "auths"), **mapping(logins, "credHelpers")}
     if "NGC_KEY" not in there and "nvcr.io" not in kept and not logins.get("credsStore"):
         what = "Private images of nvcr.io cannot be pulled: NGC_KEY is not set."
         yield Finding(Severity.WARNING, "credentials.ngc", what, "", "docker login nvcr.io -u '$oauthtoken'")

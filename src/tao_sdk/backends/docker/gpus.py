@@ -58,10 +58,11 @@ def held_gpus(daemon: Daemon, gpus: Mapping[int, str]) -> dict[int, str]:
     """GPU -> the running container that has it. Ours say it in a label; a stranger's is looked at."""
     held: dict[int, str] = {}
     for each in daemon.ask("GET", "/containers/json"):
-        ours = each["Labels"].get("tao-sdk-gpus")
+        labels: dict[str, str] = each.get("Labels") or {}
+        ours = labels.get("tao-sdk-gpus")
         names = ours.split(",") if ours else asked_for(daemon, each["Id"])
-        name: str = each["Names"][0].lstrip("/")
-        held |= dict.fromkeys(indices(names, gpus), name)
+        called: list[str] = each.get("Names") or [each["Id"][:12]]  # one on its way out has none
+        held |= dict.fromkeys(indices(names, gpus), called[0].lstrip("/"))
     return held
 
 

@@ -104,7 +104,11 @@ class Starting:
         if found is None:
             return
         job_id, number, store = parse.names(found.seen)
-        if (job_id, store) != (attempt.job_id, attempt.store_id) or int(number) > attempt.number:
+        if (
+            (job_id, store) != (attempt.job_id, attempt.store_id)
+            or not number.isdigit()
+            or int(number) > attempt.number
+        ):
             name = render.container_name(attempt)
             raise Refused(
                 f"The name {name} is taken by a container that is not of this job.", "", f"docker rm -f {name}"

@@ -147,7 +147,8 @@ def empty_image(daemon: Daemon) -> str:
 def sweep(daemon: Daemon) -> None:
     """Remove the windows that nobody can still be looking through."""
     for each in daemon.ask("GET", "/containers/json", all=1, filters={"label": [LABEL]}):
-        if float(each["Labels"][LABEL]) < time.time() - STALE:
+        made = str(each["Labels"][LABEL])
+        if made.isdigit() and float(made) < time.time() - STALE:
             Window(daemon, each["Id"], "").close()
 
 
