@@ -13,11 +13,11 @@ import tarfile
 import threading
 import time
 import warnings
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tao_sdk.model.errors import MissingExtra, Refused, TaoError, Unreachable, UsageError, install_command
 from tao_sdk.transports.chunks import Chunks
@@ -25,6 +25,9 @@ from tao_sdk.transports.chunks import Chunks
 TIMEOUT = 60.0  # seconds for an answer to begin
 FRESH = 10.0  # seconds for which a daemon is believed to be as it was
 AT_ONCE = 32 * 1024  # bytes that a connection takes before the other side reads
+MOST_JSON = 64 << 20  # bytes of one answer
+LONGEST_LINE = 1 << 20  # bytes of one line of a pull or of events
+LONGEST_WORDS = 8000  # characters of a refusal
 DENIED = "Become one of those who may use its socket: sudo usermod -aG docker $USER; then log in anew."
 OLDEST, NEWEST = "1.40", "1.47"  # versions of the API that we speak
 
@@ -87,8 +90,10 @@ class Daemon:
 
     def ask(self, method: str, path: str, body: Any = None, timeout: float = TIMEOUT, **query: Any) -> Any:
         """The answer's JSON; None where there is none."""
-        answer = self.request(method, path, json=body, params=parameters(query), timeout=timeout)
-        return answer.json() if answer.content else None
+        answer = self.request(method, path, json=body, params=parameters(query), timeout=timeout, stream=True)
+        with self.reading(answer):
+            data = bounded(answer, MOST_JSON)
+            return json.loads(data) if data else None
 
     def put_archive(self, container: str, folder: str, data: bytes) -> None:
         """Unpack a tar in a container, running or not."""
@@ -138,32 +143,44 @@ class Daemon:
         finally:
             answer.close()
 
+    @contextmanager
+    def reading(self, answer: Any) -> Generator[None]:
+        """Raises Unreachable where the answer breaks off, has no end, or is not in the form that it should have."""
+        import requests
+
+        try:
+            yield
+        except (requests.RequestException, TooMuch) as error:
+            raise Unreachable(f"The connection to {self.address.url} broke.", str(error)) from error
+        except (ValueError, RecursionError, tarfile.TarError) as error:
+            what = f"The answer of {self.address.url} cannot be understood."
+            raise Unreachable(what, str(error)[:LONGEST_WORDS]) from error
+        finally:
+            answer.close()
+
     def lines(self, method: str, path: str, headers: Mapping[str, str], **query: Any) -> Iterator[Json]:
         """One JSON object per line, as a pull sends its progress."""
         answer = self.request(
             method, path, params=parameters(query), headers=dict(headers), stream=True, timeout=(TIMEOUT, None)
         )
-        import requests
-
-        try:
-            for line in answer.iter_lines():
-                if line:
-                    yield json.loads(line)
-        except requests.RequestException as error:
-            raise Unreachable(f"The connection to {self.address.url} broke.", str(error)) from error
-        finally:
-            answer.close()
+        with self.reading(answer):
+            for line in short_lines(answer.iter_content(AT_ONCE)):
+                said = json.loads(line)
+                if isinstance(said, dict):
+                    yield cast("Json", said)
 
     def file(self, container: str, path: str) -> bytes | None:
-        """A file out of a container, running or not; None when it is not there."""
+        """A file out of a container, running or not; None when it is not there. Raises Unreachable for more than MOST_JSON."""
+        where = f"/containers/{container}/archive"
         try:
-            answer = self.request("GET", f"/containers/{container}/archive", params={"path": path}, timeout=TIMEOUT)
+            answer = self.request("GET", where, params={"path": path}, timeout=TIMEOUT, stream=True)
         except DaemonError as error:
             if error.status == 404:
                 return None
             raise
-        with tarfile.open(fileobj=io.BytesIO(answer.content)) as archive:
-            content = archive.extractfile(archive.next())  # pyright: ignore[reportArgumentType]
+        with self.reading(answer), tarfile.open(fileobj=io.BytesIO(bounded(answer, MOST_JSON))) as archive:
+            member = archive.next()
+            content = archive.extractfile(member) if member and member.isreg() else None
             return content.read() if content else None
 
     def request(self, method: str, path: str, **more: Any) -> Any:
@@ -175,7 +192,7 @@ class Daemon:
         except requests.RequestException as error:
             raise Unreachable(f"The Docker daemon at {self.address.url} does not answer.", cause_of(error)) from error
         if answer.status_code >= 400:
-            raise DaemonError(answer.status_code, words(answer))
+            raise DaemonError(answer.status_code, words(answer)[:LONGEST_WORDS])
         return answer
 
 
@@ -281,6 +298,31 @@ def parameters(query: Mapping[str, Any]) -> dict[str, Any]:
     return {name: json.dumps(value) if isinstance(value, Mapping) else value for name, value in query.items()}
 
 
+class TooMuch(Exception):
+    """An answer is longer than anything that is asked for."""
+
+
+def bounded(answer: Any, most: int) -> bytes:
+    data = bytearray()
+    for block in answer.iter_content(AT_ONCE):
+        data += block
+        if len(data) > most:
+            raise TooMuch(f"it sends more than {most >> 20} MiB at once")
+    return bytes(data)
+
+
+def short_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines that are not empty. Raises TooMuch for one without an end."""
+    rest = b""
+    for block in blocks:
+        *lines, rest = (rest + block).split(b"\n")
+        yield from filter(bytes.strip, lines)
+        if len(rest) > LONGEST_LINE:
+            raise TooMuch("it sends a line without an end")
+    if rest.strip():
+        yield rest
+
+
 def words(answer: Any) -> str:
     try:
         return str(answer.json()["message"])
@@ -295,12 +337,14 @@ def cause_of(error: BaseException) -> str:
     return str(error)
 
 
-def archive(files: Sequence[tuple[str, bytes, int]], owner: tuple[int, int], folder: str) -> bytes:
-    """A tar of (name, content, mode) in a folder that only its owner can enter."""
+def archive(
+    files: Sequence[tuple[str, bytes, int]], owner: tuple[int, int], folder: str, folder_mode: int = 0o700
+) -> bytes:
+    """A tar of (name, content, mode) in a folder that, unless `folder_mode` says otherwise, only its owner can enter."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
         entry = tarfile.TarInfo(folder)
-        entry.type, entry.mode = tarfile.DIRTYPE, 0o700
+        entry.type, entry.mode = tarfile.DIRTYPE, folder_mode
         entry.uid, entry.gid = owner
         tar.addfile(entry)
         for name, content, mode in files:

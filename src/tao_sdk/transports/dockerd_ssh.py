@@ -34,6 +34,7 @@ OPTIONS = {
 }
 SOCKET = "/var/run/docker.sock"
 CONNECTIONS = 10  # kept open for the next request; sshd serves so many at once
+MOST_SAID = 64 * 1024  # bytes of what an ssh has said
 END_SECONDS = 5.0  # in which an ssh whose connection broke has ended and said why
 
 # On the far side: the docker command where there is one, for it knows that side's context; else python3.
@@ -154,7 +155,7 @@ class Line:
         except subprocess.TimeoutExpired:
             return ""
         self.said.seek(0)
-        return self.said.read().decode("utf-8", "replace").strip()
+        return self.said.read(MOST_SAID).decode("utf-8", "replace").strip()
 
     def close(self) -> None:
         self.socket.close()

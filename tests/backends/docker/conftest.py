@@ -8,6 +8,7 @@ from pathlib import Path
 
 import dockerd_here
 import pytest
+import registry_here
 from dockerd_here import BUSYBOX, Daemon
 
 from tao_sdk.client import Client
@@ -38,6 +39,12 @@ def client(surroundings: dict[str, str]) -> Iterator[Client]:
             if not job.status.terminal:
                 client.cancel_job(job.id, grace=0)
             client.remove(job.id)
+
+
+@pytest.fixture
+def half_registry() -> Iterator[str]:
+    with registry_here.half_registry() as address:
+        yield address
 
 
 def certificates(folder: Path) -> None:

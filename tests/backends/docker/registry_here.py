@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import http.server
+import json
+import os
+import re
 import shutil
 import socket
 import subprocess
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import dockerd_here
@@ -76,3 +84,60 @@ class Registry:
         here.docker("rmi", there)
         self.digest = next(word for word in pushed.stdout.split() if word.startswith("sha256:"))
         return there
+
+
+class HalfRegistry(http.server.BaseHTTPRequestHandler):
+    """Answers as the image's name says: breaks off in its one layer, or with an HTTP status."""
+
+    protocol_version = "HTTP/1.1"
+    layer = os.urandom(300_000)
+
+    def do_GET(self) -> None:
+        layer = f"sha256:{hashlib.sha256(self.layer).hexdigest()}"
+        config = json.dumps({"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": [layer]}})
+        of_config = f"sha256:{hashlib.sha256(config.encode()).hexdigest()}"
+        kind = "application/vnd.docker.distribution.manifest.v2+json"
+        image = "application/vnd.docker"
+        parts = {
+            "config": {"mediaType": f"{image}.container.image.v1+json", "size": len(config), "digest": of_config},
+            "layers": [{"mediaType": f"{image}.image.rootfs.diff.tar.gzip", "size": len(self.layer), "digest": layer}],
+        }
+        status = re.search(r"/status-(\d+)/manifests/", self.path)
+        self.send_response(int(status[1]) if status else 200)
+        if status and status[1] == "404":
+            error = {"code": "MANIFEST_UNKNOWN", "message": "manifest unknown"}
+            self.send_whole(json.dumps({"errors": [error]}).encode(), "application/json")
+        elif "/manifests/" in self.path:
+            self.send_whole(json.dumps({"schemaVersion": 2, "mediaType": kind, **parts}).encode(), kind)
+        elif layer in self.path:
+            self.send_header("Content-Length", str(len(self.layer)))
+            self.end_headers()
+            self.wfile.write(self.layer[:100_000])
+            self.close_connection = True
+        else:
+            self.send_whole(config.encode(), "application/json")
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def send_whole(self, body: bytes, kind: str) -> None:
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        del format, args
+
+
+@contextmanager
+def half_registry(host: str = "127.0.0.1", port: int = 0) -> Generator[str]:
+    """Its address."""
+    server = http.server.ThreadingHTTPServer((host, port), HalfRegistry)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"{host}:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from dockerd_here import PYTHON
+from dockerd_here import BUSYBOX, GPU_HERE, PYTHON, Daemon
 
 from tao_sdk.backends.docker import doctor as examined
 from tao_sdk.client import Client
@@ -198,3 +198,42 @@ def test_without_the_library_the_text_is_the_command_that_installs_it(surroundin
     )
     done = subprocess.run([sys.executable, "-c", script], env=surroundings, capture_output=True, text=True)
     assert f"{sys.executable} -m pip install 'nvidia-tao-sdk[docker]>=8'" in done.stdout, done.stderr
+
+
+UNABLE = [
+    ({"gpu_count": 1}, "docker.no_gpu_runtime"),
+    ({"image": "localhost:1/no/registry:1"}, "docker.registry_unreachable"),
+    ({"image": "{half}/status-401:1"}, "docker.pull_unauthorized"),
+    ({"image": "{half}/status-404:1"}, "docker.image_not_found"),
+]
+
+
+@pytest.mark.skipif(GPU_HERE, reason="the GPUs that are missing are there")
+@pytest.mark.parametrize(("wrong", "code"), UNABLE, ids=[code for _, code in UNABLE])
+def test_doctor_plan_and_run_say_the_same_of_a_job_that_cannot_run(
+    surroundings: dict[str, str], half_registry: str, wrong: dict[str, object], code: str
+) -> None:
+    job = {"platform": "docker", "image": BUSYBOX, "gpu_count": 0, "command": "true", **wrong}
+    file = Path(surroundings["HOME"]) / "job.yaml"
+    file.write_text(json.dumps(job).replace("{half}", half_registry))
+    for verb in ("doctor", "plan", "run"):
+        argv = [sys.executable, "-m", "tao_sdk.cli.main", verb, str(file), "--json"]
+        done = subprocess.run(argv, env=surroundings, cwd=surroundings["HOME"], capture_output=True, text=True)
+        assert (verb, done.returncode) == (verb, 2), done.stdout
+        said = json.loads(done.stderr if verb == "run" else done.stdout)
+        told = [said["error"]["code"]] if verb == "run" else codes(said["findings"])
+        assert (verb, told) == (verb, [code])
+
+
+def codes(findings: list[dict[str, str]]) -> list[str]:
+    return [each["code"] for each in findings if each["severity"] == "error"]
+
+
+@pytest.mark.skipif(GPU_HERE, reason="the GPUs that are missing are there")
+def test_the_last_finding_says_whether_a_job_with_gpus_can_run(surroundings: dict[str, str], here: Daemon) -> None:
+    with Client(settings=Settings(surroundings)) as client:
+        last = client.doctor("docker")[-1]
+    assert (last.code, last.severity) == ("docker.gpu_jobs", Severity.WARNING)
+    assert last.what.startswith("No job with GPUs can run here: ")
+    assert "nvidia-ctk" in last.fix
+    assert here.docker("ps", "-aq").stdout == ""

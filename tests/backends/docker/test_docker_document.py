@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import dockerd_here
 import pytest
 import s3_here
-from dockerd_here import DOCUMENTED, GPU_HERE, PYTHON, ROOT, Daemon
+from dockerd_here import BUSYBOX, DOCUMENTED, GPU_HERE, PYTHON, ROOT, Daemon
 from recorder import Recorder
 
 from tao_sdk.client import Client
@@ -97,12 +100,21 @@ def test_the_documents_check_of_the_host_asks_the_setup_script(
     assert (checked.returncode, checked.stdout.splitlines()) == (int(not driver), said)
 
 
+@pytest.fixture(scope="module")
+def believed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """A daemon that says it can give GPUs, and cannot."""
+    runtime = f"nvidia={shutil.which('runc')}"
+    with dockerd_here.apart(tmp_path_factory.mktemp("believed"), "--add-runtime", runtime) as there:
+        there.docker("tag", BUSYBOX, DOCUMENTED)
+        yield there
+
+
 @pytest.mark.skipif(GPU_HERE, reason="here the job would get its GPU")
 @pytest.mark.parametrize(("gpu_count", "asked"), [(1, {"Count": 1}), (4, {"Count": 4}), (-1, {"Count": -1})])
 def test_the_daemon_is_asked_for_the_gpus_of_the_snippet(
-    with_bucket: dict[str, str], here: Daemon, tmp_path: Path, gpu_count: int, asked: dict[str, Any]
+    with_bucket: dict[str, str], believed: Daemon, tmp_path: Path, gpu_count: int, asked: dict[str, Any]
 ) -> None:
-    recorder = Recorder(tmp_path / "socket", here.socket)
+    recorder = Recorder(tmp_path / "socket", believed.socket)
     text = (SNIPPETS / "sdk.py").read_text().replace("gpu_count=1", f"gpu_count={gpu_count}")
     where = {**with_bucket, "DOCKER_HOST": f"unix://{tmp_path}/socket"}
     argv = [sys.executable, "-c", text]

@@ -8,13 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from dockerd_here import BUSYBOX, Daemon
+from dockerd_here import BUSYBOX, ROOT, Daemon
 
 from tao_sdk.backends.contract import Files
 from tao_sdk.backends.docker import window
 from tao_sdk.backends.docker.files import FarFiles
 from tao_sdk.backends.this_machine import LocalFiles
+from tao_sdk.client import Client
 from tao_sdk.model.errors import PathNotFound, Unreachable
+from tao_sdk.model.spec import JobSpec
 from tao_sdk.transports import dockerd
 from tao_sdk.transports.dockerd import Address
 
@@ -155,3 +157,67 @@ def test_what_only_root_may_look_at_here_the_daemon_shows(here: Daemon, folder: 
     done = subprocess.run(argv, capture_output=True, text=True)
     here.socket.chmod(0o660)
     assert done.stdout.strip() == str([f"{folder}/deep/deeper"]), done.stderr
+
+
+WRITES = """
+mkdir -p "$TAO_RESULTS_DIR/train"; cd "$TAO_RESULTS_DIR"; echo 42 > "train/a b.txt"; head -c 3000000 /dev/zero > big
+ln -s /etc/passwd out; ln -s /etc folder; mkfifo pipe; echo other > /results/other
+"""
+
+
+def test_results_in_a_kept_container_are_seen_and_fetched_and_no_link_is_followed(
+    client: Client, tmp_path: Path, here: Daemon
+) -> None:
+    job = client.submit(JobSpec(image=BUSYBOX, command=WRITES, gpu_count=0), "docker").job
+    client.wait(job.id, timeout=60)
+    left, folder = client.results(job.id), f"/results/{job.id}"
+    assert client.get_job(job.id).backend_details["results_at"] == f"container tao-job-{job.id}"
+    assert {each.path: each.size for each in left.files} == {f"{folder}/big": 3_000_000, f"{folder}/train/a b.txt": 3}
+    assert client.list_path(folder, "docker") == ["big", "train"]
+    assert client.check_path(f"{folder}/out", "docker") is False
+    client.fetch_results(job.id, tmp_path / "here")
+    assert (tmp_path / "here" / "train" / "a b.txt").read_text() == "42\n"
+    assert (tmp_path / "here" / "big").read_bytes() == bytes(3_000_000)
+    files = client.files("docker")
+    for path in (f"{folder}/folder/passwd", f"{folder}/../other", "/etc/passwd-0123456789/x"):
+        with pytest.raises(PathNotFound):
+            files.read(path)
+    here.docker("rm", "-f", f"tao-job-{job.id}")
+    assert client.results(job.id).files == ()
+
+
+def test_results_of_more_files_than_can_be_looked_at_in_a_container_are_told_with_the_way_to_them(
+    client: Client,
+) -> None:
+    command = 'cd "$TAO_RESULTS_DIR"; i=0; while [ $i -lt 2100 ]; do : > f$i; i=$((i+1)); done'
+    job = client.submit(JobSpec(image=BUSYBOX, command=command, gpu_count=0), "docker").job
+    client.wait(job.id, timeout=60)
+    with pytest.raises(Unreachable, match="docker cp"):
+        client.results(job.id)
+
+
+def test_with_a_mount_the_results_are_looked_at_without_the_daemon(
+    surroundings: dict[str, str], client: Client
+) -> None:
+    job = client.submit(JobSpec(image=BUSYBOX, command="true", gpu_count=0, keep_results=True), "docker").job
+    client.wait(job.id, timeout=60)
+    files = client.engine.backend("docker").files()
+    daemon = client.engine.backend("docker").daemon  # pyright: ignore
+    there, daemon.address = daemon.address, Address("unix:///nobody/there")
+    daemon.close()
+    try:
+        assert files.list(job.results_dir) == []
+        with pytest.raises(PathNotFound):
+            files.read(f"{job.results_dir}/.tao/manifest.json")
+    finally:
+        daemon.address = there
+
+
+def test_the_readmes_python_runs_on_docker(surroundings: dict[str, str]) -> None:
+    text = (ROOT / "README.md").read_text().partition("```python\n")[2].partition("```")[0]
+    text = text.replace("platforms.local import LocalSDK", "platforms.docker import DockerSDK")
+    text = text.replace("LocalSDK()", "DockerSDK()").replace("gpu_count=0", f"gpu_count=0, image={BUSYBOX!r}")
+    done = subprocess.run([sys.executable, "-c", text], env=surroundings, capture_output=True, text=True)
+    said = [line for line in done.stdout.splitlines() if line]
+    assert said[:4] == ["Complete", "2", "3", "['numbers.txt']"], done.stdout + done.stderr
+    assert said[-1] == "True Canceled"

@@ -147,6 +147,7 @@ def test_the_doctor_sees_the_gpus_and_the_toolkit(client: Client) -> None:
     seen = {found.code: (found.severity, found.what) for found in client.doctor("docker")}
     assert seen["docker.gpus"] == (Severity.OK, "nvidia-smi shows 3 GPU(s).")
     assert seen["docker.toolkit"] == (Severity.OK, "The daemon has the runtime nvidia.")
+    assert client.doctor("docker")[-1].what == "A job with GPUs can run here."
 
 
 def test_the_documents_check_of_the_toolkit_passes_where_there_is_one(

@@ -9,11 +9,12 @@ from pathlib import Path
 import dockerd_here
 import pytest
 from dockerd_here import BUSYBOX, PYTHON, Daemon
-from registry_here import PASSWORD, Registry
+from registry_here import PASSWORD, Registry, half_registry
 
 from tao_sdk.backends.docker.pull import Layers, Pulled, parted
 from tao_sdk.client import Client
 from tao_sdk.model.errors import CredentialError, Refused, SpecError
+from tao_sdk.model.finding import Severity
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
@@ -138,9 +139,40 @@ def test_never_pulls_nothing(client: Client, image: str) -> None:
         run(client, image, pull="never")
 
 
-def test_an_image_of_nvcr_without_a_key_names_the_variable(client: Client) -> None:
-    with pytest.raises(CredentialError, match="NGC_KEY"):
-        run(client, "nvcr.io/nvidia/none:1")
+@pytest.fixture(scope="module")
+def with_nvcr(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
+    """A daemon to which nvcr.io is a registry of this machine."""
+    dockerd_here.daemon()
+    folder, address = tmp_path_factory.mktemp("nvcr"), "127.7.13.2"
+    (folder / "hosts").write_text(f"127.0.0.1 localhost\n{address} nvcr.io\n")
+    within = ["unshare", "--mount", "sh", "-c", f'mount --bind {folder}/hosts /etc/hosts && exec "$@"', "sh"]
+    there = Daemon(folder / "data", folder, "--bridge=none", within=within)
+    with half_registry(address, 80):
+        there.start()
+        try:
+            there.docker("import", str(dockerd_here.busybox_root()), BUSYBOX)
+            yield there
+        finally:
+            dockerd_here.clear(there)
+            there.stop()
+            there.leave_no_mounts()
+
+
+@pytest.mark.parametrize("status", ["status-401", "status-403"])
+def test_an_image_of_nvcr_that_is_refused_without_a_key_names_the_variable(
+    surroundings: dict[str, str], with_nvcr: Daemon, status: str
+) -> None:
+    with Client(settings=Settings({**surroundings, "DOCKER_HOST": with_nvcr.host})) as client:
+        with pytest.raises(CredentialError, match="NGC_KEY"):
+            run(client, f"nvcr.io/{status}:1")
+        assert client.list_jobs() == []
+
+
+def test_an_image_of_nvcr_that_anybody_may_have_needs_no_key(surroundings: dict[str, str], with_nvcr: Daemon) -> None:
+    spec = JobSpec(image="nvcr.io/public:1", command="true", gpu_count=0)
+    with Client(settings=Settings({**surroundings, "DOCKER_HOST": with_nvcr.host})) as client:
+        found = client.plan(spec, "docker").findings
+    assert [(each.code, each.severity) for each in found] == [("image.pulled", Severity.OK)]
 
 
 @pytest.mark.parametrize(("named", "user"), [({}, "$oauthtoken"), ({"DOCKER_USERNAME": "me"}, "me")])

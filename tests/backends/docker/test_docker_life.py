@@ -533,3 +533,27 @@ def test_a_job_in_an_image_made_of_another_jobs_container_has_nothing_of_that_jo
     finally:
         client.remove(job.id)
         here.docker("rmi", "tao-test-committed")
+
+
+@pytest.mark.parametrize("user", ["0:0", "1234:1234"])
+def test_a_container_that_is_restarted_from_outside_runs_its_command_once_and_its_job_stays_what_it_was(
+    client: Client, here: Daemon, user: str
+) -> None:
+    job = submit(client, "echo $TAO_ATTEMPT; exit 3", BUSYBOX, {"user": user})
+    assert ended(client, job).exit_code == 3
+    here.docker("restart", container(job))
+    dockerd_here.until(lambda: not here.inspect(container(job))["State"]["Running"], 20)
+    again = client.get_job(job.id)
+    assert (again.status, again.exit_code, again.attempt) == (Status.ERROR, 3, 1)
+    assert client.get_job_logs(job.id) == "1\n"
+
+
+def test_a_job_whose_container_is_restarted_while_it_runs_ends_and_says_so(client: Client, here: Daemon) -> None:
+    job = submit(client, "echo begun; sleep 300", BUSYBOX)
+    until(client, job, "begun")
+    here.docker("restart", "--time", "1", container(job))
+    over = ended(client, job)
+    found = client.diagnose(job.id)
+    assert found is not None
+    assert (over.status, over.attempt, found.rule) == (Status.ERROR, 1, "docker.started_again")
+    assert found.retryable

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,52 @@ def test_results_are_kept_here_when_asked_for_and_lost_with_a_note_when_not(clie
     assert "lost" in " ".join(client.plan(spec, "docker").plan.notes)
 
 
+def test_a_job_can_write_its_own_results_and_not_those_of_another(client: Client, tmp_path: Path) -> None:
+    first = run(client, 'echo 1 > "$TAO_RESULTS_DIR/a"', keep_results=True)
+    second = run(client, f"echo mine > $TAO_RESULTS_DIR/b; rm -f /results/{first}/a; ls /results", keep_results=True)
+    assert (tmp_path / "runs" / first / "a").read_text() == "1\n"
+    assert (tmp_path / "runs" / second / "b").read_text() == "mine\n"
+    assert client.get_job_logs(second) == f"{second}\n"
+
+
+def test_results_of_another_job_that_an_input_names_can_be_read_and_not_written(client: Client, tmp_path: Path) -> None:
+    trained = run(
+        client, 'mkdir -p "$TAO_RESULTS_DIR/train"; echo 7 > "$TAO_RESULTS_DIR/train/a.pth"', keep_results=True
+    )
+    model = f"/results/{trained}/train/a.pth"
+    command = f'cat {model}; ! echo 8 > {model}; echo ok > "$TAO_RESULTS_DIR/score"'
+    score = run(client, command, keep_results=True, inputs=[model])
+    assert client.get_job_logs(score).splitlines()[0] == "7"
+    assert Path(client.get_job_results_dir(score), "score").read_text() == "ok\n"
+    assert (tmp_path / "runs" / trained / "train" / "a.pth").read_text() == "7\n"
+    wrong = JobSpec(image=PYTHON, command="true", gpu_count=0, keep_results=True, inputs=["/results/nobody-1/a"])
+    with pytest.raises(Refused, match=f"/results/nobody-1/a is {tmp_path}/runs/nobody-1/a on the daemon's machine"):
+        client.submit(wrong, "docker")
+    assert not (tmp_path / "runs" / "nobody-1").exists()
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("user", ["0:0", "1234:1234", "plain"])
+def test_the_folder_that_tao_results_dir_names_is_there_for_every_user(client: Client, kept: bool, user: str) -> None:
+    spec = JobSpec(image=BUSYBOX, command='seq 3 > "$TAO_RESULTS_DIR/n"; cat "$TAO_RESULTS_DIR/n"; touch /results/x', gpu_count=0,
+                   keep_results=kept)  # fmt: skip
+    if kept and user != "0:0":
+        Path("runs").mkdir(mode=0o777)
+        Path("runs").chmod(0o777)
+        spec = replace(spec, mounts=["./runs:/results"])
+    job = client.submit(spec, "docker", {"user": user}).job
+    assert client.wait(job.id, timeout=60).status is Status.COMPLETE, client.get_job_logs(job.id)
+    assert client.get_job_logs(job.id) == "1\n2\n3\n"
+
+
+def test_a_job_that_could_not_be_started_leaves_no_folder(client: Client, tmp_path: Path) -> None:
+    spec = JobSpec(image=BUSYBOX, command="true", gpu_count=1, keep_results=True)
+    plan = client.plan(spec, "docker").plan
+    with pytest.raises(Refused, match="Docker cannot give GPUs"):
+        client.engine.backend("docker").submit(plan, {})
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
 SUBMIT = """
 import os, sys
 from tao_sdk.client import Client
@@ -172,7 +219,7 @@ def test_a_job_whose_results_have_no_place_here_is_refused_and_leaves_nothing(
 ) -> None:
     (tmp_path / "runs").write_text("a file")
     before = here.docker("ps", "-aq").stdout
-    with pytest.raises(Refused, match="the folder .*/runs cannot be made"):
+    with pytest.raises(Refused, match="the folder .*/runs/.* cannot be made"):
         client.submit(JobSpec(image=BUSYBOX, command="true", gpu_count=0, keep_results=True), "docker")
     assert client.list_jobs() == []
     assert here.docker("ps", "-aq").stdout == before

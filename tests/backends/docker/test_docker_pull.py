@@ -19,7 +19,10 @@ from dockerd_here import Daemon
 from registry_here import ADDRESS, PASSWORD, USER, Registry
 from slow_link import SlowLink
 
+from tao_sdk.backends.docker import rules
+from tao_sdk.backends.docker.pull import Layers, Pulled
 from tao_sdk.client import Client
+from tao_sdk.model.diagnosis import ErrClass
 from tao_sdk.model.errors import Refused
 from tao_sdk.model.job import Job
 from tao_sdk.model.settings import Settings
@@ -185,7 +188,8 @@ class Silent:
 
     def __init__(self) -> None:
         self.listening = socket.create_server((ADDRESS, 0))
-        self.image = f"{ADDRESS}:{self.listening.getsockname()[1]}/silent"
+        self.name = f"{ADDRESS}:{self.listening.getsockname()[1]}"
+        self.image = f"{self.name}/silent"
         self.taken: list[socket.socket] = []
         threading.Thread(target=self.serve, daemon=True).start()
 
@@ -224,3 +228,95 @@ def test_a_pull_that_failed_for_an_earlier_job_is_tried_anew_for_a_later_one(
             client.cancel_job(job.id)
     finally:
         registry.stop()
+
+
+def test_a_registry_that_hangs_is_waited_for_in_words_and_then_named_as_infrastructure(
+    surroundings: dict[str, str],
+) -> None:
+    registry = Silent()
+    words = ["--platform", "docker", "--image", registry.image, "--gpus", "0", "--name", "hangs", "--", "true"]
+    argv = [sys.executable, "-m", "tao_sdk.cli.main", "run", *words]
+    try:
+        with Client(settings=Settings(surroundings)) as client:
+            running = subprocess.Popen(
+                argv, env=surroundings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            )
+            dockerd_here.until(lambda: any("pulling" in job.message for job in client.list_jobs(look=False)), 30)
+            [waiting] = client.list_jobs(look=False)
+            why = client.diagnose(waiting.id)
+            assert why is not None
+            assert (why.rule, f"pulling {registry.image}" in why.cause) == ("waiting", True)
+            assert client.get_job_logs(waiting.id) == ""
+            said, _ = running.communicate(timeout=120)
+            assert running.returncode == 1
+            assert "Traceback" not in said
+            why = client.diagnose(waiting.id)
+            assert why is not None
+            assert (why.rule, why.err_class, why.retryable) == ("docker.registry_unreachable", ErrClass.INFRA, True)
+            assert (why.cause.count("The registry cannot be reached"), why.cause.count(registry.image)) == (1, 1)
+            assert client.get_job_logs(waiting.id) == ""
+            client.remove(waiting.id)
+    finally:
+        registry.stop()
+
+
+@pytest.mark.parametrize(
+    ("image", "rule", "retryable"),
+    [
+        ("breaks", "docker.registry_unreachable", True),
+        ("status-503", "docker.registry_unreachable", True),
+        ("status-401", "docker.pull_unauthorized", False),
+        ("status-403", "docker.pull_unauthorized", False),
+        ("status-418", "docker.pull_failed", True),
+    ],
+)
+def test_what_a_registry_does_to_a_pull_has_its_rule_and_names_the_image_once(
+    surroundings: dict[str, str],
+    half_registry: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    image: str,
+    rule: str,
+    retryable: bool,
+) -> None:
+    name = f"{half_registry}/{image}:1"
+    with dockerd_here.apart(tmp_path_factory.mktemp("apart"), "--max-download-attempts=1") as there:
+        settings = Settings({**surroundings, "DOCKER_HOST": there.host})
+        with Client(settings=settings) as client:
+            try:
+                job = client.submit(JobSpec(image=name, command="true", gpu_count=0), "docker").job
+                assert client.wait(job.id, timeout=60).status is Status.ERROR
+                said = client.get_job(job.id).message
+                why = client.diagnose(job.id)
+                assert why is not None
+                assert (why.rule, why.retryable) == (rule, retryable), why
+                client.remove(job.id)
+            except Refused as refused:  # within the moment in which a submit waits for it
+                said = str(refused)
+                assert refused.code == rule, said
+    assert said.count(half_registry) == 1, said
+
+
+def test_what_containerds_image_store_says_names_the_image_once() -> None:
+    words = 'failed to resolve reference "docker.io/team/x:1": docker.io/team/x:1: not found'
+    refused = rules.pull_refused("team/x:1", words)
+    assert (refused.code, str(refused).count("team/x")) == ("docker.image_not_found", 1)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {},
+        {"id": 3, "status": None},
+        {"id": "a", "status": "Downloading", "progressDetail": 7},
+        {"id": "a", "status": "Downloading", "progressDetail": {"current": "1", "total": []}},
+        {"id": "a", "status": "Downloading", "progressDetail": {"total": 5}},
+    ],
+)
+def test_progress_in_another_form_than_docker_has_it_is_no_progress(line: dict[str, object]) -> None:
+    layers = Layers()
+    layers.take(line)
+    assert (layers.pulled().bytes, layers.pulled().total) == (0, 0)
+
+
+def test_a_pull_of_which_nothing_is_heard_says_so() -> None:
+    assert Pulled(1, 2).text("x", quiet=95) == "pulling x: 1 of 2 layers, nothing heard of it for 1:35"

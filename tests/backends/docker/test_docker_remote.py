@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import socket
 import subprocess
 import sys
 from dataclasses import replace
@@ -16,6 +17,7 @@ from dockerd_here import BUSYBOX, Daemon
 from tao_sdk.backends.docker.address import find_address
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Refused, Unreachable, UsageError
+from tao_sdk.model.finding import Severity
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
@@ -106,13 +108,39 @@ def test_a_far_daemon_keeps_results_in_its_volume(
         job = client.submit(spec, "docker", {"network": "none"}).job
         assert client.wait(job.id, timeout=60).status == Status.COMPLETE
         folder = client.get_job_results_dir(job.id)
-        assert folder == f"{daemon.data}/volumes/tao-runs/_data/{job.id}"
+        assert folder == f"{daemon.data}/volumes/tao-runs-{job.id}/_data"
         assert client.list_path(folder, "docker") == ["a"]
         assert client.fetch_results(job.id, tmp_path / "fetched") == [tmp_path / "fetched" / "a"]
         assert (tmp_path / "fetched" / "a").read_text() == "1\n"
         client.remove(job.id)
-        look = ["run", "--rm", "--network=none", "-v", "tao-runs:/r", BUSYBOX, "sh", "-c", f"cat /r/{job.id}/a"]
+        look = ["run", "--rm", "--network=none", "-v", f"tao-runs-{job.id}:/r", BUSYBOX, "cat", "/r/a"]
         assert daemon.docker(*look).stdout == "1\n"
+
+
+def test_no_secret_goes_to_a_daemon_whose_connection_everybody_can_read(
+    surroundings: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        host = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    spec = JobSpec(image=BUSYBOX, command="true", gpu_count=0)
+    with dockerd_here.apart(tmp_path_factory.mktemp("open"), "--host", host) as there:
+        with Client(settings=Settings({**surroundings, "DOCKER_HOST": host, "NGC_KEY": "nvapi-hidden"})) as client:
+            with pytest.raises(Refused, match="NGC_KEY would go to .*ssh://.*TLS") as refused:
+                client.submit(spec, "docker", {"network": "none"})
+            assert (refused.value.code, client.list_jobs()) == ("docker.open_line", [])
+            [found] = client.plan(spec, "docker", {"network": "none"}).findings
+            assert found.severity is Severity.ERROR
+            planned = client.plan(spec, "docker", {"network": "none"})
+            with pytest.raises(Refused, match="NGC_KEY would go to"):  # a further attempt, which is not checked
+                client.engine.backend("docker").submit(planned.plan, planned.secrets)
+            with pytest.raises(Refused, match="the login at nvcr.io would go to"):
+                client.submit(replace(spec, image="nvcr.io/any:1", env_vars={"NGC_KEY": ""}), "docker")
+            assert there.docker("ps", "-aq").stdout == ""
+        with Client(settings=Settings({**surroundings, "DOCKER_HOST": host})) as client:
+            job = client.submit(spec, "docker", {"network": "none"}).job
+            assert client.wait(job.id, timeout=60).status is Status.COMPLETE
+            client.remove(job.id)
 
 
 def test_without_the_certificates_it_cannot_be_reached(

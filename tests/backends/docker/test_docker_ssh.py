@@ -242,7 +242,7 @@ def test_results_far_away_are_the_images_users_and_what_is_fetched_is_the_caller
         done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         user, there, fetched = done.stdout.split()
-        assert (user, there.startswith(f"{behind.data}/volumes/tao-runs/")) == ("0", True)
+        assert (user, there.startswith(f"{behind.data}/volumes/tao-runs-")) == ("0", True)
         assert Path(there, "a").stat().st_uid == 0
         assert (Path(fetched).read_text(), Path(fetched).stat().st_uid) == ("1\n", uid)
     finally:

@@ -6,13 +6,14 @@ import hashlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tao_sdk.backends.outcome import json_object
 from tao_sdk.model.errors import UsageError
 from tao_sdk.model.settings import Settings
 from tao_sdk.transports.dockerd import Address
 
+LONGEST_FILE = 4 << 20  # characters of docker's own files
 SOCKET = "unix:///var/run/docker.sock"
 
 
@@ -57,23 +58,35 @@ def of_context(settings: Settings) -> Address | None:
     if name == "default":
         return None
     key = hashlib.sha256(name.encode()).hexdigest()
-    endpoint = (
-        read_json(folder(settings) / "contexts" / "meta" / key / "meta.json").get("Endpoints", {}).get("docker", {})
+    endpoint = mapping(
+        mapping(read_json(folder(settings) / "contexts" / "meta" / key / "meta.json"), "Endpoints"), "docker"
     )
     tls = folder(settings) / "contexts" / "tls" / key / "docker"
     verify = not endpoint.get("SkipTLSVerify")
     if not endpoint.get("Host"):
         why = "Jobs would run on another machine than is meant."
         raise UsageError(f"There is no docker context {name!r}.", why, "See docker context ls; set DOCKER_CONTEXT.")
-    return Address(endpoint["Host"], str(tls) if tls.is_dir() else "", verify)
+    return Address(str(endpoint["Host"]), str(tls) if tls.is_dir() else "", verify)
+
+
+def mapping(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """What is there under a name; empty for what is no mapping."""
+    found: Any = data.get(name)
+    return cast("Mapping[str, Any]", found) if isinstance(found, dict) else {}
 
 
 def read_json(path: Path) -> Mapping[str, Any]:
     """The JSON object in a file; empty where there is none."""
     try:
-        return json_object(path.read_text()) or {}
-    except (OSError, ValueError):
+        with path.open(encoding="utf-8") as file:
+            return json_object(file.read(LONGEST_FILE)) or {}
+    except (OSError, ValueError, RecursionError):
         return {}
+
+
+def is_open(address: Address) -> bool:
+    """Whether everybody on the way to the daemon can read what is sent."""
+    return address.url.startswith("http://") or (address.url.startswith("tcp://") and not address.certificates)
 
 
 def is_local(address: Address) -> bool:

@@ -15,16 +15,18 @@ from datetime import timedelta
 from pathlib import Path
 
 from tao_sdk.backends.contract import Capabilities, Files, LogChunk, LogRequest, MiB
-from tao_sdk.backends.docker import checks, doctor, logs, parse, render, rules
+from tao_sdk.backends.docker import checks, doctor, gpus, logs, parse, render, rules
 from tao_sdk.backends.docker import survey as look
-from tao_sdk.backends.docker.address import find_address, is_local
+from tao_sdk.backends.docker.address import find_address, is_local, is_open
 from tao_sdk.backends.docker.containers import Container, Containers
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.files import FarFiles, HereFiles
 from tao_sdk.backends.docker.identity import another_daemon, identity, is_the_daemon, must_be_the_daemon
-from tao_sdk.backends.docker.images import Images
+from tao_sdk.backends.docker.images import Images, error_of
+from tao_sdk.backends.docker.kept_files import KeptFiles
 from tao_sdk.backends.docker.networks import Networks
 from tao_sdk.backends.docker.options import DockerOptions
+from tao_sdk.backends.docker.recent import Recent
 from tao_sdk.backends.docker.starting import Starting
 from tao_sdk.backends.docker.turns import Turns
 from tao_sdk.backends.outcome import read_outcome
@@ -32,14 +34,14 @@ from tao_sdk.backends.refusals import must_live_at, must_look_at, no_value
 from tao_sdk.backends.this_machine import room_left, this_machine
 from tao_sdk.model.diagnosis import Diagnosis, Evidence, NodeEvent
 from tao_sdk.model.errors import CredentialError, PathNotFound, Refused, Unreachable
-from tao_sdk.model.finding import Finding
+from tao_sdk.model.finding import Finding, refuse_errors
 from tao_sdk.model.observation import Observation, Outcome, Phase
 from tao_sdk.model.plan import Attempt, Plan, Ref
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.units import format_size
 from tao_sdk.store.private_files import make_folders
-from tao_sdk.transports.dockerd import FRESH, Daemon, DaemonError
+from tao_sdk.transports.dockerd import FRESH, Daemon, DaemonError, registry_of
 
 FULL = 1 << 20  # bytes; a disk with less than this left is full
 FAR_FILES_SECONDS = 20.0  # between looks into files elsewhere: each takes a container
@@ -79,14 +81,31 @@ class DockerBackend:
         self.networks = Networks(self.daemon, self.home / "networks")
         self.containers = Containers(self.daemon)
         self.starting = Starting(self.containers, self.images, self.networks)
+        self.gpu_words: Recent[str] = Recent()  # why the daemon gives no GPUs
         self.counted = -math.inf  # when the daemon was asked how many containers run
 
     @answering()
     def survey(self, spec: JobSpec, options: DockerOptions) -> DockerFacts:
         facts = look.survey(self.daemon, self.settings, spec, options, self.images.seen(spec.image))
-        if spec.image and facts.image is None and (options.pull or facts.pull) != "never":
-            self.images.login(spec.image)  # raises now, before anything is stored, when a key is needed and missing
-        return facts
+        wants_gpus = bool(spec.gpu_count or options.gpu_ids)
+        refusals = [each for each in (self.image_refusal(spec, options, facts), self.gpu_refusal(wants_gpus)) if each]
+        return replace(facts, refusals=tuple(refusals), login=self.login_sent(spec, options, facts))
+
+    def image_refusal(self, spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> Finding | None:
+        """Raises CredentialError, before anything is stored."""
+        sends = self.login_sent(spec, options, facts) and facts.open_at
+        return self.images.refusal(spec.image) if must_pull(spec, options, facts) and not sends else None
+
+    def login_sent(self, spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> str:
+        """The registry that gets a login of ours, if one does."""
+        sends = must_pull(spec, options, facts) and self.images.login(spec.image)[0]
+        return registry_of(spec.image) if sends else ""
+
+    def gpu_refusal(self, wanted: bool) -> Finding | None:
+        if not wanted or gpus.has_runtime(self.daemon.info()):
+            return None
+        words = self.gpu_words.get("") or self.gpu_words.keep("", gpus.refusal(self.daemon) or "none")
+        return None if words == "none" else error_of(rules.refused(words))
 
     def plan(self, spec: JobSpec, options: DockerOptions, facts: DockerFacts, attempt: Attempt) -> Plan:
         return render.plan(spec, options, facts, attempt)
@@ -108,6 +127,7 @@ class DockerBackend:
         missing = [name for name in plan.secrets if name not in secrets]
         if missing and not self.find_ready(plan.attempt):
             raise no_value(missing[0])
+        refuse_errors(checks.open_line(self.address.url if is_open(self.address) else "", plan.secrets))
         with self.turns.taken(plan.attempt.job_id):
             try:
                 started = self.starting.started(plan, secrets)
@@ -173,7 +193,7 @@ class DockerBackend:
         """Container -> the list's word for its state."""
         label = "tao-sdk-job-id" if len(stores) > 1 else f"tao-sdk-store={next(iter(stores))}"
         listed = self.daemon.ask("GET", "/containers/json", all=1, filters={"label": [label]})
-        return {each["Id"]: each["State"] for each in listed}
+        return {each["Id"]: str(each.get("State")) for each in listed}
 
     def doubted(self, states: Mapping[str, str]) -> set[str]:
         """Containers that are listed as running and may have ended: each of them is to be inspected by itself.
@@ -208,7 +228,11 @@ class DockerBackend:
     def judged(self, ref: Ref, container: Container | None) -> Observation:
         if container is None:
             return Observation(Phase.ABSENT, "no such container")
-        return parse.observation(container.seen, self.mark(ref).exists())
+        try:
+            return parse.observation(container.seen, self.mark(ref).exists())
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            reason = f"what the daemon says of its container cannot be understood ({type(error).__name__}: {error})"
+            return Observation(Phase.UNREACHABLE, "", reason=reason)
 
     @answering()
     def outcome(self, ref: Ref) -> Outcome | None:
@@ -216,6 +240,8 @@ class DockerBackend:
 
     def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
         must_live_at(self.endpoint, ref)
+        if not ref.unique_id:  # it has no container yet
+            return iter(())
 
         def has_ended() -> bool:
             return self.inspected(ref).phase.over
@@ -243,7 +269,8 @@ class DockerBackend:
 
     def files(self, endpoint: str = "") -> Files:
         must_look_at(self.endpoint, endpoint)
-        return HereFiles(self.daemon) if is_local(self.address) else FarFiles(self.daemon)
+        there = HereFiles(self.daemon) if is_local(self.address) else FarFiles(self.daemon)
+        return KeptFiles(there, self.containers)
 
     # Ending
 
@@ -288,6 +315,8 @@ class DockerBackend:
     def evidence(self, ref: Ref) -> Evidence:
         must_live_at(self.endpoint, ref)
         container = self.container_of(ref)
+        if container is None and not ref.ready:  # it waits for its image, or could not have it: the job says which
+            return Evidence(phase="", raw=ref.step)
         if container is None:
             return Evidence(phase=Phase.ABSENT.value, raw="no such container")
         seen = parse.observation(container.seen, self.mark(ref).exists())
@@ -321,6 +350,11 @@ class DockerBackend:
 
     def close(self) -> None:
         self.daemon.close()
+
+
+def must_pull(spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> bool:
+    policy = options.pull or facts.pull
+    return bool(spec.image) and (policy == "always" or (policy == "missing" and facts.image is None))
 
 
 def settled(attempt: Attempt) -> str:

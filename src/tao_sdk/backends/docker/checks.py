@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tao_sdk.backends.docker.facts import DockerFacts
@@ -25,7 +25,20 @@ def check(plan: Plan, facts: DockerFacts) -> list[Finding]:
         *network_findings(plan, facts),
         *gpu_findings(plan, facts),
         *cpu_findings(plan),
+        *open_line(facts.open_at, [*plan.secrets, *([f"the login at {facts.login}"] if facts.login else [])]),
+        *facts.refusals,
     ]
+
+
+def open_line(address: str, secrets: Sequence[str]) -> list[Finding]:
+    """Secrets do not go to a daemon at an address where everybody on the way can read them; "" is none such."""
+    if not address or not secrets:
+        return []
+    what = f"{', '.join(secrets)} would go to {address} in the open."
+    fix = (
+        "Reach the daemon over ssh (DOCKER_HOST=ssh://user@host), or with TLS (DOCKER_TLS_VERIFY=1, DOCKER_CERT_PATH)."
+    )
+    return [error("docker.open_line", what, "The connection has no TLS: everybody on the way can read it.", fix)]
 
 
 def image_findings(plan: Plan, facts: DockerFacts) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from tao_sdk.backends.docker import parse
@@ -12,6 +13,7 @@ from tao_sdk.backends.docker.window import seconds
 from tao_sdk.model.plan import Attempt
 from tao_sdk.transports.dockerd import Daemon, DaemonError, ignored
 
+MOST_EVENTS = 1000  # of one container; a daemon remembers fewer of all together
 MARGIN = 30.0  # seconds beyond the grace for a stop to be answered
 
 
@@ -44,6 +46,8 @@ class Containers:
         self.daemon = daemon
 
     def inspect(self, name: str) -> Container | None:
+        if not name:  # of a job that has no container yet; the daemon would answer with all that there are
+            return None
         with ignored(404):
             return Container(self.daemon.get(f"/containers/{name}/json"))
         return None
@@ -85,6 +89,7 @@ class Containers:
         """What the daemon still remembers of what happened to a container."""
         began = parse.moment(container.seen.get("Created"))
         since = f"{began.timestamp():.6f}" if began else "0"
-        wanted = {"container": [container.id], "event": ["kill", "oom", "die", "stop"]}
+        wanted = {"container": [container.id], "event": ["kill", "oom", "die", "start", "stop"]}
         now = seconds(self.daemon.info(at_most=0)["SystemTime"])  # its clock need not be ours: later, it would wait
-        return list(self.daemon.lines("GET", "/events", {}, since=since, until=f"{now:.6f}", filters=wanted))
+        told = self.daemon.lines("GET", "/events", {}, since=since, until=f"{now:.6f}", filters=wanted)
+        return list(islice(told, MOST_EVENTS))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tao_sdk.backends.docker import render
-from tao_sdk.backends.docker.address import config, is_local
+from tao_sdk.backends.docker import gpus, render, rules
+from tao_sdk.backends.docker.address import config, is_local, is_open, mapping
 from tao_sdk.backends.docker.gpus import visible_gpus
 from tao_sdk.model.credentials import IN_THE_JOB
 from tao_sdk.model.errors import MissingExtra, TaoError
@@ -34,7 +34,29 @@ def examine(daemon: Daemon, settings: Settings) -> list[Finding]:
         *gpu_findings(daemon, info),
         *network_findings(settings, networks),
         *credential_findings(settings),
+        *connection_findings(daemon.address),
+        gpu_job_finding(daemon),
     ]
+
+
+def connection_findings(address: Address) -> Iterator[Finding]:
+    if is_open(address):
+        what = f"{address.url} has no TLS: jobs with a secret, and logins at registries, are refused."
+        yield Finding(Severity.WARNING, "docker.open_line", what, "", "export DOCKER_HOST=ssh://user@host")
+
+
+def gpu_job_finding(daemon: Daemon) -> Finding:
+    """The last word: what all of that comes to for a job with GPUs."""
+    try:
+        words = gpus.refusal(daemon)
+    except TaoError as error:
+        what = "Whether a job with GPUs can run here could not be seen."
+        return Finding(Severity.WARNING, "docker.gpu_jobs", what, error.what, "tao doctor docker")
+    if not words:
+        return Finding(Severity.OK, "docker.gpu_jobs", "A job with GPUs can run here.")
+    refused = rules.refused(words)
+    fix = TOOLKIT if refused.code == "docker.no_gpu_runtime" else refused.next
+    return Finding(Severity.WARNING, "docker.gpu_jobs", f"No job with GPUs can run here: {refused.what}", words, fix)
 
 
 def unreachable(address: Address, error: TaoError) -> Finding:
@@ -59,15 +81,15 @@ def daemon_findings(daemon: Daemon, info: Mapping[str, Any]) -> Iterator[Finding
 
 def gpu_findings(daemon: Daemon, info: Mapping[str, Any]) -> Iterator[Finding]:
     """Without them a job with gpu_count 0 still runs, so their absence is a warning."""
-    gpus = visible_gpus() if is_local(daemon.address) else {}
-    if gpus:
-        yield Finding(Severity.OK, "docker.gpus", f"nvidia-smi shows {len(gpus)} GPU(s).")
+    seen = visible_gpus() if is_local(daemon.address) else {}
+    if seen:
+        yield Finding(Severity.OK, "docker.gpus", f"nvidia-smi shows {len(seen)} GPU(s).")
     elif is_local(daemon.address):
         what = "MISSING: TAO GPU host runtime is not ready."
         yield Finding(
             Severity.WARNING, "docker.gpus", what, "nvidia-smi shows no GPU here.", "Install the NVIDIA driver."
         )
-    if "nvidia" in (info.get("Runtimes") or {}):
+    if gpus.has_runtime(info):
         yield Finding(Severity.OK, "docker.toolkit", "The daemon has the runtime nvidia.")
     else:
         what = "MISSING: NVIDIA Container Toolkit not installed/configured."
@@ -91,7 +113,7 @@ def credential_findings(settings: Settings) -> Iterator[Finding]:
     there = [name for name in IN_THE_JOB if settings.get(name)]
     yield Finding(Severity.OK, "credentials.set", f"Set: {', '.join(there) or 'none'}.")
     logins = config(settings)
-    kept = {**logins.get("auths", {}), **logins.get("credHelpers", {})}
+    kept = {**mapping(logins, "auths"), **mapping(logins, "credHelpers")}
     if "NGC_KEY" not in there and "nvcr.io" not in kept and not logins.get("credsStore"):
         what = "Private images of nvcr.io cannot be pulled: NGC_KEY is not set."
         yield Finding(Severity.WARNING, "credentials.ngc", what, "", "docker login nvcr.io -u '$oauthtoken'")

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tao_sdk.model.finding import Finding
+
 
 @dataclass(frozen=True)
 class SeenInput:
@@ -37,6 +39,9 @@ class DockerFacts:
     inputs: tuple[SeenInput, ...] = ()
     volumes: Mapping[str, str] = field(default_factory=dict[str, str])  # name -> its folder on the daemon's machine
     gpus: tuple[int, ...] = ()  # those that nvidia-smi shows here
+    refusals: tuple[Finding, ...] = ()  # what the daemon or a registry would refuse, asked beforehand
+    open_at: str = ""  # the daemon's address, where everybody on the way to it can read what is sent
+    login: str = ""  # the registry that a login has to be sent to, if one has
     held: Mapping[int, str] = field(default_factory=dict[int, str])  # GPU -> the container that has it
 
     @property

@@ -7,11 +7,13 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tao_sdk.backends.docker import parse
-from tao_sdk.transports.dockerd import Daemon, ignored
+from tao_sdk.backends.docker import parse, window
+from tao_sdk.transports.dockerd import Daemon, DaemonError, ignored
 
 NVIDIA_SMI = ["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"]
 NONE = ("", "void", "none")
+NO_PROGRAM = "/.tao-no-program"
+ANY_GPU: Mapping[str, Any] = {"Driver": "", "Count": 1, "Capabilities": [["gpu"]], "Options": {}}
 
 
 def visible_gpus() -> dict[int, str]:
@@ -26,14 +28,41 @@ def visible_gpus() -> dict[int, str]:
     return {int(index): uuid.strip() for index, _, uuid in rows if index.strip().isdigit()}
 
 
+def has_runtime(info: Mapping[str, Any]) -> bool:
+    return "nvidia" in (info.get("Runtimes") or {})
+
+
+def refusal(daemon: Daemon) -> str:
+    """Why the daemon gives no GPU to a container, in its words; "" where it does.
+
+    A container is started for it that has no program to run: without GPUs the daemon says so before it looks for one.
+    """
+    body: dict[str, Any] = {
+        "Image": window.images(daemon)[0],
+        "Entrypoint": [NO_PROGRAM],
+        "NetworkDisabled": True,
+        "Labels": window.labels(),
+        "HostConfig": {"NetworkMode": "none", "LogConfig": {"Type": "none"}, "DeviceRequests": [ANY_GPU]},
+    }
+    container = daemon.ask("POST", "/containers/create", body)["Id"]
+    try:
+        daemon.ask("POST", f"/containers/{container}/start")
+    except DaemonError as error:
+        return "" if NO_PROGRAM in error.what else error.what
+    finally:
+        daemon.ask("DELETE", f"/containers/{container}", force=1, v=1)
+    return ""
+
+
 def held_gpus(daemon: Daemon, gpus: Mapping[int, str]) -> dict[int, str]:
     """GPU -> the running container that has it. Ours say it in a label; a stranger's is looked at."""
     held: dict[int, str] = {}
     for each in daemon.ask("GET", "/containers/json"):
-        ours = each["Labels"].get("tao-sdk-gpus")
+        labels: dict[str, str] = each.get("Labels") or {}
+        ours = labels.get("tao-sdk-gpus")
         names = ours.split(",") if ours else asked_for(daemon, each["Id"])
-        name: str = each["Names"][0].lstrip("/")
-        held |= dict.fromkeys(indices(names, gpus), name)
+        called: list[str] = each.get("Names") or [each["Id"][:12]]  # one on its way out has none
+        held |= dict.fromkeys(indices(names, gpus), called[0].lstrip("/"))
     return held
 
 

@@ -13,20 +13,26 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from urllib.parse import quote
 
 from tao_sdk.backends.docker import address, rules, survey
-from tao_sdk.backends.docker.pull import WANTED, Pulled
+from tao_sdk.backends.docker.address import is_open
+from tao_sdk.backends.docker.checks import open_line
+from tao_sdk.backends.docker.pull import LONGEST_ERROR, WANTED, Pulled
 from tao_sdk.backends.docker.recent import Recent
-from tao_sdk.model.errors import CredentialError, Refused
+from tao_sdk.model.errors import CredentialError, Refused, Unreachable
+from tao_sdk.model.finding import Finding, error, refuse_errors, warning
 from tao_sdk.model.plan import Plan
 from tao_sdk.model.secrets import is_secret_name
 from tao_sdk.model.settings import Settings
 from tao_sdk.store.private_files import make_folders
 from tao_sdk.transports import process
-from tao_sdk.transports.dockerd import Daemon, registry_of, stored_login
+from tao_sdk.transports.dockerd import Daemon, DaemonError, login_header, registry_of, stored_login
 
 NGC = "nvcr.io"
+HUB = "docker.io"
+ASKED_SECONDS = 5.0  # that a registry has to answer before anything is pulled
 AT_ONCE = 5.0  # seconds a submit waits: a small image is there by then, and a wrong name is known
 SOURCE = Path(__file__).parents[3]
 BOOT = "import sys; sys.path[:0] = sys.argv[1].split(chr(10)); from tao_sdk.backends.docker.pull import main; main()"
@@ -43,6 +49,11 @@ class Images:
         """The image as the daemon has it, now or a moment ago; None where it does not."""
         found = self.recent.get(name) or survey.image(self.daemon, name)
         return found and self.recent.keep(name, found)
+
+    def user(self, name: str) -> str:
+        """Who its commands run as, if it says so."""
+        config: Mapping[str, Any] = (self.seen(name) or {}).get("Config") or {}
+        return str(config.get("User") or "")
 
     def was_here(self, plan: Plan) -> bool:
         """Whether the image was seen a moment ago, and that is enough."""
@@ -79,14 +90,14 @@ class Images:
             said: Mapping[str, Any] = {} if anew else self.says(pull)
             if said.get("error"):
                 pull.unlink(missing_ok=True)
-                raise rules.refused(said["error"])
+                raise rules.pull_refused(name, str(said["error"]))
             if said.get("done"):
                 return None
             if not is_busy(pull):
                 self.begin(pull, name)
                 anew, until = False, until or time.monotonic() + AT_ONCE
             if time.monotonic() > until:
-                return Pulled.of(said).text(name)
+                return Pulled.of(said).text(name, quiet_for(pull))
             time.sleep(0.05)
 
     def says(self, pull: Path) -> Mapping[str, Any]:
@@ -98,6 +109,9 @@ class Images:
         pull.unlink(missing_ok=True)
         where = self.daemon.address
         login, failure = self.login(name)
+        refuse_errors(
+            open_line(where.url if is_open(where) else "", [f"the login at {registry_of(name)}"] if login else [])
+        )
         message = {
             "pull": str(pull),
             "image": name,
@@ -109,6 +123,32 @@ class Images:
         environ = {key: value for key, value in self.settings.environ.items() if not is_secret_name(key)}
         process.start_apart(argv, json.dumps(message).encode(), environ)
         wait_for_lock(pull)
+
+    def refusal(self, name: str) -> Finding | None:
+        """Why its registry would not give us an image, asked without pulling it; None where it would, or nobody knows.
+
+        Raises CredentialError where the registry wants the key that is not set.
+        """
+        login, failure = self.login(name)
+        if registry_of(name) == HUB and self.has_mirrors():  # they are asked in a pull, and not here
+            return None
+        try:
+            path = f"/distribution/{quote(name, safe='/:@')}/json"
+            self.daemon.request("GET", path, headers=dict(login_header(login)), timeout=ASKED_SECONDS)
+        except DaemonError as error:
+            refused = rules.pull_refused(name, f"{error.what[:LONGEST_ERROR]} {failure}".strip())
+            if refused.code == rules.UNAUTHORIZED and registry_of(name) == NGC and not login:
+                raise no_key(name, refused.what) from error
+            return error_of(refused) if refused.code in rules.OF_REGISTRIES else None
+        except Unreachable:  # a daemon that is away says so at the next question
+            what = f"{registry_of(name)} has not answered in {ASKED_SECONDS:g} s."
+            why = f"{name} has to be pulled from there."
+            return warning("image.registry_silent", what, why, "Check the registry's name, and the daemon's network.")
+        return None
+
+    def has_mirrors(self) -> bool:
+        config: Any = self.daemon.info().get("RegistryConfig")
+        return bool(cast("dict[str, Any]", config).get("Mirrors")) if isinstance(config, dict) else False
 
     def login(self, name: str) -> tuple[Mapping[str, str], str]:
         """Who we are to the image's registry: NGC_KEY for nvcr.io, else what `docker login` has kept.
@@ -122,13 +162,16 @@ class Images:
             return {"username": user, "password": key, "serveraddress": NGC}, ""
         config = str(address.folder(self.settings) / "config.json")
         found, failure = stored_login(registry, config, self.settings.environ)
-        if registry == NGC and not found:
-            raise CredentialError(
-                f"{name} must be pulled from {NGC}, and NGC_KEY is not set.",
-                failure or "The registry asks for it.",
-                f"Export NGC_KEY, or run: docker login {NGC} -u '$oauthtoken'",
-            )
         return found, failure
+
+
+def no_key(name: str, why: str) -> CredentialError:
+    fix = f"Export NGC_KEY, or run: docker login {NGC} -u '$oauthtoken'"
+    return CredentialError(f"{name} must be pulled from {NGC}, and NGC_KEY is not set.", why, fix)
+
+
+def error_of(refused: Refused) -> Finding:
+    return error(refused.code, refused.what, refused.why, refused.next)
 
 
 def want(pull: Path, job_id: str) -> bool:
@@ -138,6 +181,14 @@ def want(pull: Path, job_id: str) -> bool:
     joins = not wish.exists()
     wish.touch()
     return joins
+
+
+def quiet_for(pull: Path) -> float:
+    """Seconds since the pull has last said how far it is."""
+    try:
+        return max(0.0, time.time() - pull.stat().st_mtime)
+    except FileNotFoundError:
+        return 0.0
 
 
 def is_busy(pull: Path) -> bool:

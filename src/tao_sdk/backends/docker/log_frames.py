@@ -16,6 +16,7 @@ from datetime import datetime, timedelta, timezone
 STREAMS = {"stdout": 1, "stderr": 2}
 TROUBLE = 3  # the stream in which a daemon says why it cannot read the log any further
 STAMP = 31
+LONGEST_FRAME = 4 << 20  # bytes; Docker itself cuts lines into parts of 16 KiB
 SLACK = timedelta(seconds=5)  # between the moment a frame is stamped and the moment it can be read
 EARLIEST = b"0001-01-01T00:00:00.000000000Z "
 
@@ -86,6 +87,8 @@ class Frames:
         streams, wanted = self.places.streams, self.wanted
         while at + 8 <= size:
             end = at + 8 + int.from_bytes(data[at + 4 : at + 8], "big")
+            if end - at > LONGEST_FRAME:
+                raise ValueError("a frame of a log is longer than any that Docker makes")
             if end > size:
                 break
             number, stamp = data[at], data[at + 8 : at + 8 + STAMP]

@@ -21,6 +21,7 @@ PHASES: Mapping[str, Phase] = {
 ENDED = ("exited", "dead", "removing")
 TIMED_OUT = (124, 137, 143)  # what `timeout` ends with, or the command that it ended
 LATE = timedelta(seconds=2)  # a busy daemon notes the start later than it was
+STARTED_AGAIN = "StartedAgain"
 NEVER = "0001-01-01"
 
 
@@ -137,6 +138,8 @@ def events(inspected: Mapping[str, Any], told: list[Mapping[str, Any]]) -> tuple
         found.append(NodeEvent("OOMKilled", "the kernel ended a process for want of memory in the container"))
     if state.get("Error"):
         found.append(NodeEvent("StartError", str(state["Error"])))
+    if sum(event.get("Action") == "start" for event in told) > 1:
+        found.append(NodeEvent(STARTED_AGAIN, "the container was started again from outside"))
     for event in told:
         action = str(event.get("Action", ""))
         signal = event.get("Actor", {}).get("Attributes", {}).get("signal", "")

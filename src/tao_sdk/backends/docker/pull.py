@@ -11,13 +11,16 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.units import format_clock, format_size
 from tao_sdk.transports.dockerd import Address, Daemon, login_header
 
 TOLD_EVERY = 0.2  # seconds
+LONGEST_ERROR = 2000  # characters of a registry's words
+MOST_LAYERS = 1000  # of an image; Docker itself makes no more than 127
+SILENCE = 30.0  # seconds without a word after which that is told
 WANTED = ".wanted"  # the folder with a file for each job that waits for a pull
 FINISHED = ("Pull complete", "Already exists")
 FETCHED = ("Download complete", "Verifying Checksum", "Extracting", *FINISHED)
@@ -37,12 +40,15 @@ class Pulled:
     def of(cls, said: Mapping[str, Any]) -> Pulled:
         return cls(**said["progress"]) if "progress" in said else cls()
 
-    def text(self, image: str) -> str:
+    def text(self, image: str, quiet: float = 0.0) -> str:
+        """`quiet`: seconds in which nothing was heard of it."""
         parts = [f"{self.layers} of {self.known} layers"] if self.known else []
         if self.total:
             parts.append(f"{format_size(self.bytes)} of {format_size(self.total)}")
         if 0 < self.bytes < self.total and self.seconds > 1:
             parts.append(f"ETA {format_clock((self.total - self.bytes) * self.seconds / self.bytes)}")
+        if quiet > SILENCE:
+            parts.append(f"nothing heard of it for {format_clock(quiet)}")
         return f"pulling {image}" + (f": {', '.join(parts)}" if parts else "")
 
 
@@ -57,12 +63,14 @@ class Layers:
 
     def take(self, line: Mapping[str, Any]) -> None:
         layer, word = str(line.get("id", "")), str(line.get("status", ""))
-        if not layer or word.startswith("Pulling from"):
+        if not layer or word.startswith("Pulling from") or (layer not in self.state and len(self.state) >= MOST_LAYERS):
             return
         self.state[layer] = word
-        detail: Mapping[str, Any] = line.get("progressDetail") or {}
-        if word == "Downloading" and detail.get("total"):
-            self.here[layer], self.size[layer] = detail["current"], detail["total"]
+        told: Any = line.get("progressDetail")
+        detail = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
+        here, size = detail.get("current"), detail.get("total")
+        if word == "Downloading" and isinstance(here, int) and isinstance(size, int) and 0 <= here <= size:
+            self.here[layer], self.size[layer] = here, size
         elif word in FETCHED:
             self.here[layer] = self.size.get(layer, 0)
 
@@ -86,7 +94,9 @@ def main() -> None:
         try:
             pull(Daemon(Address(*message["address"])), message["image"], message["login"], path)
         except TaoError as error:
-            tell(path, {"error": f"{error} {message['failure']}".strip()})
+            tell(path, {"error": f"{str(error)[:LONGEST_ERROR]} {message['failure']}".strip()})
+        except Exception as error:  # noqa: BLE001  the end of this process; untold, the pull would begin anew
+            tell(path, {"error": f"it ended unforeseen: {type(error).__name__}: {error}"[:LONGEST_ERROR]})
         else:
             tell(path, {"done": True})
 

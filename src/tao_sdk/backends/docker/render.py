@@ -12,6 +12,7 @@ from typing import Any, cast
 from tao_sdk.backends.docker import parse
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.options import DockerOptions
+from tao_sdk.backends.inputs import absolute_inputs
 from tao_sdk.backends.mounts import Mount, mount_of, read_mounts
 from tao_sdk.backends.rendezvous import single_node
 from tao_sdk.model.fields import FieldError
@@ -23,8 +24,8 @@ from tao_sdk.model.units import parse_size
 DEFAULT_NETWORK = "tao_default"
 BUILT_IN_NETWORKS = ("bridge", "host", "none")
 RESULTS = "/results"
-KEPT = "runs"  # below the folder where the job was submitted; the volume of a remote daemon is tao-runs
-KEPT_VOLUME = "tao-runs"
+KEPT = "runs"  # the folder below the one where the job was submitted; each job has its own in it
+KEPT_VOLUME = "tao-runs"  # what the volume of a job on a remote daemon begins with
 # Of the caller; a further attempt keeps them.
 SURROUNDINGS = ("cwd", "home", "uid", "gid", "network", "pull", "ssh_path")
 GRACE = 10  # seconds between SIGTERM and SIGKILL unless the caller says otherwise
@@ -34,12 +35,20 @@ MAX_ARGUMENT = 96 * 1024  # bytes; Linux takes 128 KiB
 LOG = {"Type": "local", "Config": {"max-size": "1000g", "max-file": "1", "compress": "false"}}
 NOT_BEGUN = 125  # the exit code of what could not begin
 NOT_WHOLE = "tao: the environment did not arrive whole"
+# Started again from outside, a container would wait for an environment that nobody gives it any more. It says nothing:
+# its job may have ended long ago, and its log with it. Where the mark can be made nowhere, it waits.
+ONLY_ONCE = f"""_tao_mark=.tao-$TAO_JOB_ID-$TAO_ATTEMPT
+if [ -e "/$_tao_mark" ] || [ -e "/tmp/$_tao_mark" ]; then exit {NOT_BEGUN}; fi"""
+MARK = """{ echo > "/$_tao_mark"; } 2>/dev/null || { echo > "/tmp/$_tao_mark"; } 2>/dev/null
+unset _tao_mark"""
 # The environment comes through standard input: so it is on no disk, neither before the start nor after a crash.
 TAKE_IN = f"""_tao_newline='
 '
 while IFS= read -r _tao_line && [ "$_tao_line" != whole ]; do eval "$_tao_line"; done
 [ "$_tao_line" = whole ] || {{ echo "{NOT_WHOLE}" >&2; exit {NOT_BEGUN}; }}
 unset _tao_line _tao_newline"""
+# Of results in a folder that the command's user may not write to, the command itself says more.
+MAKE_RESULTS = '[ -z "$TAO_RESULTS_DIR" ] || mkdir -p "$TAO_RESULTS_DIR" 2>/dev/null'
 
 KINDS: Mapping[type, str] = {str: "a text", list: "a list", Mapping: "a mapping"}
 
@@ -83,15 +92,24 @@ def plan(spec: JobSpec, options: DockerOptions, facts: DockerFacts, attempt: Att
             "backend_type": "local-docker",
             "num_gpu": spec.gpu_count,
             "container": container_name(attempt),
-            **({} if facts.local or not inside.results.startswith("/") else {"results_at": attempt.endpoint}),
+            **results_at(facts, attempt, inside),
         },
     )
 
 
+def results_at(facts: DockerFacts, attempt: Attempt, inside: Inside) -> dict[str, str]:
+    """Where the results lie, if it is not this machine nor a bucket: from there they have to be fetched."""
+    if not inside.results.startswith("/"):
+        return {}
+    if mount_of(inside.mounts, f"{inside.root or RESULTS}/{attempt.job_id}") is None:
+        return {"results_at": f"container {container_name(attempt)}"}
+    return {} if facts.local else {"results_at": attempt.endpoint}
+
+
 def inside_of(spec: JobSpec, options: DockerOptions, facts: DockerFacts, attempt: Attempt) -> Inside:
-    mounts = all_mounts(spec, options, facts)
-    user = container_user(options, facts, mounts)
-    root = results_root(spec, mounts)
+    mounts = all_mounts(spec, options, facts, attempt.job_id)
+    user = container_user(options, facts, mounts, attempt.job_id)
+    root = results_root(spec, mounts, attempt.job_id)
     return Inside(
         mounts=mounts,
         user=user,
@@ -115,7 +133,8 @@ def request(
         "command": spec.command if is_long(spec.command) else "",
         "daemon": parse.identity(facts.info) if facts.info else "",
         "pull": options.pull or facts.pull,
-        "folders": kept_folders(facts, inside.mounts),
+        "folders": kept_folders(facts, inside.mounts, attempt.job_id),
+        "opens_results": inside.root in ("", RESULTS) and not any(each.target == RESULTS for each in inside.mounts),
         "make_network": network_name(spec, options, facts) == DEFAULT_NETWORK,
         "surroundings": {name: getattr(facts, name) for name in SURROUNDINGS},
         **({"cache": spec.mount_path} if spec.mount_path else {}),
@@ -151,7 +170,7 @@ def container_name(attempt: Attempt) -> str:
 
 def start_script(spec: JobSpec, environment: bool) -> str:
     """What /bin/sh does before the command: takes in the environment, and hands over to bash where there is one."""
-    lines = [TAKE_IN] if environment else []
+    lines = [ONLY_ONCE, TAKE_IN, MARK, MAKE_RESULTS] if environment else []
     lines.append(f"set -- /{FOLDER}/command" if is_long(spec.command) else 'set -- -c "$1"')
     lines.append('if command -v bash >/dev/null; then set -- bash "$@"; else set -- /bin/sh "$@"; fi')
     if spec.time_limit is not None:
@@ -185,7 +204,8 @@ def environment(
         "TAO_GRACE": str(GRACE),
         **({"HOME": "/tmp"} if mapped else {}),
         **asked,
-        **({"TAO_RESULTS_ROOT": root, "TAO_RESULTS_DIR": f"{root}/{attempt.job_id}"} if root else {}),
+        **({"TAO_RESULTS_ROOT": root} if root else {}),
+        "TAO_RESULTS_DIR": f"{root or RESULTS}/{attempt.job_id}",
         "TAO_JOB_ID": attempt.job_id,
         "TAO_ATTEMPT": str(attempt.number),
         "TINI_KILL_PROCESS_GROUP": "1",
@@ -265,14 +285,38 @@ def network_name(spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> s
     return named or options.network or facts.network or DEFAULT_NETWORK
 
 
-def all_mounts(spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> list[Mount]:
+def all_mounts(spec: JobSpec, options: DockerOptions, facts: DockerFacts, job_id: str) -> list[Mount]:
+    mounts = named_mounts(spec, options, facts)
+    return [*mounts, kept(facts, job_id)] if keeps_results(spec, mounts) else mounts
+
+
+def named_mounts(spec: JobSpec, options: DockerOptions, facts: DockerFacts) -> list[Mount]:
+    """What the job asks for, and the results of other jobs that its inputs name."""
     mounts = read_mounts(spec.mounts, facts.cwd, facts.home)
     if options.ssh_key:
         mounts.append(Mount(facts.ssh_path, "/root/.ssh", read_only=True))
-    if spec.keep_results and not results_place(spec, mounts):
-        kept = Mount(posixpath.join(facts.cwd, KEPT), RESULTS)
-        mounts.append(kept if facts.local else Mount(KEPT_VOLUME, RESULTS, volume=True))
+    if keeps_results(spec, mounts):
+        mounts += [kept(facts, job_id, read_only=True) for job_id in jobs_named(spec, mounts)]
     return mounts
+
+
+def keeps_results(spec: JobSpec, mounts: list[Mount]) -> bool:
+    """Whether the results get a place of our choice."""
+    return bool(spec.keep_results) and not results_place(spec, mounts)
+
+
+def jobs_named(spec: JobSpec, mounts: list[Mount]) -> list[str]:
+    """The jobs whose results are inputs of this one, as far as no mount of its own has them."""
+    paths = [path for path in absolute_inputs(spec).values() if path.startswith(f"{RESULTS}/")]
+    return sorted({path.split("/")[2] for path in paths if mount_of(mounts, path) is None})
+
+
+def kept(facts: DockerFacts, job_id: str, read_only: bool = False) -> Mount:
+    """Where the results of one job are kept."""
+    target = f"{RESULTS}/{job_id}"
+    if facts.local:
+        return Mount(posixpath.join(facts.cwd, KEPT, job_id), target, read_only)
+    return Mount(f"{KEPT_VOLUME}-{job_id}", target, read_only, volume=True)
 
 
 def results_place(spec: JobSpec, mounts: list[Mount]) -> bool:
@@ -281,11 +325,15 @@ def results_place(spec: JobSpec, mounts: list[Mount]) -> bool:
     return bool(named) or any(each.target == RESULTS for each in mounts)
 
 
-def results_root(spec: JobSpec, mounts: list[Mount]) -> str:
+def results_root(spec: JobSpec, mounts: list[Mount], job_id: str) -> str:
     asked = spec.env_vars.get("TAO_RESULTS_ROOT")
     if isinstance(asked, str) and asked:
         return "" if remote_root(spec) else posixpath.normpath(asked)
-    return RESULTS if any(each.target == RESULTS and not each.read_only for each in mounts) else ""
+    return RESULTS if any(holds_results(each, job_id) for each in mounts) else ""
+
+
+def holds_results(mount: Mount, job_id: str) -> bool:
+    return mount.target in (RESULTS, f"{RESULTS}/{job_id}") and not mount.read_only
 
 
 def results_dir(spec: JobSpec, facts: DockerFacts, mounts: list[Mount], attempt: Attempt, root: str) -> str:
@@ -297,21 +345,28 @@ def results_dir(spec: JobSpec, facts: DockerFacts, mounts: list[Mount], attempt:
         return f"s3://{bucket}/results/{attempt.job_id}"
     inside = f"{root or RESULTS}/{attempt.job_id}"
     under = mount_of(mounts, inside)
-    return (under.on_host(inside, facts.volumes) if under else "") or inside
+    return (under.on_host(inside, volumes(facts, mounts)) if under else "") or inside
 
 
-def container_user(options: DockerOptions, facts: DockerFacts, mounts: list[Mount]) -> str:
+def volumes(facts: DockerFacts, mounts: list[Mount]) -> dict[str, str]:
+    """Name -> folder on the daemon's machine, also of those that the job makes."""
+    root = facts.info.get("DockerRootDir", "")
+    made = {each.source: f"{root}/volumes/{each.source}/_data" for each in mounts if each.volume and root}
+    return {**made, **facts.volumes}
+
+
+def container_user(options: DockerOptions, facts: DockerFacts, mounts: list[Mount], job_id: str) -> str:
     """Who the command runs as: a plain user's own results are to be his; else whom the image says."""
     if options.user:
         return "" if options.user == "image" else options.user
-    own = any(each.target == RESULTS and not each.volume and not each.read_only for each in mounts)
+    own = any(holds_results(each, job_id) and not each.volume for each in mounts)
     return f"{facts.uid}:{facts.gid}" if facts.local and facts.uid and own else ""
 
 
-def kept_folders(facts: DockerFacts, mounts: list[Mount]) -> list[str]:
-    """The folder that we bind at /results without being told: it is made when it is not there."""
-    own = posixpath.join(facts.cwd, KEPT)
-    return [own] if facts.local and any(each.source == own and each.target == RESULTS for each in mounts) else []
+def kept_folders(facts: DockerFacts, mounts: list[Mount], job_id: str) -> list[str]:
+    """The folder that we bind without being told: it is made when it is not there."""
+    own = kept(facts, job_id)
+    return [own.source] if facts.local and own in mounts else []
 
 
 def patched(body: Mapping[str, Any], patch: Mapping[str, Any], where: str = "native") -> dict[str, Any]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 
+from tao_sdk.backends.docker.parse import STARTED_AGAIN
+from tao_sdk.backends.docker.pull import parted
 from tao_sdk.backends.docker.render import NOT_BEGUN, NOT_WHOLE
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
 from tao_sdk.model.errors import Refused
@@ -16,10 +20,18 @@ NO_GPU = r"could not select device driver|unknown or invalid runtime name: nvidi
 OLD_DRIVER = (
     r"unsatisfied condition: (?:cuda|driver)|driver.*too old|nvml error: driver|CUDA driver version is insufficient"
 )
-NO_IMAGE = r"manifest .*(?:not found|unknown)|repository does not exist|No such image|name unknown|pull access denied"
-DENIED = r"unauthorized|authentication required|no basic auth credentials|(?<!permission )denied: "
+NO_IMAGE = (
+    r"manifest .*(?:not found|unknown)|repository does not exist|No such image|name unknown"
+    r"|pull access denied|resolve reference .*: not found"
+)
+DENIED = (
+    r"unauthorized|authentication required|authorization failed|HTTP\D{0,20}40[13]\b"
+    r"|no basic auth credentials|(?<!permission )denied: "
+)
 NO_REGISTRY = (
-    r"(?:dial|read) tcp|no such host|i/o timeout|connection re(?:fused|set)|x509|TLS handshake|HTTP response to HTTPS"
+    r"(?:dial|read|write) tcp|no such host|i/o timeout|connection re(?:fused|set)|x509|TLS handshake|HTTP response to HTTPS"
+    r"|https?://.*(?:EOF|Client\.Timeout|request canceled|context deadline exceeded|no route to host|network is unreachable)"
+    r"|pulling \S+: .*(?:EOF|context deadline exceeded|HTTP\D{0,20}5\d\d\b|HTTP 206)"
 )
 NO_PROGRAM = r"OCI runtime create failed|executable file not found|exec: .*no such file|permission denied: unknown"
 NO_SUCH_CPUS = r"cpu\.cfs_(?:quota|period)_us|/cpu\.max|Range of CPUs is from"
@@ -80,19 +92,44 @@ RULES: Sequence[Rule] = (
     Rule("docker.stopped_outside", any_of(all_of(exit_code(137), backend_says(r"killed through the daemon")), exit_code(143)),
          "The container was stopped from outside, by docker stop or kill, or with the daemon ({seen}).", INFRA,
          "Submit it again; it resumes from its newest complete checkpoint.", retryable=True),
+    Rule("docker.started_again", all_of(exit_code(NOT_BEGUN), backend_says(STARTED_AGAIN)),
+         "The container was started again from outside, by docker restart or start. It runs its command once.", INFRA,
+         "Submit it again; it resumes from its newest complete checkpoint.", retryable=True),
     Rule("docker.not_delivered", all_of(exit_code(NOT_BEGUN), in_log(NOT_WHOLE)),
          "The connection to the daemon ended while the environment was handed over, and nothing was run.", INFRA,
          "Submit it again.", retryable=True),
+    Rule("docker.pull_failed", backend_says(r"^pulling \S+: "), "The image could not be pulled: {seen}", INFRA,
+         "Try again; docker pull tells whether it is the registry or the daemon.", retryable=True),
     Rule("docker.daemon_failed", could_not_begin, "The container could not begin ({seen}).", INFRA,
          "Read the end of its log; submit it again."),
 )  # fmt: skip
+
+UNAUTHORIZED = "docker.pull_unauthorized"
+# What is said of an image before it is pulled; anything else may be the question's fault, and the pull tells.
+OF_REGISTRIES = (UNAUTHORIZED, "docker.image_not_found", "docker.registry_unreachable")
 
 
 def diagnose(evidence: Evidence) -> Diagnosis | None:
     """The rule of Docker's that explains a failure. A time limit is ours, not Docker's, and waiting is no failure."""
     if "time limit" in evidence.reason or evidence.phase.lower() in ("pending", "unknown", "paused"):
         return None
-    return first_match(RULES, evidence)
+    return first_match(RULES, replace(evidence, reason=bare(evidence.reason)))
+
+
+def bare(reason: str) -> str:
+    """The daemon's words, without those that `refused` has put around them."""
+    for rule in RULES:
+        before = rule.cause.partition("{seen}")[0]
+        if reason.startswith(before) and before != rule.cause:
+            return reason.removeprefix(before).removesuffix(rule.suggestion).rstrip()
+    return reason
+
+
+def pull_refused(image: str, words: str) -> Refused:
+    """As `refused`, of what the daemon or a registry says of a pull. The image is named once."""
+    name = image.partition("@")[0] if "@" in image else parted(image)[0]
+    again = rf'"?(?:[\w.-]+(?::\d+)?/)*{re.escape(name)}(?:[:@][\w.:-]*\w)?"?'
+    return refused(f"pulling {image}: {re.sub(f'{again}(?:: {again})*', 'it', words)}")
 
 
 def refused(words: str) -> Refused:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from tao_sdk.backends.docker import logs, parse, render
@@ -103,7 +104,11 @@ class Starting:
         if found is None:
             return
         job_id, number, store = parse.names(found.seen)
-        if (job_id, store) != (attempt.job_id, attempt.store_id) or int(number) > attempt.number:
+        if (
+            (job_id, store) != (attempt.job_id, attempt.store_id)
+            or not number.isdigit()
+            or int(number) > attempt.number
+        ):
             name = render.container_name(attempt)
             raise Refused(
                 f"The name {name} is taken by a container that is not of this job.", "", f"docker rm -f {name}"
@@ -116,7 +121,11 @@ class Starting:
         body = dict(plan.request["container"])
         if plan.request["make_network"]:
             body["HostConfig"] = {**body["HostConfig"], "NetworkMode": self.networks.made(network_name(plan))}
-        made = self.daemon.ask("POST", "/containers/create", body, name=plan.request["name"])
+        try:
+            made = self.daemon.ask("POST", "/containers/create", body, name=plan.request["name"])
+        except DaemonError:
+            remove_empty(plan.request["folders"])
+            raise
         return Container(
             {"Id": made["Id"], "State": {"Status": "created"}, "Config": body, "HostConfig": body["HostConfig"]}
         )
@@ -124,6 +133,8 @@ class Starting:
     def start(self, container: Container, plan: Plan, secrets: Mapping[str, str]) -> None:
         """Deliver what is too long, and what must not be seen, and start. What cannot start is removed."""
         try:
+            if plan.request.get("opens_results"):
+                self.open_results(container)
             if command := plan.request["command"]:
                 file = ("command", command.encode("utf-8", "surrogateescape"), 0o600)
                 self.daemon.put_archive(
@@ -133,11 +144,19 @@ class Starting:
                 self.daemon.ask("POST", f"/containers/{container.id}/start")
         except DaemonError:
             self.containers.remove(container.id)
+            remove_empty(plan.request["folders"])
             raise
+
+    def open_results(self, container: Container) -> None:
+        """A command that is not root's may write to /results in its container, too."""
+        owner = self.owner(container)
+        if any(owner):
+            with ignored(403):  # its root is read-only, by the job's own wish
+                self.daemon.put_archive(container.id, "/", dockerd.archive([], owner, render.RESULTS[1:], 0o755))
 
     def owner(self, container: Container) -> tuple[int, int]:
         """Who the command runs as, and so who may read what is delivered."""
-        user = container.seen["Config"].get("User") or ""
+        user = container.seen["Config"].get("User") or self.images.user(container.seen["Config"]["Image"])
         if not user or user in ("0", "root"):
             return 0, 0
         uid, _, gid = user.partition(":")
@@ -155,6 +174,13 @@ def make_folder(folder: Path) -> None:
         what = f"The results have no place: the folder {folder} cannot be made."
         fix = "Submit from another folder, or name one: mounts: [<folder>:/results]"
         raise Refused(what, f"{error.strerror}.", fix) from error
+
+
+def remove_empty(folders: Iterable[str]) -> None:
+    """Those that were made for a job that could not be started."""
+    for folder in folders:
+        with suppress(OSError):
+            Path(folder).rmdir()
 
 
 def network_name(plan: Plan) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from tao_sdk.backends.contract import Files
 from tao_sdk.backends.docker import render, window
-from tao_sdk.backends.docker.address import is_local
+from tao_sdk.backends.docker.address import is_local, is_open
 from tao_sdk.backends.docker.facts import DockerFacts, SeenInput
 from tao_sdk.backends.docker.files import FarFiles, HereFiles
 from tao_sdk.backends.docker.gpus import held_gpus, visible_gpus
@@ -30,7 +30,7 @@ def survey(
     caller = surroundings(settings, is_local(daemon.address))
     mounts = read_mounts(spec.mounts, caller.cwd, caller.home)
     paths = [each.source for each in mounts if not each.volume] + [caller.ssh_path] * options.ssh_key
-    names = [each.source for each in mounts if each.volume] + [render.KEPT_VOLUME] * (not caller.local)
+    names = [each.source for each in mounts if each.volume]
     files = HereFiles(daemon) if caller.local else FarFiles(daemon)
     info = daemon.info()
     gpus = visible_gpus() if caller.local and (spec.gpu_count or options.gpu_ids) else {}
@@ -38,6 +38,7 @@ def survey(
         caller,
         info=info,
         image=image,
+        open_at=daemon.address.url if is_open(daemon.address) else "",
         missing=missing(files, paths),
         volumes=volumes(daemon, info, names),
         gpus=tuple(gpus),
@@ -46,7 +47,7 @@ def survey(
     return replace(
         facts,
         networks=networks(daemon, render.network_name(spec, options, facts)),
-        inputs=tuple(inputs(daemon, files, spec, facts, render.all_mounts(spec, options, facts))),
+        inputs=tuple(inputs(daemon, files, spec, facts, render.named_mounts(spec, options, facts))),
     )
 
 

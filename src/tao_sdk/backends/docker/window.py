@@ -100,7 +100,7 @@ def open_window(daemon: Daemon, image: str, source: str = "", volume: str = "", 
         "Cmd": [LIST, "list", lists],
         "User": "0:0",
         "NetworkDisabled": True,
-        "Labels": {"tao-toolkit": "true", LABEL: f"{time.time():.0f}"},
+        "Labels": labels(),
         "HostConfig": {
             "NetworkMode": "none",
             "LogConfig": {"Type": "none"},
@@ -108,6 +108,11 @@ def open_window(daemon: Daemon, image: str, source: str = "", volume: str = "", 
         },
     }
     return Window(daemon, daemon.ask("POST", "/containers/create", body)["Id"], source)
+
+
+def labels() -> dict[str, str]:
+    """By which what a killed client left is found and removed."""
+    return {"tao-toolkit": "true", LABEL: f"{time.time():.0f}"}
 
 
 def volumes(daemon: Daemon) -> dict[str, str]:
@@ -142,7 +147,8 @@ def empty_image(daemon: Daemon) -> str:
 def sweep(daemon: Daemon) -> None:
     """Remove the windows that nobody can still be looking through."""
     for each in daemon.ask("GET", "/containers/json", all=1, filters={"label": [LABEL]}):
-        if float(each["Labels"][LABEL]) < time.time() - STALE:
+        made = str(each["Labels"][LABEL])
+        if made.isdigit() and float(made) < time.time() - STALE:
             Window(daemon, each["Id"], "").close()
 
 

@@ -1,0 +1,160 @@
+"""Files in the containers of jobs that have ended: what they wrote where nothing is mounted, until `tao gc`.
+
+Only what the job itself wrote is seen: plain files and folders, no links. While it runs there is nothing here.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tao_sdk.backends.contract import Files, FileStat
+from tao_sdk.backends.docker import parse
+from tao_sdk.backends.docker.containers import Containers
+from tao_sdk.backends.docker.files import Reading, looking
+from tao_sdk.backends.docker.window import IS_DIR, IS_LINK, Window, file_stat
+from tao_sdk.backends.mounts import within
+from tao_sdk.model.errors import PathNotFound, Unreachable
+from tao_sdk.runner.local import path_of
+
+JOB_FOLDER = re.compile(
+    r"/(?:.*/)?([a-z0-9][a-z0-9-]*-[a-z0-9]{10})(?=/|$)"
+)  # a results directory ends with the job's id
+MOST_FILES = 2000  # of one job: each is a question to the daemon
+NOT_PLAIN = (
+    IS_LINK | 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
+)  # links, devices, pipes, sockets, in Go's file mode
+DELETED = 2  # of the kinds of change that a daemon tells
+
+
+class KeptFiles:
+    """Looks where `elsewhere` looks, and into a job's container where that has nothing."""
+
+    def __init__(self, elsewhere: Files, containers: Containers) -> None:
+        self.elsewhere, self.containers = elsewhere, containers
+        self.opened: dict[str, InContainer | None] = {}  # folder of a job -> its container, if that has the results
+
+    def stat(self, path: str) -> FileStat:
+        try:
+            return self.elsewhere.stat(path)
+        except PathNotFound:
+            if there := self.inside(path):
+                return there.stat(plain(path))
+            raise
+
+    def list(self, path: str) -> list[FileStat]:
+        try:
+            return self.elsewhere.list(path)
+        except PathNotFound:
+            if there := self.inside(path):
+                return there.list(plain(path))
+            raise
+
+    def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
+        try:
+            return self.elsewhere.read(path, offset, limit)
+        except PathNotFound:
+            if there := self.inside(path):
+                return there.read(plain(path), offset, limit)
+            raise
+
+    def inside(self, path: str) -> InContainer | None:
+        """The container of the job whose results the path belongs to, if they lie in it."""
+        found = JOB_FOLDER.match(plain(path))
+        if found is None:
+            return None
+        folder, job_id = found[0], found[1]
+        if folder not in self.opened:
+            self.opened[folder] = None if self.is_elsewhere(folder) else self.container_with(folder, job_id)
+        return self.opened[folder]
+
+    def is_elsewhere(self, folder: str) -> bool:
+        try:
+            self.elsewhere.stat(folder)
+        except PathNotFound:
+            return False
+        return True
+
+    def container_with(self, folder: str, job_id: str) -> InContainer | None:
+        with looking(folder):
+            container = self.containers.inspect(f"tao-job-{job_id}")
+        if container is None or parse.labels(container.seen).get("tao-sdk-results") != folder:
+            return None
+        mounts: list[Mapping[str, Any]] = container.seen.get("Mounts") or []
+        places = [str(each.get(end) or "") for each in mounts for end in ("Source", "Destination")]
+        if any(place and within(folder, place) for place in places) or not parse.observation(container.seen).phase.over:
+            return None
+        return InContainer(Window(self.containers.daemon, container.id, ""), folder)
+
+
+class InContainer:
+    """The results of one job in its container. `folder` is their path there."""
+
+    def __init__(self, window: Window, folder: str) -> None:
+        self.window, self.folder = window, folder
+        self.files: dict[str, FileStat] | None = None
+        self.reading: Reading | None = None
+
+    def stat(self, path: str) -> FileStat:
+        found = self.all().get(path)
+        if found is None:
+            raise nothing(path)
+        return found
+
+    def list(self, path: str) -> list[FileStat]:
+        seen = self.stat(path)
+        below = [each for name, each in self.all().items() if posixpath.dirname(name) == path]
+        return sorted(below, key=lambda each: each.path) if seen.is_dir else [seen]
+
+    def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
+        if self.stat(path).is_dir:
+            raise nothing(path)
+        if self.reading is None or (self.reading.path, self.reading.at) != (path, offset):
+            self.stop_reading()
+            with looking(path):
+                self.reading = Reading(self.window, path, path, offset)
+        data = self.reading.take(limit)
+        if limit is None or len(data) < limit:
+            self.stop_reading()
+        return data
+
+    def stop_reading(self) -> None:
+        if self.reading is not None:
+            self.reading.close()
+            self.reading = None
+
+    def all(self) -> dict[str, FileStat]:
+        if self.files is None:
+            with looking(self.folder):
+                self.files = {each.path: each for each in self.look()}
+        return self.files
+
+    def look(self) -> Iterator[FileStat]:
+        """What the container has beyond its image: the folders that lead there were looked at, too, and are no links."""
+        changes: list[Mapping[str, Any]] = self.window.daemon.get(f"/containers/{self.window.container}/changes") or []
+        paths = [str(each["Path"]) for each in changes if each["Kind"] != DELETED]
+        wanted = sorted(path for path in paths if within(path, self.folder))
+        if len(wanted) > MOST_FILES:
+            fix = f"docker cp {self.window.container[:12]}:{self.folder} ."
+            raise Unreachable(
+                f"{self.folder} has {len(wanted)} files in its container.", "They are too many to look at.", fix
+            )
+        for path in wanted:
+            seen = self.window.stat_once(path)
+            if seen is not None and is_plain(seen["mode"]):
+                yield file_stat(path, seen)
+
+
+def is_plain(mode: int) -> bool:
+    """A file or a folder, by Go's file mode."""
+    return bool(mode & IS_DIR) or not mode & NOT_PLAIN
+
+
+def plain(path: str) -> str:
+    return posixpath.normpath(path_of(path))
+
+
+def nothing(path: str) -> PathNotFound:
+    return PathNotFound(f"There is nothing at {path} in the container.", "", "Check the path.")
