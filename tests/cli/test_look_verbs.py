@@ -235,3 +235,10 @@ def test_a_link_a_pipe_and_a_circle_among_the_results_cost_only_themselves(tao: 
     assert names == ["d/model.pth", "z.txt"]
     skipped = [json.loads(line)["note"].partition(" ")[0] for line in ran.err.splitlines() if "not copied" in line]
     assert sorted(skipped) == ["gone", "loop", "pipe"]
+
+
+def test_the_curve_is_written_through_no_link_that_the_job_has_planted(tao: Tao) -> None:
+    ran = tao("run", "--gpus", "0", "--", f'ln -s {tao.home}/new "$TAO_RESULTS_DIR/curve.svg"; {TRAINING}')
+    job = ran.out.split()[0]
+    assert tao("results", job, "--fetch", f"runs/{job}").code == 0
+    assert not (tao.home / "new").exists()

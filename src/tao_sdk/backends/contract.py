@@ -80,6 +80,10 @@ class Files(Protocol):
 
     def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes: ...
 
+    def below(self, folder: str) -> Files:
+        """For paths below a folder that a job writes to: no link is followed out of it."""
+        ...
+
 
 class Backend(Protocol):
     """One place that can run jobs. Every verb may raise Unreachable; only `submit` and `cancel` may raise Refused.

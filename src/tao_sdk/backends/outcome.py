@@ -15,7 +15,7 @@ MANIFEST = ".tao/manifest.json"
 
 def read_outcome(files: Files, results_dir: str, attempt: int) -> Outcome | None:
     """None where there is no manifest, or it is another attempt's. Raises Unreachable when that could not be seen."""
-    return outcome_of(read_manifest(files, results_dir), attempt) if results_dir else None
+    return outcome_of(read_manifest(files.below(results_dir), results_dir), attempt) if results_dir else None
 
 
 def read_manifest(files: Files, results_dir: str) -> Mapping[str, Any] | None:

@@ -44,7 +44,7 @@ def results(client: Client, out: Output, job: str, fetch: Path | None) -> None:
 
 
 def fetched(client: Client, out: Output, job_id: str, left: Results, into: Path) -> list[Path]:
-    from tao_sdk.client.results import writing
+    from tao_sdk.client.results import CURVE, write_curve, writing
     from tao_sdk.model.curve import curve_svg
 
     def told(name: str, size: int) -> None:
@@ -56,10 +56,9 @@ def fetched(client: Client, out: Output, job_id: str, left: Results, into: Path)
         )
 
     copied = client.fetch_results(job_id, into, on_file=told, on_skip=skipped)
-    if len(left.progress.history) > 1 and into / "curve.svg" not in copied:
+    if len(left.progress.history) > 1 and into / CURVE not in copied:
         with writing(into):
-            into.mkdir(parents=True, exist_ok=True)
-            (into / "curve.svg").write_text(curve_svg(left.progress), encoding="utf-8")
+            write_curve(into, curve_svg(left.progress), renew=True)
     return copied
 
 
