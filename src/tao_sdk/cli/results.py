@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ import click
 
 from tao_sdk.cli import show
 from tao_sdk.cli.command import command, job_argument, newest, platform_option
+from tao_sdk.cli.output import printable
 from tao_sdk.model.clock import to_iso
 from tao_sdk.model.errors import PathNotFound
 from tao_sdk.model.units import format_size
@@ -136,9 +136,20 @@ def elsewhere(error: PathNotFound, uri: str, platform: str) -> PathNotFound:
 
 
 def moment(stat: FileStat) -> str | None:
-    return to_iso(datetime.fromtimestamp(stat.mtime, timezone.utc)) if stat.mtime else None
+    when = time_of(stat)
+    return to_iso(when) if when else None
+
+
+def time_of(stat: FileStat) -> datetime | None:
+    """None also for a time that no calendar has: a job may give its files any."""
+    try:
+        return datetime.fromtimestamp(stat.mtime, timezone.utc) if stat.mtime else None
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def file_line(stat: FileStat) -> str:
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(stat.mtime)) if stat.mtime else ""
-    return f"{'folder' if stat.is_dir else format_size(stat.size):>10}  {when:<16}  {stat.path}{'/' if stat.is_dir else ''}"
+    moment = time_of(stat)
+    when = moment.astimezone().strftime("%Y-%m-%d %H:%M") if moment else ""
+    size = "folder" if stat.is_dir else format_size(stat.size)
+    return f"{size:>10}  {when:<16}  {printable(stat.path)}{'/' if stat.is_dir else ''}"

@@ -20,12 +20,16 @@ Only the client uses this module; it does not travel into the job.
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Tuple, cast
 
 from .report import LONGEST, PREFIX, SEAM
 
 START = PREFIX + b"{"
+TEXTS = ("stage", "what", "why", "next", "code", "path", "host")
+LARGEST = 1e18
+NUMBERS = ("bytes", "total_bytes", "files", "total_files", "rate", "eta", "seconds", "exit_code", "signal")
 
 
 @dataclass(frozen=True)
@@ -39,22 +43,42 @@ class Event:
 
 
 def parse(line: bytes) -> Optional[Event]:
-    """The event of a line (with or without its newline); None for a line that only looks like one."""
+    """The event of a line (with or without its newline); None for a line that only looks like one.
+
+    A command can print such lines itself: what is taken for an event holds what events hold, and nothing else.
+    """
     if not line.startswith(START) or len(line) > LONGEST:
         return None
     try:
         facts = json.loads(line[len(PREFIX) :])
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return event(cast("Dict[str, Any]", facts)) if isinstance(facts, dict) else None
 
 
 def event(facts: Dict[str, Any]) -> Optional[Event]:
     name, time = facts.pop("event", None), facts.pop("time", None)
-    if not isinstance(name, str) or not isinstance(time, (int, float)):
+    if not isinstance(name, str) or not is_number(time) or not is_plausible(facts):
         return None
     joined = facts.pop("joined", False) is True
     return Event(name, float(time), facts, joined)
+
+
+def is_plausible(facts: Dict[str, Any]) -> bool:
+    """Whether what readers take for text is text, and what they reckon with is a number."""
+    paths = facts.get("paths", [])
+    return (
+        all(isinstance(facts.get(key), (str, type(None))) for key in TEXTS)
+        and all(is_number(facts[key]) for key in NUMBERS if key in facts)
+        and isinstance(paths, list)
+    )
+
+
+def is_number(value: Any) -> bool:
+    """A finite one that can be reckoned with: JSON has numbers of any size."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return abs(value) < LARGEST and math.isfinite(value)
 
 
 class EventFilter:

@@ -21,16 +21,22 @@ if TYPE_CHECKING:
     from .tree import Shape
 
 SCHEMA = 1
+MOST = 256 << 20  # bytes of one that is read: the command can write there, too
 SETTLED = 5.0  # seconds without a change before a command that failed: what is younger may have been cut off
 
 
 def load(path: str) -> Dict[str, Any]:
     """The manifest that an earlier attempt left here; empty when there is none."""
     try:
-        with open(path, "rb") as file:
-            return parsed(file.read())
+        with open(path, "rb", opener=unwaited) as file:
+            return parsed(file.read(MOST))
     except OSError:
         return {}
+
+
+def unwaited(path: str, flags: int) -> int:
+    """Open it although it may be a pipe by now, which would be waited for."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def parsed(text: bytes) -> Dict[str, Any]:
@@ -41,7 +47,7 @@ def parsed(text: bytes) -> Dict[str, Any]:
         found: Dict[str, Any] = json.loads(text.decode())
         found["files"] = [entry for entry in found["files"] if usable(entry)]
         found["folders"] = {path: [int(count), int(size)] for path, (count, size) in found.get("folders", {}).items()}
-    except (ImportError, ValueError, KeyError, TypeError, AttributeError):
+    except (ImportError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         return {}
     return found
 
