@@ -166,6 +166,19 @@ def test_paths_of_a_passthrough_job_go_below_their_last_names(jobs, store, tmp_p
     assert set(store.listed()) == {"out/deep/x", "model.onnx"}
 
 
+def test_the_folder_that_results_lie_in_is_an_output_but_for_the_folders_of_jobs(jobs, store):
+    (jobs.root / "other-abc1234567").mkdir(parents=True)
+    (jobs.root / "other-abc1234567" / "theirs").write_text("theirs")
+    ran = jobs.run(
+        f"echo 1 > {jobs.root}/model.pth; mkdir {jobs.root}/train; echo 2 > {jobs.root}/train/x; echo 3 > $TAO_RESULTS_DIR/y",
+        outputs=[f"{jobs.root}/"],
+        bucket=True,
+        env=store.env,
+    )
+    assert (ran.code, ran.warnings) == (0, []), ran.raw
+    assert set(store.listed()) == {"results/model.pth", "results/train/x", "y"}
+
+
 def test_a_path_that_is_a_pipe_is_told_and_not_waited_for(jobs, minio, tmp_path):
     ran = jobs.run(f"mkfifo {tmp_path}/pipe", outputs=[f"{tmp_path}/pipe"], bucket=True, env=minio.env)
     assert (ran.code, ran.warnings) == (0, ["output.left_out"]), ran.raw

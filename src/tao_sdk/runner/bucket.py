@@ -13,7 +13,7 @@ import os
 import threading
 import time
 
-from .brought import brought
+from .brought import brought, others
 from .manifest import parsed, settled, written
 from .outputs import destination, in_bucket
 from .remote import Remote, is_version
@@ -179,7 +179,7 @@ class Bucket:
         self.missing = []
         for source, inside in [*self.sources, *self.logs()]:
             if os.path.isdir(source):
-                tree = Tree(source, self.excludes)
+                tree = Tree(source, [*self.excludes, *others(source, self.place)])
                 problems += ["%s: %s" % (source, each) if inside else each for each in tree.problems]
                 for path, shape in tree.files.items():
                     self.take(os.path.join(inside, path), os.path.join(source, path), shape, items, problems)

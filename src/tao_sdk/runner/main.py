@@ -96,6 +96,10 @@ class Job:
         start = self.place.work if self.starts_in_work() else os.getcwd()
         for each in self.document["copies"]:
             each["path"] = os.path.join(start, each["path"])
+        if self.document["copies"]:
+            from .brought import jobs_beside
+
+            self.place.neighbours = jobs_beside(self.place)
         if sends:
             self.open_buckets()
 
