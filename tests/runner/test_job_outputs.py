@@ -306,6 +306,15 @@ def test_an_output_of_the_spec_that_was_never_written_is_told(jobs, kind):
     assert str(jobs.results / "out") in ran.named("warning")[0].facts["what"]
 
 
+def test_nothing_is_told_of_an_optional_output_that_was_never_written(jobs):
+    wanted = {"out": {"type": "folder", "optional": True}, "model": {"type": "file", "optional": True}}
+    ran = jobs.run("true {config_path}", specs={"a": 1}, outputs=wanted)
+    assert (ran.code, ran.warnings) == (0, [])
+    ran = jobs.run("true", outputs={"/tmp/never/out": {"optional": True}, "/tmp/never/other": {}})
+    assert (ran.code, len(ran.named("warning"))) == (0, 1)
+    assert "/tmp/never/other" in ran.named("warning")[0].facts["what"]
+
+
 @pytest.mark.parametrize(
     ("command", "env"),
     [

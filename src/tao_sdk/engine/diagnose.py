@@ -63,7 +63,13 @@ def explain(engine: Engine, job: Job) -> Diagnosis:
     backend = engine.backend_of(job)
     found = backend.diagnose(evidence) or rules.diagnose(evidence)
     redact = engine.redactor(job)
-    return replace(found, cause=redact(found.cause), evidence=redact(found.evidence))
+    by_runner = any(what and what in found.evidence for what in failures(evidence))
+    return replace(found, cause=redact(found.cause), evidence=redact(found.evidence), by_runner=by_runner)
+
+
+def failures(evidence: Evidence) -> list[str]:
+    """What the runner said it could not do."""
+    return [str(event.get("what") or "") for event in evidence.runner if event["event"] == "failed"]
 
 
 def gather(engine: Engine, job: Job) -> Evidence | None:

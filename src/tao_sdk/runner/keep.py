@@ -133,7 +133,7 @@ class Keeper:
     def end(self, each: Destination, ending: Ending) -> None:
         self.tell(each.finish(ending, self.told_to_end, self.report))
         each.closed = True
-        for path in each.missing:
+        for path in set(each.missing) - self.place.optional:
             self.report.queue("warning", code="output.missing", what="The output %s was never written." % path)
         if each.failure:
             raise each.failure

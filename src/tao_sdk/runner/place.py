@@ -42,6 +42,7 @@ class Place:
         self.private = False  # the folder could not be made: there is one that only this runner knows
         self.nobodys = False  # and nothing of it is kept
         self.kept = bool(root or self.remote)
+        self.optional: FrozenSet[str] = frozenset()  # paths of outputs that need not be written
         self.neighbours: FrozenSet[str] = (
             frozenset()
         )  # names of other jobs' folders beside this one, where that matters
