@@ -9,18 +9,20 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from tao_sdk.backends.below import Below, LeadsOut
 from tao_sdk.backends.contract import Files, FileStat, MiB
 from tao_sdk.backends.outcome import read_manifest
-from tao_sdk.engine.bucket_files import files_of, in_bucket
+from tao_sdk.engine import diagnose
+from tao_sdk.engine.bucket_files import files_of, in_bucket, sweep
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model import checkpoints
 from tao_sdk.model.errors import PathNotFound, SpecError, TaoError, UsageError
 from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Progress
 from tao_sdk.model.spec import stored_spec
+from tao_sdk.model.status import Status
 from tao_sdk.payload import schemes
 from tao_sdk.payload.declared import named_outputs
 from tao_sdk.runner.entry import apart, cut
@@ -56,12 +58,20 @@ class Results:
     progress: Progress
     manifest: Mapping[str, Any] | None
     elsewhere: tuple[str, ...] = ()
+    settled: float = 0.0  # without a manifest, what was written before is whole: seconds since the epoch
+    lost: str = ""  # what the job said of results that it could not keep
+
+    @property
+    def unsent(self) -> list[str]:
+        """Names of files that the job had not sent when it was over; at most 100 of them."""
+        names: Any = (self.manifest or {}).get("unsent")
+        return [str(name) for name in cast(list[Any], names)[:100]] if isinstance(names, list) else []
 
     @property
     def checkpoints(self) -> list[checkpoints.Checkpoint]:
         """All of them, the least trained first; one that was still being written, for all that is known, is not complete."""
         files = [(stat.path, stat.size, stat.mtime) for stat in self.files]
-        return checkpoints.checkpoints(files, self.dir, self.manifest)
+        return checkpoints.checkpoints(files, self.dir, self.manifest, self.settled)
 
 
 def results(engine: Engine, job: Job) -> Results:
@@ -70,10 +80,27 @@ def results(engine: Engine, job: Job) -> Results:
     found = left_behind(files, job.results_dir)
     progress = Progress.from_json(job.progress)
     manifest = read_manifest(files, job.results_dir)
+    settled = settled_at(job)
     chosen = checkpoints.choose(
-        [(stat.path, stat.size, stat.mtime) for stat in found], job.results_dir, manifest, progress
+        [(stat.path, stat.size, stat.mtime) for stat in found], job.results_dir, manifest, progress, settled
     )
-    return Results(job.results_dir, tuple(found), chosen.best, chosen.newest, progress, manifest, named_elsewhere(job))
+    sweep(engine, job)
+    return Results(
+        job.results_dir, tuple(found), chosen.best, chosen.newest, progress, manifest, named_elsewhere(job), settled,
+        diagnose.lost_results(engine, job) if is_cut(job, manifest) else "",
+    )  # fmt: skip
+
+
+def settled_at(job: Job) -> float:
+    """Without a manifest, the time before which a file was written to be whole; 0 while the job may still write."""
+    if not job.status.terminal or job.ended is None:
+        return 0.0
+    return checkpoints.settled_at(job.ended.timestamp(), job.exit_code, job.status is Status.CANCELED)
+
+
+def is_cut(job: Job, manifest: Mapping[str, Any] | None) -> bool:
+    """Whether the job was over before it had accounted for all its results."""
+    return job.status in (Status.CANCELED, Status.ERROR) and (manifest or {}).get("whole") is not True
 
 
 def named_elsewhere(job: Job) -> tuple[str, ...]:
