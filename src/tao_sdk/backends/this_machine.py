@@ -89,7 +89,10 @@ class ResultFiles:
     def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
         with looking(path), self.root.reading(self._inside(path)) as file:
             file.seek(offset)
-            return file.read(-1 if limit is None else limit)
+            left = max(
+                os.fstat(file.fileno()).st_size - offset, 0
+            )  # a read takes the memory for as much as it is asked for
+            return file.read(left if limit is None else min(left, limit))
 
     def below(self, folder: str) -> Files:
         return ResultFiles(folder)

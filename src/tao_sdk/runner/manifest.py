@@ -30,7 +30,7 @@ def load(path: str) -> Dict[str, Any]:
     """The manifest that an earlier attempt left here; empty when there is none."""
     try:
         with open(path, "rb", opener=unwaited) as file:
-            return parsed(file.read(MOST))
+            return parsed(file.read(min(os.fstat(file.fileno()).st_size, MOST)))
     except OSError:
         return {}
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         "attempt", "command", "log", "lock", "supervisor", "waiting", "process", "cancel", "exit", "trouble"
     ]  # fmt: skip
 
-LONGEST = 1 << 24  # characters of one that are read; what the job writes there itself, its log, is not read so
+LONGEST = 1 << 20  # characters of one that are read; the log, which may be longer, is not read so
 RESERVED = 4096  # bytes kept for the exit record, so that a full disk cannot lose it
 
 
