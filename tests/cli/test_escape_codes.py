@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 from tao_command import Tao
 from tao_terminal import COLOR, on_terminal
+
+from tao_sdk.backends.contract import FileStat
+from tao_sdk.cli.results import file_json, file_line
 
 NASTY = "a\033]0;title\007b\033[2J\033[31mc\u202ed"
 
@@ -40,3 +44,20 @@ def test_the_log_itself_is_printed_unchanged(tao: Tao) -> None:
     job = tao.run_detached(f"printf '%s' '{NASTY}'")
     assert tao("wait", job).code == 0
     assert tao.bytes("logs", job) == NASTY.encode()
+
+
+def test_names_of_files_that_a_job_wrote_are_shown_without_escape_codes(tao: Tao) -> None:
+    job = tao.run_detached(f"cd $TAO_RESULTS_DIR; mkdir -p train; echo 1 > $'train/model_{NASTY}_epoch_1.pth'; touch z")
+    assert tao("wait", job).code == 0
+    shown = [tao("results", job), tao("files", f"runs/{job}/train"), tao("results", job, "--fetch", "here")]
+    assert "model_abcd_epoch_1.pth" in shown[1].out
+    for each in shown:
+        assert each.code == 0
+        assert not {"\033", "\007", "\u202e"} & set(each.out + each.err)
+
+
+@pytest.mark.parametrize("mtime", [1e15, -1e15, 1e300])
+def test_a_time_that_no_calendar_has_does_not_keep_a_file_from_being_listed(mtime: float) -> None:
+    stat = FileStat("/x", False, 3, mtime)
+    assert file_line(stat).split() == ["3", "B", "/x"]
+    assert file_json(stat)["mtime"] is None

@@ -305,3 +305,36 @@ def test_the_watcher_stores_an_epoch_when_it_happens(tao: Tao) -> None:
             time.sleep(0.1)
     (tao.home / "go").touch()
     watching.communicate(timeout=30)
+
+
+def test_the_curve_is_written_through_no_link_that_the_job_has_planted(tao: Tao) -> None:
+    ran = tao("run", "--gpus", "0", "--", f'ln -s {tao.home}/new "$TAO_RESULTS_DIR/curve.svg"; {TRAINING}')
+    job = ran.out.split()[0]
+    assert tao("results", job, "--fetch", f"runs/{job}").code == 0
+    assert not (tao.home / "new").exists()
+
+
+def test_what_a_plain_command_saved_when_it_was_canceled_is_offered_and_every_checkpoint_is_listed(tao: Tao) -> None:
+    save = "trap 'echo 7 > model_epoch_007.pth; exit 0' TERM"
+    job = tao.run_detached(f'cd "$TAO_RESULTS_DIR"; echo 1 > model_epoch_001.pth; {save}; echo ready; sleep 100 & wait')
+    while "ready" not in tao("logs", job).out:
+        time.sleep(0.1)
+    ended = tao("cancel", job)
+    assert ended.code == 0
+    assert f"tao logs {job}" in ended.err
+    assert f"runs/{job}" in ended.err
+    ran = tao("results", job)
+    assert f"newest   runs/{job}/model_epoch_007.pth" in ran.out
+    rows = [line.split() for line in ran.out.splitlines() if line.startswith("  ")]
+    assert [(row[0], row[-1]) for row in rows] == [("model_epoch_001.pth", "whole"), ("model_epoch_007.pth", "whole")]
+    listed = tao("results", "--json", job).json["checkpoints"]
+    assert [(each["epoch"], each["complete"]) for each in listed] == [(1, True), (7, True)]
+
+
+def test_results_of_a_running_job_tell_how_far_it_is_now(tao: Tao) -> None:
+    job = tao.run_detached("echo epoch 1/3 loss 0.9; sleep 1; echo epoch 2/3 loss 0.5; sleep 60")
+    while "epoch 2" not in tao("logs", job).out:
+        time.sleep(0.1)
+    assert "epoch    2/3  loss 0.500" in tao("results", job).out
+    assert tao("results", "--json", job).json["progress"]["epoch"] == 2
+    assert tao("cancel", job).code == 0

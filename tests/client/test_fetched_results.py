@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tao_sdk.backends.this_machine import LocalFiles
+from tao_sdk.backends.below import LeadsOut
+from tao_sdk.backends.this_machine import ResultFiles
 from tao_sdk.model.settings import Settings
 from tao_sdk.platforms.local import LocalSDK
 
@@ -43,16 +45,16 @@ def test_files_with_the_longest_names_that_there_may_be_are_copied(sdk: LocalSDK
 @pytest.fixture
 def between_reads(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
     """Sets what happens each time after the first piece of a file was read."""
-    really_read = LocalFiles.read
+    really_read = ResultFiles.read
 
     def set_up(happens: Callable[[], object]) -> None:
-        def read(files: LocalFiles, path: str, offset: int = 0, limit: int | None = None) -> bytes:
+        def read(files: ResultFiles, path: str, offset: int = 0, limit: int | None = None) -> bytes:
             data = really_read(files, path, offset, limit)
             if path.endswith(("model.pth", "train.log")) and not offset:
                 happens()
             return data
 
-        monkeypatch.setattr(LocalFiles, "read", read)
+        monkeypatch.setattr(ResultFiles, "read", read)
 
     return set_up
 
@@ -117,3 +119,46 @@ def test_a_checkpoint_replaced_by_one_of_its_size_within_a_second_is_copied_agai
     assert Path("here/model.pth").read_text() == "2\n"
     sdk.fetch_results(job, "here")
     assert os.path.samestat(Path("here/model.pth").stat(), copied)
+
+
+def test_a_copy_leaves_out_what_a_link_of_the_job_leads_to_and_says_so(sdk: LocalSDK, tmp_path: Path) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "key").write_text("mine")
+    planted = "ln -s ../../secret dir; ln -s ../../secret/key model.pth; mkdir .tao; ln -s ../../../secret/key .tao/manifest.json"
+    job, _ = written(sdk, f"{planted}; echo 1 > ok; ln -s ok also")
+    skipped: dict[str, str] = {}
+    paths = sdk.fetch_results(job, "here", on_skip=lambda name, why: skipped.update({name: why}))
+    assert sorted(path.name for path in paths) == ["also", "ok"]
+    assert set(skipped) == {".tao/manifest.json", "dir", "model.pth"}
+    assert all("leads out" in why for why in skipped.values())
+    assert sdk.results(job).manifest is None
+
+
+def test_results_that_the_job_put_a_link_in_the_place_of_are_not_followed(sdk: LocalSDK, tmp_path: Path) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "key").write_text("mine")
+    job, _ = written(sdk, "cd ..; mv $TAO_RESULTS_DIR away; ln -s ../secret $TAO_RESULTS_DIR")
+    with pytest.raises(LeadsOut, match="is a link"):
+        sdk.fetch_results(job, "here")
+    assert not Path("here/key").exists()
+
+
+def test_copying_results_onto_themselves_writes_through_no_link(sdk: LocalSDK, tmp_path: Path) -> None:
+    (tmp_path / "secret").mkdir()
+    job, _ = written(sdk, "mkdir train; echo 1 > train/model.pth")
+    sdk.fetch_results(job, "here")
+    (tmp_path / "here" / "train" / "model.pth").unlink()
+    (tmp_path / "here" / "train").rmdir()
+    (tmp_path / "here" / "train").symlink_to(tmp_path / "secret")
+    skipped: list[str] = []
+    assert sdk.fetch_results(job, "here", on_skip=lambda name, _: skipped.append(name)) == []
+    assert (skipped, list((tmp_path / "secret").iterdir())) == (["train/model.pth"], [])
+
+
+def test_folders_in_one_another_without_an_end_do_not_keep_the_rest_from_being_seen(sdk: LocalSDK) -> None:
+    deep = "import os; [(os.mkdir('d'), os.chdir('d')) for _ in range(3000)]"
+    job, results = written(sdk, f'(python3 -c "{deep}"); echo 1 > ok')
+    try:
+        assert [path.name for path in sdk.fetch_results(job, "here")] == ["ok"]
+    finally:
+        subprocess.run(["rm", "-rf", results / "d"], check=True)

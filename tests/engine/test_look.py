@@ -314,3 +314,18 @@ def test_a_start_that_the_backend_tells_late_counts_from_when_it_was(client: Cli
     assert running.started is not None
     assert ended.started is not None
     assert ended.started < running.started
+
+
+def test_the_message_of_a_job_whose_runner_failed_is_its_reason(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "data.tar.gz").write_bytes(b"no archive")
+    spec = {"data": str(tmp_path / "data.tar.gz")}
+    job = client.submit(
+        JobSpec(command="true {config_path}", specs=spec, inputs={"data": {"type": "folder"}}, gpu_count=0), "local"
+    ).job
+    ended = client.wait(job.id, timeout=30)
+    diagnosis = client.diagnose(job.id)
+    assert ended.status is Status.ERROR
+    assert diagnosis and diagnosis.rule == "archive_broken"
+    assert ended.message == client.get_job_status(job.id).message == diagnosis.cause
+    plain = client.submit(JobSpec(command="exit 3", gpu_count=0), "local").job
+    assert client.wait(plain.id, timeout=30).message == "exit code 3"

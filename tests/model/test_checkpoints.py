@@ -4,7 +4,16 @@ from typing import Any
 
 import pytest
 
-from tao_sdk.model.checkpoints import Checkpoint, best_of, checkpoints, choose, counts_from_zero, newest_of, of_epoch
+from tao_sdk.model.checkpoints import (
+    Checkpoint,
+    best_of,
+    checkpoints,
+    choose,
+    counts_from_zero,
+    newest_of,
+    of_epoch,
+    settled_at,
+)
 from tao_sdk.model.progress import Best, Progress
 from tao_sdk.runner.tree import checkpoint_folder
 
@@ -254,3 +263,17 @@ def test_what_is_chosen_is_complete():
     assert (whole.best, whole.newest) == ("/runs/j/train/model_epoch_003.npz",) * 2
     assert (growing.best, growing.newest) == (None, "/runs/j/train/model_epoch_002.npz")
     assert choose([], "/runs/j", None, Progress()).newest is None
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "asked", "whole"),
+    [(0, False, 2), (0, True, 2), (3, True, 2), (3, False, 1), (143, True, 1), (None, True, 1)],
+)
+def test_without_a_manifest_what_a_command_wrote_before_it_ended_by_itself_is_whole(
+    exit_code: int | None, asked: bool, whole: int
+):
+    files = [("r/model_epoch_1.pth", 5, 100.0), ("r/model_epoch_2.pth", 5, 119.0)]
+    settled = settled_at(120.0, exit_code, asked)
+    assert sum(each.complete for each in checkpoints(files, "r", None, settled)) == whole
+    later = settled_at(130.0, exit_code, asked)
+    assert all(each.complete for each in checkpoints(files, "r", None, later))

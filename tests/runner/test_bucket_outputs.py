@@ -21,9 +21,11 @@ from endpoint_here import Endpoint, Keys, called
 
 from tao_sdk.engine.bucket_files import BucketFiles
 from tao_sdk.runner.bucket import Bucket
+from tao_sdk.runner.ending import Ending
 from tao_sdk.runner.place import Place
 from tao_sdk.runner.remote import Remote
 from tao_sdk.runner.report import Report
+from tao_sdk.runner.s3_xml import elements, inner
 from tao_sdk.runner.sending import Item, Sending
 from tao_sdk.script_runner import build_entrypoint
 
@@ -177,6 +179,19 @@ def test_paths_of_a_passthrough_job_go_below_their_last_names(jobs, store, tmp_p
     assert set(store.listed()) == {"out/deep/x", "model.onnx"}
 
 
+def test_the_folder_that_results_lie_in_is_an_output_but_for_the_folders_of_jobs(jobs, store):
+    (jobs.root / "other-abc1234567").mkdir(parents=True)
+    (jobs.root / "other-abc1234567" / "theirs").write_text("theirs")
+    ran = jobs.run(
+        f"echo 1 > {jobs.root}/model.pth; mkdir {jobs.root}/train; echo 2 > {jobs.root}/train/x; echo 3 > $TAO_RESULTS_DIR/y",
+        outputs=[f"{jobs.root}/"],
+        bucket=True,
+        env=store.env,
+    )
+    assert (ran.code, ran.warnings) == (0, []), ran.raw
+    assert set(store.listed()) == {"results/model.pth", "results/train/x", "y"}
+
+
 def test_a_path_that_is_a_pipe_is_told_and_not_waited_for(jobs, minio, tmp_path):
     ran = jobs.run(f"mkfifo {tmp_path}/pipe", outputs=[f"{tmp_path}/pipe"], env=minio.env)
     assert (ran.code, ran.warnings) == (0, ["output.left_out"]), ran.raw
@@ -232,6 +247,52 @@ def test_outputs_are_sent_as_they_grow_and_a_file_in_motion_never_appears(jobs, 
     for name in ("status.json", "moving.pth", "still.pth"):
         assert minio.read(f"{below}/{name}") == (jobs.results / "results_dir" / name).read_bytes()
     assert minio.manifest()["whole"] is True
+
+
+def test_the_log_goes_before_a_file_that_was_on_its_way_when_the_command_ended(jobs, line, eventually):
+    large = "head -c 24000000 /dev/urandom > large.pth"
+    job = start(jobs, line, f"{large}; {waits(jobs)}; echo last; echo '{{}}' > status.json")
+    line.link.faults(upload_rate=1_500_000, methods="PUT", match="large.pth")
+    job.until(b"ready")
+    eventually(lambda: line.link.counts.get("PUT") and "results/job-1/spec.json" in line.keys)
+    let_go(jobs)
+    manifest = eventually(lambda: line.manifest() if line.manifest().get("exit_code") == 0 else None)
+    assert (manifest["whole"], manifest["unsent"], manifest["unsent_files"]) == (False, ["results_dir/large.pth"], 1)
+    assert line.read("results/job-1/.tao/job.log").endswith(b"last\n")
+    assert "results/job-1/results_dir/status.json" in line.keys
+    assert "results/job-1/results_dir/large.pth" not in line.keys
+    line.link.faults()
+    assert job.ended().code == 0
+    assert "results/job-1/results_dir/large.pth" in line.keys
+    assert "unsent" not in line.manifest()
+
+
+@pytest.mark.parametrize("store_is", ["slow", "silent", "gone"])
+def test_a_job_that_is_told_to_end_is_gone_with_its_grace_whatever_the_store_does(jobs, line, eventually, store_is):
+    grace = 3
+    command = "head -c 24000000 /dev/urandom > large.pth; echo ready; sleep 100"
+    line.link.faults(upload_rate=20_000, methods="PUT", match="large.pth")
+    job = start(jobs, line, command, {"TAO_GRACE": str(grace)})
+    job.until(b"ready")
+    eventually(lambda: line.link.counts.get("PUT") and "results/job-1/spec.json" in line.keys)
+    if store_is != "slow":
+        line.link.process.send_signal(signal.SIGSTOP if store_is == "silent" else signal.SIGKILL)
+    told = time.monotonic()
+    job.process.send_signal(signal.SIGTERM)
+    ran = job.ended()
+    assert time.monotonic() - told < grace + 2
+    assert ran.code == 128 + signal.SIGTERM
+    assert ran.failure["code"] == "output.lost"
+    assert "results_dir/large.pth" in ran.failure["why"]
+    if store_is == "slow":
+        assert line.manifest()["unsent"] == ["results_dir/large.pth"]
+        assert uploads(line) == []
+
+
+def uploads(store) -> list[str]:
+    """The keys of uploads that were begun and neither completed nor given up."""
+    answer = store.server.s3().ask("GET", store.name, "", {"uploads": ""})
+    return [inner(each, "Key") for each in elements(answer.text, "Upload")]
 
 
 def test_what_must_be_known_goes_before_what_takes_its_time(jobs, line):
@@ -631,7 +692,7 @@ def look(*buckets, times=1):
 
 
 def finish(bucket, exit_code=0):
-    bucket.finish(exit_code, time.time(), lambda: False, Report())
+    bucket.finish(Ending(exit_code, time.time()), lambda: False, Report())
 
 
 def look_without_a_reply(line, bucket, name):

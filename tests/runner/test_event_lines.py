@@ -160,3 +160,15 @@ def test_the_runners_json_is_json(value):
 
 def test_a_name_that_is_no_unicode_is_told_too():
     assert dumps("\udc80") == json.dumps("\udc80")
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        '"what": ["a"]', '"bytes": "many"', '"rate": NaN', f'"total_bytes": 1{"0" * 400}', '"paths": 7', '"seconds": true',
+        f'"time": 1{"0" * 400}', f'"deep": {"[" * 7000}{"]" * 7000}',
+    ],
+)  # fmt: skip
+def test_a_line_that_holds_what_no_event_holds_is_the_commands(facts):
+    assert parse(b'@tao {"event": "transfer", "time": 1, "bytes": 1}\n')
+    assert parse(b'@tao {"event": "transfer", "time": 1, %s}\n' % facts.encode()) is None

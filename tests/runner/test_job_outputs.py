@@ -261,6 +261,32 @@ def test_an_output_that_holds_the_results_or_lies_in_them_stays_where_it_is(jobs
     assert set(ran.files) == {"sub/x"}
 
 
+def test_an_output_that_holds_the_results_is_all_that_lies_in_it_but_the_folders_of_jobs(jobs):
+    for name in ("other-abc1234567", "marked/.tao"):
+        (jobs.root / name).mkdir(parents=True)
+        (jobs.root / name / "theirs").write_text("theirs")
+    ran = jobs.run(
+        f"echo 1 > {jobs.root}/model.pth; mkdir -p {jobs.root}/train/model-resnet50v1 $TAO_RESULTS_DIR/sub; "
+        f"echo 2 > {jobs.root}/train/model-resnet50v1/x; mkdir {jobs.root}/my-resnet50v1; "
+        f"echo 3 > {jobs.root}/my-resnet50v1/x; echo 4 > $TAO_RESULTS_DIR/sub/y",
+        outputs=[f"{jobs.root}/"],
+    )
+    copied = {"results/model.pth", "results/train/model-resnet50v1/x", "results/my-resnet50v1/x"}
+    assert (ran.code, ran.warnings) == (0, [])
+    assert set(ran.files) == {"sub/y", *copied}
+
+
+def test_an_output_above_the_place_of_results_leaves_jobs_out(jobs, tmp_path):
+    above = tmp_path / "above"
+    env = {"TAO_RESULTS_ROOT": f"{above}/runs"}
+    ran = jobs.run(
+        f"echo 1 > {above}/x; echo 2 > {above}/runs/y; echo 3 > $TAO_RESULTS_DIR/z", outputs=[f"{above}"], env=env
+    )
+    assert (ran.code, ran.warnings) == (0, [])
+    found = {str(path.relative_to(above / "runs" / "job-1")) for path in (above / "runs" / "job-1").rglob("[xyz]")}
+    assert found == {"above/x", "above/runs/y", "z"}
+
+
 def test_an_output_that_was_never_written_is_told(jobs, tmp_path):
     ran = jobs.run("true", outputs=[f"{tmp_path}/nothing"])
     assert (ran.code, ran.warnings) == (0, ["output.missing"])
@@ -271,6 +297,15 @@ def test_an_output_of_the_spec_that_was_never_written_is_told(jobs, kind):
     ran = jobs.run("true {config_path}", specs={"a": 1}, outputs={"out": {"type": kind}})
     assert (ran.code, ran.warnings, ran.stages[-1]) == (0, ["output.missing"], "done")
     assert str(jobs.results / "out") in ran.named("warning")[0].facts["what"]
+
+
+def test_nothing_is_told_of_an_optional_output_that_was_never_written(jobs):
+    wanted = {"out": {"type": "folder", "optional": True}, "model": {"type": "file", "optional": True}}
+    ran = jobs.run("true {config_path}", specs={"a": 1}, outputs=wanted)
+    assert (ran.code, ran.warnings) == (0, [])
+    ran = jobs.run("true", outputs={"/tmp/never/out": {"optional": True}, "/tmp/never/other": {}})
+    assert (ran.code, len(ran.named("warning"))) == (0, 1)
+    assert "/tmp/never/other" in ran.named("warning")[0].facts["what"]
 
 
 @pytest.mark.parametrize(

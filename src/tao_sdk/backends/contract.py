@@ -89,6 +89,10 @@ class Files(Protocol):
 
     def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes: ...
 
+    def below(self, folder: str) -> Files:
+        """For paths below a folder that a job writes to: no link is followed out of it."""
+        ...
+
 
 @runtime_checkable
 class ReadsManyLogs(Protocol):

@@ -6,24 +6,26 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
-from tao_sdk.backends.contract import Files
+from tao_sdk.backends.contract import Files, MiB
 from tao_sdk.model.errors import PathNotFound
 from tao_sdk.model.observation import Outcome
 
 MANIFEST = ".tao/manifest.json"
+MOST = 32 * MiB  # of about 200,000 files; reading more than that could cost all of this machine's memory
 
 
 def read_outcome(files: Files, results_dir: str, attempt: int) -> Outcome | None:
     """None where there is no manifest, or it is another attempt's. Raises Unreachable when that could not be seen."""
-    return outcome_of(read_manifest(files, results_dir), attempt) if results_dir else None
+    return outcome_of(read_manifest(files.below(results_dir), results_dir), attempt) if results_dir else None
 
 
 def read_manifest(files: Files, results_dir: str) -> Mapping[str, Any] | None:
-    """None where there is none that could be read. Raises Unreachable when that could not be seen."""
+    """None where there is none that can be read: the job may have put anything there. Raises Unreachable."""
     try:
-        return json_object(files.read(f"{results_dir}/{MANIFEST}").decode("utf-8", "replace"))
+        text = files.read(f"{results_dir}/{MANIFEST}", 0, MOST + 1)
     except PathNotFound:
         return None
+    return None if len(text) > MOST else json_object(text.decode("utf-8", "replace"))
 
 
 def parse_manifest(text: str, attempt: int) -> Outcome | None:
@@ -40,7 +42,7 @@ def outcome_of(record: Mapping[str, Any] | None, attempt: int) -> Outcome | None
 
 
 def json_object(text: str) -> Mapping[str, Any] | None:
-    """The JSON object that a file holds; None for anything else, half a file for example."""
+    """The JSON object that a file holds; None for anything else: half a file, or one nested so that nobody can read it."""
     try:
         value: Any = json.loads(text)
     except (ValueError, RecursionError):

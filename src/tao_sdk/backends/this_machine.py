@@ -10,11 +10,12 @@ import shutil
 import socket
 import stat
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from tao_sdk.backends.contract import FileStat
+from tao_sdk.backends.below import Below, LeadsOut, refuse_endless
+from tao_sdk.backends.contract import Files, FileStat
 from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.runner.local import find
 
@@ -37,7 +38,7 @@ def room_left(folder: str) -> float:
 
 
 class LocalFiles:
-    """Takes plain paths and file:// addresses; follows links."""
+    """Takes plain paths and file:// addresses that a person names; follows links."""
 
     def stat(self, path: str) -> FileStat:
         with looking(path):
@@ -58,18 +59,71 @@ class LocalFiles:
             file.seek(offset)
             return file.read(-1 if limit is None else limit)
 
+    def below(self, folder: str) -> Files:
+        return ResultFiles(folder)
+
+
+class ResultFiles:
+    """What lies below a folder that a job writes to; takes paths that begin with the folder's. Follows no link out of it."""
+
+    def __init__(self, folder: str) -> None:
+        self.root = Below(find(folder))
+
+    def stat(self, path: str) -> FileStat:
+        with looking(path), self.root.at(self._inside(path)) as spot:
+            return file_stat(path, spot.seen)
+
+    def list(self, path: str) -> list[FileStat]:
+        """What lies in a folder, by name; of a file, itself. A link that leads nowhere, or out, is itself."""
+        with looking(path), self.root.at(self._inside(path)) as spot:
+            if not spot.is_dir:
+                return [file_stat(path, spot.seen)]
+            folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=spot.folder)
+            try:
+                with os.scandir(folder) as entries:
+                    seen = [self._entry(f"{path.rstrip('/')}/{entry.name}", entry) for entry in entries]
+            finally:
+                os.close(folder)
+        return sorted((each for each in seen if each), key=lambda each: each.path)
+
+    def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
+        with looking(path), self.root.reading(self._inside(path)) as file:
+            file.seek(offset)
+            left = max(
+                os.fstat(file.fileno()).st_size - offset, 0
+            )  # a read takes the memory for as much as it is asked for
+            return file.read(left if limit is None else min(left, limit))
+
+    def below(self, folder: str) -> Files:
+        return ResultFiles(folder)
+
+    def _inside(self, path: str) -> str:
+        inside = self.root.inside(path)
+        if inside is None:
+            raise LeadsOut(f"{path} lies outside the results.")
+        return inside
+
+    def _entry(self, path: str, entry: os.DirEntry[str]) -> FileStat | None:
+        """None for a file that vanished while it was looked at."""
+        try:
+            if entry.is_symlink():
+                with suppress(OSError), self.root.at(self._inside(path)) as spot:
+                    leads_to = f"{self.root.path}/{spot.below}".rstrip("/") if spot.is_dir else ""
+                    return replace(file_stat(path, spot.seen), leads_to=leads_to)
+            return file_stat(path, entry.stat(follow_symlinks=False))
+        except FileNotFoundError:
+            return None
+
 
 def only_files(path: str, flags: int) -> int:
     """Open what can be read to its end: a pipe would be waited for, a device may have none."""
     try:
-        mode = os.stat(path).st_mode  # noqa: PTH116
+        refuse_endless(os.stat(path), path)  # noqa: PTH116
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise PathNotFound(f"{path} is no file: it is a link that leads back to itself.") from None
         raise
-    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-        raise PathNotFound(f"{path} is no file: it is a pipe, a socket or a device.")
-    return os.open(path, flags)
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def entry_stat(entry: os.DirEntry[str]) -> FileStat | None:

@@ -136,4 +136,6 @@ def why(client: Client, out: Output, job: str) -> None:
             "diagnosis": diagnosis.to_json() if diagnosis else None,
         }
     )
-    out.lines([] if out.json else show.why(found, diagnosis, out))
+    lines = [] if out.json else show.why(found, diagnosis, out)
+    lost = client.lost_results(found.id) if found.status is Status.CANCELED else ""
+    out.lines([*lines, *show.labelled("Not kept:", lost, out.width)])

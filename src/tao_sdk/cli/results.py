@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ import click
 
 from tao_sdk.cli import show
 from tao_sdk.cli.command import command, job_argument, newest, platform_option
+from tao_sdk.cli.output import printable
 from tao_sdk.model.clock import to_iso
 from tao_sdk.model.errors import PathNotFound
 from tao_sdk.model.units import format_size
@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
     from tao_sdk.client.client import Client
     from tao_sdk.client.results import Results
+    from tao_sdk.model.checkpoints import Checkpoint
     from tao_sdk.model.job import Job
+
+
+WHOLE = {True: "whole", False: "not known to be whole"}
 
 
 @command("results")
@@ -40,11 +44,11 @@ def results(client: Client, out: Output, job: str, fetch: Path | None) -> None:
     left = client.results(found.id)
     copied = fetched(client, out, found.id, left, fetch) if fetch is not None else None
     out.object(results_json(found.id, left, copied))
-    out.lines([] if out.json else [*results_lines(left), *fetch_lines(found, left, fetch)])
+    out.lines([] if out.json else [*results_lines(left, not found.status.terminal), *fetch_lines(found, left, fetch)])
 
 
 def fetched(client: Client, out: Output, job_id: str, left: Results, into: Path) -> list[Path]:
-    from tao_sdk.client.results import writing
+    from tao_sdk.client.results import CURVE, write_curve, writing
     from tao_sdk.model.curve import curve_svg
 
     def told(name: str, size: int) -> None:
@@ -56,10 +60,9 @@ def fetched(client: Client, out: Output, job_id: str, left: Results, into: Path)
         )
 
     copied = client.fetch_results(job_id, into, on_file=told, on_skip=skipped)
-    if len(left.progress.history) > 1 and into / "curve.svg" not in copied:
+    if len(left.progress.history) > 1 and into / CURVE not in copied:
         with writing(into):
-            into.mkdir(parents=True, exist_ok=True)
-            (into / "curve.svg").write_text(curve_svg(left.progress), encoding="utf-8")
+            write_curve(into, curve_svg(left.progress), renew=True)
     return copied
 
 
@@ -72,9 +75,24 @@ def results_json(job_id: str, left: Results, copied: list[Path] | None) -> dict[
         "elsewhere": list(left.elsewhere),
         "best": left.best,
         "newest": left.newest,
+        "checkpoints": [checkpoint_json(each) for each in left.checkpoints],
+        "unsent": left.unsent,
+        "lost": left.lost,
         "progress": left.progress.to_json(),
         "files": [file_json(file) for file in left.files],
         "fetched": None if copied is None else [str(path) for path in copied],
+    }
+
+
+def checkpoint_json(checkpoint: Checkpoint) -> dict[str, Any]:
+    """`complete` is true where it is known that it was written to its end."""
+    return {
+        "path": checkpoint.path,
+        "is_dir": checkpoint.is_dir,
+        "size": checkpoint.size,
+        "epoch": checkpoint.epoch,
+        "step": checkpoint.step,
+        "complete": checkpoint.complete,
     }
 
 
@@ -82,15 +100,47 @@ def file_json(file: FileStat) -> dict[str, Any]:
     return {"path": file.path, "is_dir": file.is_dir, "size": file.size, "mtime": moment(file)}
 
 
-def results_lines(left: Results) -> list[str]:
+def results_lines(left: Results, live: bool) -> list[str]:
     size = sum(file.size for file in left.files)
     lines = [
         f"results  {show.path(left.dir)}  ({len(left.files)} files, {format_size(size)})",
         f"best     {show.path(left.best) if left.best else '-'}" + best_value(left),
         f"newest   {show.path(left.newest) if left.newest else '-'}" + why_none(left),
     ]
-    also = [f"output   {show.path(each)}" for each in left.elsewhere]
-    return [*lines, *also] if left.files else [lines[0], "Nothing has been written there yet.", *also]
+    also = [
+        *(progress_line(left) if live else []),
+        *(f"output   {show.path(each)}" for each in left.elsewhere),
+        *missed(left),
+    ]
+    if not left.files:
+        return [lines[0], "Nothing has been written there yet.", *also]
+    return [*lines, *also, *checkpoint_lines(left)]
+
+
+def progress_line(left: Results) -> list[str]:
+    """How far it is, as of now."""
+    words = [show.epoch(left.progress), *show.metrics(left.progress)]
+    return [f"epoch    {'  '.join(words)}"] if left.progress.epoch else []
+
+
+def missed(left: Results) -> list[str]:
+    """What was not sent when the job was over."""
+    if left.unsent:
+        return [f"not sent {', '.join(map(show.one_line, left.unsent))}"]
+    return [f"not kept {show.one_line(left.lost)}"] if left.lost else []
+
+
+def checkpoint_lines(left: Results) -> list[str]:
+    """Every checkpoint with what is known of it, below a line that says what they are."""
+    found = left.checkpoints
+    rows = [(below(each.path, left.dir), format_size(each.size), WHOLE[each.complete]) for each in found]
+    width = max((len(name) for name, _, _ in rows), default=0)
+    head = [f"{show.plural(len(found), 'checkpoint')}:"] if found else []
+    return [*head, *(f"  {name:<{width}}  {size:>8}  {known}" for name, size, known in rows)]
+
+
+def below(path: str, folder: str) -> str:
+    return printable(path.removeprefix(f"{folder.rstrip('/')}/"))
 
 
 def fetch_lines(job: Job, left: Results, fetch: Path | None) -> list[str]:
@@ -137,9 +187,20 @@ def elsewhere(error: PathNotFound, uri: str, platform: str) -> PathNotFound:
 
 
 def moment(stat: FileStat) -> str | None:
-    return to_iso(datetime.fromtimestamp(stat.mtime, timezone.utc)) if stat.mtime else None
+    when = time_of(stat)
+    return to_iso(when) if when else None
+
+
+def time_of(stat: FileStat) -> datetime | None:
+    """None also for a time that no calendar has: a job may give its files any."""
+    try:
+        return datetime.fromtimestamp(stat.mtime, timezone.utc) if stat.mtime else None
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def file_line(stat: FileStat) -> str:
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(stat.mtime)) if stat.mtime else ""
-    return f"{'folder' if stat.is_dir else format_size(stat.size):>10}  {when:<16}  {stat.path}{'/' if stat.is_dir else ''}"
+    moment = time_of(stat)
+    when = moment.astimezone().strftime("%Y-%m-%d %H:%M") if moment else ""
+    size = "folder" if stat.is_dir else format_size(stat.size)
+    return f"{size:>10}  {when:<16}  {printable(stat.path)}{'/' if stat.is_dir else ''}"

@@ -127,9 +127,9 @@ def message(job: Job) -> str:
 def path(text: str) -> str:
     """A path as short as it can be said from here."""
     try:
-        return str(Path(text).relative_to(Path.cwd()))
+        return printable(str(Path(text).relative_to(Path.cwd())))
     except (ValueError, OSError):
-        return text
+        return printable(text)
 
 
 def details(job: Job, out: Output) -> list[str]:

@@ -77,6 +77,7 @@ def cancel(client: Client, out: Output, jobs: tuple[str, ...], grace: timedelta)
         out.object(one_or_list([job.to_json() for job in found], len(jobs)))
     for job in found:
         out.line(standing(job, out))
+        out.note(left_behind(job))
         if not over[job.id]:
             out.note(f"{job.id} was told to end and has not been seen to: tao wait {job.id}")
     for error in errors[1:]:
@@ -84,6 +85,12 @@ def cancel(client: Client, out: Output, jobs: tuple[str, ...], grace: timedelta)
     if errors:
         raise errors[0]
     return exit_codes.DONE if all(over.values()) else exit_codes.TIMED_OUT
+
+
+def left_behind(job: Job) -> str:
+    """Where to look for what an ended job has left."""
+    results = f"results  {show.path(job.results_dir)}  " if job.results_dir else ""
+    return f"  {results}log  tao logs {job.id}"
 
 
 def told_to_stop(stop: threading.Event, _signal: int, _frame: FrameType | None) -> None:

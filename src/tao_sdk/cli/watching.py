@@ -35,7 +35,6 @@ LOOK_SECONDS = 0.5  # at the store; the watcher asks the backend, as often as is
 SLOWEST_SECONDS = 5.0
 LAST_WORDS_SECONDS = 10.0  # how long the log of an ended job is waited for
 UNBOUNDED = 10_000  # columns, where lines may be as long as they like
-CURVE = "curve.svg"
 
 Draw = Callable[[Scene, list[Progress]], None]
 
@@ -196,15 +195,15 @@ def places(job: Job, progress: Progress, left: Results | None) -> list[tuple[str
 
 def write_curve(job: Job, progress: Progress) -> Path | None:
     """The loss curve beside the results, where they lie on this machine. A file of that name is the job's own and stays."""
+    from tao_sdk.client import results
+
     folder = Path(job.results_dir)
     if not job.results_dir or not folder.is_dir() or len(progress.history) < 2:
         return None
     try:
-        with (folder / CURVE).open("x", encoding="utf-8") as file:
-            file.write(curve_svg(progress))
+        return results.write_curve(folder, curve_svg(progress))
     except OSError:
         return None
-    return folder / CURVE
 
 
 def tell_why(client: Client, out: Output, scene: Scene) -> None:

@@ -414,6 +414,10 @@ class Client:
         """Why the job waits or failed, and what to do; None for a job that is well."""
         return diagnose.diagnose(self.engine, self.get_job(job_id))
 
+    def lost_results(self, job_id: str) -> str:
+        """What the job said of results that it could not keep; "" when it said nothing."""
+        return diagnose.lost_results(self.engine, self.store.get(job_id))
+
     def get_failure_analysis(self, job_id: str) -> dict[str, Any] | None:
         """The diagnosis of a failed job as a dictionary: err_class, suggestion, job_failure_by_node_event, ...; else None."""
         job = self.get_job(job_id)
@@ -432,7 +436,9 @@ class Client:
 
     def results(self, job_id: str) -> results.Results:
         """Where the results are, what is there, and the best and the newest whole checkpoint."""
-        return results.results(self.engine, self.refresh_progress(self.get_job(job_id)))
+        job = self.get_job(job_id)
+        self.engine.file_looks.pop(job.id, None)  # who asks for results wants them as they are now
+        return results.results(self.engine, self.refresh_progress(job))
 
     def fetch_results(
         self,

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
+from tao_sdk.backends.below import Below, LeadsOut
 from tao_sdk.backends.contract import Files, FileStat, MiB
 from tao_sdk.backends.outcome import read_manifest
-from tao_sdk.engine.bucket_files import files_of, in_bucket
+from tao_sdk.engine import diagnose
+from tao_sdk.engine.bucket_files import files_of, in_bucket, sweep
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model import checkpoints
 from tao_sdk.model.errors import PathNotFound, SpecError, TaoError, UsageError
 from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Progress
 from tao_sdk.model.spec import stored_spec
+from tao_sdk.model.status import Status
 from tao_sdk.payload import schemes
 from tao_sdk.payload.declared import named_outputs
 from tao_sdk.runner.entry import apart, cut
@@ -28,6 +32,9 @@ from tao_sdk.runner.tree import growing
 FETCHERS = 8  # files of a bucket that are copied at once
 PIECE = 8 * MiB  # of a file that is read at once
 TRIES = 3  # at a file that changes while it is copied
+DEEPEST = 100  # folders in one another
+CURVE = "curve.svg"
+UNNAMEABLE = (errno.ENAMETOOLONG, errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.EILSEQ, errno.EINVAL)
 CLOCK_SECONDS = 1e-3  # a time that was written down is read again as exactly as this
 
 
@@ -51,12 +58,20 @@ class Results:
     progress: Progress
     manifest: Mapping[str, Any] | None
     elsewhere: tuple[str, ...] = ()
+    settled: float = 0.0  # without a manifest, what was written before is whole: seconds since the epoch
+    lost: str = ""  # what the job said of results that it could not keep
+
+    @property
+    def unsent(self) -> list[str]:
+        """Names of files that the job had not sent when it was over; at most 100 of them."""
+        names: Any = (self.manifest or {}).get("unsent")
+        return [str(name) for name in cast(list[Any], names)[:100]] if isinstance(names, list) else []
 
     @property
     def checkpoints(self) -> list[checkpoints.Checkpoint]:
         """All of them, the least trained first; one that was still being written, for all that is known, is not complete."""
         files = [(stat.path, stat.size, stat.mtime) for stat in self.files]
-        return checkpoints.checkpoints(files, self.dir, self.manifest)
+        return checkpoints.checkpoints(files, self.dir, self.manifest, self.settled)
 
 
 def results(engine: Engine, job: Job) -> Results:
@@ -65,10 +80,27 @@ def results(engine: Engine, job: Job) -> Results:
     found = left_behind(files, job.results_dir)
     progress = Progress.from_json(job.progress)
     manifest = read_manifest(files, job.results_dir)
+    settled = settled_at(job)
     chosen = checkpoints.choose(
-        [(stat.path, stat.size, stat.mtime) for stat in found], job.results_dir, manifest, progress
+        [(stat.path, stat.size, stat.mtime) for stat in found], job.results_dir, manifest, progress, settled
     )
-    return Results(job.results_dir, tuple(found), chosen.best, chosen.newest, progress, manifest, named_elsewhere(job))
+    sweep(engine, job)
+    return Results(
+        job.results_dir, tuple(found), chosen.best, chosen.newest, progress, manifest, named_elsewhere(job), settled,
+        diagnose.lost_results(engine, job) if is_cut(job, manifest) else "",
+    )  # fmt: skip
+
+
+def settled_at(job: Job) -> float:
+    """Without a manifest, the time before which a file was written to be whole; 0 while the job may still write."""
+    if not job.status.terminal or job.ended is None:
+        return 0.0
+    return checkpoints.settled_at(job.ended.timestamp(), job.exit_code, job.status is Status.CANCELED)
+
+
+def is_cut(job: Job, manifest: Mapping[str, Any] | None) -> bool:
+    """Whether the job was over before it had accounted for all its results."""
+    return job.status in (Status.CANCELED, Status.ERROR) and (manifest or {}).get("whole") is not True
 
 
 def named_elsewhere(job: Job) -> tuple[str, ...]:
@@ -81,27 +113,47 @@ def named_elsewhere(job: Job) -> tuple[str, ...]:
 
 
 def left_behind(files: Files, results_dir: str) -> list[FileStat]:
-    """All files of the results; none where the job has written nothing yet."""
+    """All files of the results; none where the job has written nothing yet. Raises LeadsOut for results that are a link."""
     try:
         return list(walk(files, results_dir))
+    except LeadsOut:
+        raise
     except PathNotFound:
         return []
 
 
-def walk(files: Files, path: str, real: str = "", above: frozenset[str] = frozenset()) -> Iterator[FileStat]:
+def walk(files: Files, path: str) -> Iterator[FileStat]:
     """Every file below `path`, folder by folder, sorted. What vanishes meanwhile is left out.
 
-    `real` is the folder that the path leads to; a link to one of those `above` would go round in a circle.
+    A link to a folder above itself would go round in a circle, and is not entered. Nor are folders deeper than DEEPEST.
     """
-    real = real or path
-    for stat in sorted(files.list(path), key=lambda stat: stat.path):
+    ahead = _Folder(path, path).entries(files)
+    while ahead:
+        stat, folder = ahead.pop()
         if not stat.is_dir:
             yield stat
-            continue
-        there = stat.leads_to or f"{real}/{stat.path.rpartition('/')[2]}"
-        if there not in above | {real}:
+        elif below := folder.entered(stat):
             with suppress(PathNotFound):
-                yield from walk(files, stat.path, there, above | {real})
+                ahead += below.entries(files)
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """`real` is the folder that `path` leads to, `above` are those that led here."""
+
+    path: str
+    real: str
+    above: frozenset[str] = frozenset()
+
+    def entered(self, stat: FileStat) -> _Folder | None:
+        real = stat.leads_to or f"{self.real}/{stat.path.rpartition('/')[2]}"
+        above = self.above | {self.real}
+        return None if real in above or len(above) > DEEPEST else _Folder(stat.path, real, above)
+
+    def entries(self, files: Files) -> list[tuple[FileStat, _Folder]]:
+        """What lies in it, the last by name first."""
+        inside = sorted(files.list(self.path), key=lambda stat: stat.path, reverse=True)
+        return [(stat, self) for stat in inside]
 
 
 def unheard(*_: object) -> None:
@@ -117,48 +169,74 @@ def fetch(
 ) -> list[Path]:
     """Copy the results below `into`, each under a temporary name until it is whole. A whole copy is not copied again.
 
-    What is no file (any more) costs only itself: `on_skip` is called with its name, and why.
+    What is no file (any more), or can be none here, costs only itself: `on_skip` is called with its name, and why.
     """
     files = files_of(engine, job)
     found = left_behind(files, job.results_dir)
     told, skipped = on_file or unheard, on_skip or unheard
+    with writing(into):
+        into.mkdir(parents=True, exist_ok=True)
+    folders = {above for stat in found for above in folders_above(relative(stat.path, job.results_dir))}
 
-    def copied(stat: FileStat) -> Path | PathNotFound:
-        target = into / relative(stat.path, job.results_dir)
+    def copied(stat: FileStat) -> PathNotFound | None:
+        name = relative(stat.path, job.results_dir)
         try:
-            if not _is_whole(target, stat):
-                with writing(into):
-                    _copy(files, stat, target)
+            refuse_unnameable(name, folders)
+            with writing(into):
+                _renew(files, stat, Below(str(into), follow=True), name)
         except PathNotFound as gone:
             return gone
-        return target
+        return None
 
     with ThreadPoolExecutor(FETCHERS if in_bucket(job.results_dir) else 1) as pool:
         paths: list[Path] = []
-        for stat, copy in zip(found, pool.map(copied, found), strict=True):
+        for stat, failure in zip(found, pool.map(copied, found), strict=True):
             name = relative(stat.path, job.results_dir)
-            if isinstance(copy, PathNotFound):
-                skipped(name, copy.what)
+            if failure:
+                skipped(name, failure.what)
                 continue
-            paths.append(copy)
+            paths.append(into / name)
             told(name, stat.size)
     return paths
 
 
 def relative(path: str, folder: str) -> str:
-    """The path below the results. Raises TaoError for one that is not."""
-    below = os.path.relpath(path, folder)
-    if below.split("/")[0] == "..":
-        raise TaoError(f"{path} lies outside the results.", "", "")
-    return below
+    """The path below the results, as it is written: of an object it may have empty parts, and dots."""
+    return path.removeprefix(folder.rstrip("/")).removeprefix("/")
 
 
-def _is_whole(target: Path, stat: FileStat) -> bool:
+def folders_above(name: str) -> Iterator[str]:
+    while "/" in name:
+        name = name.rpartition("/")[0]
+        yield name
+
+
+def refuse_unnameable(name: str, folders: Set[str]) -> None:
+    """Raise PathNotFound for an object that no file here can be called as."""
+    if any(part in ("", ".", "..") for part in name.split("/")) or "\0" in name:
+        raise PathNotFound("No file can have that name.")
+    if name in folders:
+        raise PathNotFound("It is the name of a folder, too, which is copied.")
+
+
+def _renew(files: Files, stat: FileStat, into: Below, name: str) -> None:
+    """Copy a file unless there is a whole copy. Raises PathNotFound where it, or its copy, can be no file; OSError."""
     try:
-        there = target.stat()
-    except OSError:
+        if not _is_whole(into, name, stat):
+            _copy(files, stat, into, name)
+    except OSError as error:
+        if isinstance(error, PathNotFound) or error.errno not in UNNAMEABLE:
+            raise
+        raise PathNotFound(f"No file can have that name here: {error.strerror}.") from error
+
+
+def _is_whole(into: Below, name: str, stat: FileStat) -> bool:
+    try:
+        with into.at(name) as spot:
+            there = spot.seen
+    except FileNotFoundError:
         return False
-    return there.st_size == stat.size and _same_time(there.st_mtime, stat.mtime)
+    return there.st_size == stat.size and _same_time(there.st_mtime, stat.mtime) and not spot.is_dir
 
 
 @contextmanager
@@ -173,28 +251,38 @@ def writing(into: Path) -> Generator[None]:
         raise NotWritten(f"The results could not be copied into {into}.", why, "Mend that, and fetch again.") from error
 
 
-def _copy(files: Files, stat: FileStat, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    partial = target.with_name(f".{apart(target.name, cut(target.name))}.{os.getpid()}.part")
-    try:
-        stat = _written(files, stat, partial)
-        os.utime(partial, (stat.mtime, stat.mtime))
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
+def _copy(files: Files, stat: FileStat, into: Below, name: str) -> None:
+    own = name.rpartition("/")[2]
+    with into.creating(name, f".{apart(own, cut(own))}.{os.getpid()}.part") as file:
+        stat = _written(files, stat, file)
+        file.flush()
+        with suppress(OverflowError):  # a job may give its files any time
+            os.utime(file.fileno(), (stat.mtime, stat.mtime))
 
 
-def _written(files: Files, stat: FileStat, partial: Path) -> FileStat:
+def _written(files: Files, stat: FileStat, out: IO[bytes]) -> FileStat:
     """Write one version of it, and say which; of what only grows, as far as it was. A live job replaces its files."""
     for _ in range(TRIES):
-        with partial.open("wb") as out:
-            while data := files.read(stat.path, out.tell(), PIECE):
-                out.write(data)
-            at_once = out.tell() == stat.size <= PIECE
+        out.seek(0)
+        out.truncate()
+        while data := files.read(stat.path, out.tell(), PIECE):
+            out.write(data)
+        at_once = out.tell() == stat.size <= PIECE
         was, stat = stat, stat if at_once else files.stat(stat.path)
         if growing(stat.path) or (was.size == stat.size and _same_time(was.mtime, stat.mtime)):
             return stat
     raise PathNotFound(f"{stat.path} changes while it is copied.", "", "Fetch again.")
+
+
+def write_curve(results: Path, svg: str, *, renew: bool = False) -> Path:
+    """The curve of the training beside its results, or in a copy of them, which is `renew`ed. Raises OSError, LeadsOut."""
+    below = Below(str(results), follow=renew)
+    if renew:
+        with below.creating(CURVE, f".{CURVE}.{os.getpid()}.part") as file:
+            file.write(svg.encode())
+    else:
+        below.create(CURVE, svg.encode())
+    return results / CURVE
 
 
 def _same_time(one: float, other: float) -> bool:

@@ -6,7 +6,7 @@ Keys come from the settings, under the names of a job's environment; what the jo
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
@@ -38,12 +38,18 @@ def files_of(engine: Engine, job: Job) -> Files:
     """Where the job's results are: in a bucket, or as its backend sees them."""
     if in_bucket(job.results_dir):
         return BucketFiles.of(environment(engine.settings, own_words(engine, job)))
-    return engine.backend_of(job).files(engine.store.attempt(job.id).attempt.endpoint)
+    return engine.backend_of(job).files(engine.store.attempt(job.id).attempt.endpoint).below(job.results_dir)
 
 
 def outcome_in_bucket(engine: Engine, job: Job) -> Outcome | None:
     """How the newest attempt ended, by the manifest that it sent; None where there is none, or not of this attempt."""
     return read_outcome(files_of(engine, job), job.results_dir, job.attempt) if in_bucket(job.results_dir) else None
+
+
+def sweep(engine: Engine, job: Job) -> None:
+    """Nobody pays for the parts of uploads that a job which is over has left begun."""
+    if in_bucket(job.results_dir) and job.status.terminal:
+        BucketFiles.of(environment(engine.settings, own_words(engine, job))).sweep(job.results_dir)
 
 
 def files_at(engine: Engine, path: str, platform: str) -> Files:
@@ -100,13 +106,22 @@ class BucketFiles:
             folders, entries = level(self._s3, bucket, below(key))
             if not folders and not entries:
                 return [self.stat(path)]
-        found = [FileStat(f"s3://{bucket}/{name.rstrip('/')}", True) for name in folders]
+            entries += [each for name in folders if nameless(name) for each in self._s3.list(bucket, name)]
+        found = [FileStat(f"s3://{bucket}/{name[:-1]}", True) for name in folders if not nameless(name)]
         found += [
             FileStat(f"s3://{bucket}/{each.key}", False, each.size, unix_time(each.modified))
             for each in entries
             if not each.key.endswith("/")
         ]
         return sorted(found, key=lambda each: each.path)
+
+    def sweep(self, folder: str) -> None:
+        """Give up the uploads below a folder that a job which is over has left begun; where that is not allowed, they stay."""
+        from tao_sdk.runner.s3_put import sweep
+
+        bucket, key = parts(folder)
+        with suppress(Failure, OSError):
+            sweep(self._s3, bucket, below(key))
 
     def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
         """From one version of the object, even where it is replaced meanwhile."""
@@ -118,6 +133,9 @@ class BucketFiles:
                     return self._read(path, offset, limit)
             except Changed:
                 continue
+
+    def below(self, folder: str) -> BucketFiles:  # noqa: ARG002  a bucket has no links
+        return self
 
     def _read(self, path: str, offset: int, limit: int | None) -> bytes:
         bucket, key = parts(path)
@@ -133,6 +151,11 @@ class BucketFiles:
 def parts(path: str) -> tuple[str, str]:
     bucket, _, key = path.partition("://")[2].partition("/")
     return bucket, key
+
+
+def nameless(folder: str) -> bool:
+    """A folder without a name, which two slashes make: no path could say it, so what lies in it is listed as files."""
+    return folder == "/" or folder.endswith("//")
 
 
 def below(key: str) -> str:

@@ -13,7 +13,7 @@ from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.kept_log import kept_log
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
-from tao_sdk.model.errors import PathNotFound, Unreachable
+from tao_sdk.model.errors import PathNotFound, TaoError, Unreachable, sentences
 from tao_sdk.model.job import Job
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.status import Status
@@ -64,7 +64,26 @@ def explain(engine: Engine, job: Job) -> Diagnosis:
     backend = engine.backend_of(job)
     found = backend.diagnose(evidence) or rules.diagnose(evidence)
     redact = engine.redactor(job)
-    return replace(found, cause=redact(found.cause), evidence=redact(found.evidence))
+    by_runner = any(what and what in found.evidence for what in failures(evidence))
+    return replace(found, cause=redact(found.cause), evidence=redact(found.evidence), by_runner=by_runner)
+
+
+def lost_results(engine: Engine, job: Job) -> str:
+    """What the runner said of results that it could not keep; "" when it said nothing, or that cannot be seen now."""
+    ref = engine.ref_of(job)
+    if ref is None:
+        return ""
+    try:
+        _, events = read_tail(engine, engine.backend_of(job), ref)
+    except TaoError:
+        return ""
+    lost = [event for event in events if event["event"] == "failed" and event.get("code") == "output.lost"]
+    return engine.redactor(job)(sentences(*(str(lost[-1].get(part) or "") for part in ("what", "why")))) if lost else ""
+
+
+def failures(evidence: Evidence) -> list[str]:
+    """What the runner said it could not do."""
+    return [str(event.get("what") or "") for event in evidence.runner if event["event"] == "failed"]
 
 
 def gather(engine: Engine, job: Job) -> Evidence | None:

@@ -146,6 +146,8 @@ def _judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observati
     why = _why(engine, backend, job, standing) if standing.status is Status.ERROR else None
     if own_end and policy_of(backend, job).again(job.attempt, why):  # it was not over yet
         standing, why = advance(job.standing, seen, outcome), None
+    if why and why.by_runner:
+        standing = replace(standing, message=why.cause)
     if policy_of(backend, job).again(job.attempt, why, job.cancel_asked):
         waits = f"attempt {job.attempt + 1} {diagnose.WAITS_FOR_WATCHER}: tao watch"
         written = _write(engine, job, seen, replace(standing, status=Status.PENDING, message=waits))

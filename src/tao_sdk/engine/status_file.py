@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from tao_sdk.backends.contract import Files, FileStat, MiB
@@ -14,6 +15,7 @@ from tao_sdk.model.errors import PathNotFound, Unreachable
 
 NAME = "status.json"
 DEEPEST = 3  # folders below the results: <key>/train/status.json
+MOST_FOLDERS = 200  # that are looked into: a look at one job must not keep the others waiting
 NOT_RESULTS = frozenset({".tao", "work", "inputs"})
 MOST_AT_ONCE = 4 * MiB
 
@@ -36,7 +38,7 @@ class Place:
 def read_on(files: Files, results_dir: str, place: Place) -> tuple[bytes, Place]:
     """(what is new in the newest status.json below the results, where to go on). Nothing where there is none."""
     try:
-        newest = max(_found(files, results_dir, DEEPEST), key=lambda stat: stat.mtime, default=None)
+        newest = max(_found(files, results_dir), key=lambda stat: stat.mtime, default=None)
         if newest is None:
             return b"", place
         same = newest.path == place.path and newest.size >= place.offset
@@ -44,16 +46,19 @@ def read_on(files: Files, results_dir: str, place: Place) -> tuple[bytes, Place]
         data = files.read(newest.path, offset, MOST_AT_ONCE)
     except (PathNotFound, Unreachable):
         return b"", place
-    whole = data[: data.rfind(b"\n") + 1]
+    whole = data[: data.rfind(b"\n") + 1] if len(data) < MOST_AT_ONCE or b"\n" in data else data
     return whole, Place(newest.path, offset + len(whole))
 
 
-def _found(files: Files, folder: str, depth: int) -> list[FileStat]:
+def _found(files: Files, results_dir: str) -> list[FileStat]:
+    """Every status.json, those that lie higher first."""
     found: list[FileStat] = []
-    for stat in files.list(folder):
-        name = stat.path.rstrip("/").rpartition("/")[2]
-        if stat.is_dir and depth and name not in NOT_RESULTS:
-            found += _found(files, stat.path, depth - 1)
-        elif name == NAME and not stat.is_dir:
-            found.append(stat)
+    folders = [(results_dir, 0)]
+    for folder, depth in islice(folders, MOST_FOLDERS):
+        for stat in files.list(folder):
+            name = stat.path.rstrip("/").rpartition("/")[2]
+            if stat.is_dir and depth < DEEPEST and name not in NOT_RESULTS:
+                folders.append((stat.path, depth + 1))
+            elif name == NAME and not stat.is_dir:
+                found.append(stat)
     return found

@@ -6,6 +6,7 @@ lists the files (client/results.py), and how a job finds its own checkpoint to r
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any, cast
 
 from tao_sdk.model.progress import Progress
+from tao_sdk.runner.ending import SETTLED
 from tao_sdk.runner.tree import FOLDER, WEIGHTS, growing
 
 EXPORTED = (".engine", ".onnx", ".trt")  # can be evaluated, cannot be trained on
@@ -57,28 +59,35 @@ class Chosen:
 
 
 def choose(
-    files: Iterable[tuple[str, int, float]], root: str, manifest: Mapping[str, Any] | None, progress: Progress
+    files: Iterable[tuple[str, int, float]],
+    root: str,
+    manifest: Mapping[str, Any] | None,
+    progress: Progress,
+    settled: float = 0.0,
 ) -> Chosen:
     """The best and the newest complete checkpoint among `files` (path, size, mtime) below `root`."""
-    complete = [each for each in checkpoints(files, root, manifest) if each.complete]
+    complete = [each for each in checkpoints(files, root, manifest, settled) if each.complete]
     best, latest = best_of(complete, progress), newest_of(complete)
     return Chosen(best=best.path if best else None, newest=latest.path if latest else None)
 
 
 def checkpoints(
-    files: Iterable[tuple[str, int, float]], root: str = "", manifest: Mapping[str, Any] | None = None
+    files: Iterable[tuple[str, int, float]],
+    root: str = "",
+    manifest: Mapping[str, Any] | None = None,
+    settled: float = 0.0,
 ) -> list[Checkpoint]:
     """Every checkpoint among `files`, the least trained first.
 
     One is complete when the manifest lists all its files with the sizes they have. Without a manifest the one written
-    last, which may be half written, never is.
+    last, which may be half written, is so only when it was written before `settled`.
     """
     there = [_File(path, _below(root, path), size, mtime) for path, size, mtime in files]
     groups: dict[str, list[_File]] = {}
     for file in there:
         if _is_ours(file):
             groups.setdefault(file.place, []).append(file)
-    is_complete = _by_time(groups) if manifest is None else _by_manifest(manifest, there, root)
+    is_complete = _by_time(groups, settled) if manifest is None else _by_manifest(manifest, there, root)
     found = [_checkpoint(place, group, is_complete(place)) for place, group in groups.items()]
     return sorted(found, key=_how_far(found))
 
@@ -196,10 +205,19 @@ def _or_less(number: int | None) -> int:
     return -1 if number is None else number
 
 
-def _by_time(groups: Mapping[str, list[_File]]) -> Callable[[str], bool]:
+def settled_at(ended: float, exit_code: int | None, asked: bool) -> float:
+    """Up to when a command without a manifest had written what is whole: it ended then, and was not cut off.
+
+    `asked`: it was to end. One that failed by itself may have failed at writing.
+    """
+    by_itself = exit_code == 0 or (asked and exit_code is not None and exit_code < 128)
+    return math.inf if by_itself else ended - SETTLED
+
+
+def _by_time(groups: Mapping[str, list[_File]], settled: float) -> Callable[[str], bool]:
     written = {place: max(file.mtime for file in group) for place, group in groups.items()}
     last = max(written.values(), default=0.0)
-    return lambda place: written[place] < last
+    return lambda place: written[place] < max(last, settled)
 
 
 def _by_manifest(manifest: Mapping[str, Any], there: Iterable[_File], root: str) -> Callable[[str], bool]:

@@ -49,6 +49,7 @@ class Diagnosis:
     evidence: str = ""
     rule: str = ""
     events: tuple[NodeEvent, ...] = ()
+    by_runner: bool = False  # the runner itself has said so
 
     def to_json(self) -> dict[str, Any]:
         return {

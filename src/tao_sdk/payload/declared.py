@@ -164,7 +164,8 @@ class SpecKeys:
             )
         schemes.check_output(value or "", f"{self.name}.{key}")
         put(self.tree, way, Hole(key, value or ""))
-        return Output(key=key, value=value or "", file=about.get("type") == "file")
+        optional = about.get("optional") is True
+        return Output(key=key, value=value or "", file=about.get("type") == "file", optional=optional)
 
     def resume(self, named: str = "") -> str:
         """The key of the checkpoint to resume from: the one that was named, else one that the spec has; "" when it is set."""
@@ -472,7 +473,10 @@ def path_outputs(wanted: Declared) -> list[Copy]:
                 "Name the files or folders that the command writes.",
             )
     names = Counter(map(posixpath.basename, distinct))
-    return [Copy(path=given, name=copy_name(path, names)) for path, given in distinct.items()]
+    optional = {path for path, about in declared if about.get("optional") is True}
+    return [
+        Copy(path=given, name=copy_name(path, names), optional=given in optional) for path, given in distinct.items()
+    ]
 
 
 def copy_name(path: str, names: Mapping[str, int]) -> str:

@@ -40,13 +40,13 @@ NEEDS = {  # the module of a scheme -> those that it needs
     "ngc_input": ("http_source", *FETCHING),
     "http_input": ("http_source", *FETCHING),
 }
-KEEP = ("keep", "folder", "manifest", "tree", "crew")
+KEEP = ("keep", "ending", "folder", "manifest", "tree", "crew")
 COPIES = ("copies", "brought")
 BUCKET = ("bucket", "brought", "remote", "sending", "s3_put", "s3_input", *NEEDS["s3_input"])
 # The order in which modules are packed: neighbours share words, and the compressor looks back over 32 KB only.
 ORDER = (
     "boot", "bucket", "signals", "process", "main", "spec", "local", "outputs", "inputs", "files", "brought",
-    "manifest", "resume", "crew", "folder", "staging", "cache", "keep", "report", "lock", "place", "atomic", "entry",
+    "manifest", "resume", "crew", "folder", "staging", "cache", "keep", "ending", "report", "lock", "place", "atomic", "entry",
     "scheme", "private", "tree", "copies", "unpacking", "sending", "archive", "jsontext", "quote", "journal",
     "transfer", "shown", "percent", "remote", "web", "http_source", "s3_put", "s3_sign", "s3_input", "crc", "wire",
     "s3", "hub_input", "s3_credentials", "s3_words", "ngc_input", "annotation", "http_input", "template", "s3_xml",

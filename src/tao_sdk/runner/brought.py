@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import List, Tuple
+    from typing import FrozenSet, List, Tuple
 
     from .document import Copy
     from .place import Place
+
+
+JOB_NAME = re.compile(r"[a-z0-9-]+-[a-z0-9]{10}")  # how the folders of jobs are called
 
 
 def brought(copies: List[Copy], place: Place) -> List[Tuple[str, str]]:
@@ -20,11 +24,36 @@ def brought(copies: List[Copy], place: Place) -> List[Tuple[str, str]]:
 
 
 def stays(source: str, place: Place) -> bool:
-    """It is in the results already: it lies in them, though not where the command starts, or they lie in it."""
-    folder = place.folder
+    """It lies in the results already, though not where the command starts. All of a machine (/) is nobody's output."""
     if source.startswith(place.work + "/"):
         return False
-    return folder == source or folder.startswith(source.rstrip("/") + "/") or source.startswith(folder + "/")
+    return source in ("/", place.folder) or source.startswith(place.folder + "/")
+
+
+def jobs_beside(place: Place) -> FrozenSet[str]:
+    """Names beside the results that are jobs' by the look of them: asked before the command could make any."""
+    return frozenset(name for name in beside(place) if JOB_NAME.fullmatch(name))
+
+
+def others(source: str, place: Place) -> List[str]:
+    """What lies in a path that holds the results and is not the output: these results, and those of other jobs.
+
+    By the names below the path.
+    """
+    root = os.path.dirname(place.folder)
+    if not (root + "/").startswith(source.rstrip("/") + "/"):
+        return []
+    marked = (name for name in beside(place) if os.path.isdir(os.path.join(root, name, ".tao")))
+    jobs = {os.path.basename(place.folder), *place.neighbours, *marked}
+    return [os.path.relpath(os.path.join(root, name), source) for name in sorted(jobs)]
+
+
+def beside(place: Place) -> List[str]:
+    """What lies beside the results."""
+    try:
+        return os.listdir(os.path.dirname(place.folder))
+    except OSError:
+        return []
 
 
 def make_folders(copies: List[Copy]) -> None:

@@ -13,8 +13,8 @@ import os
 import threading
 import time
 
-from .brought import brought
-from .manifest import parsed, settled, written
+from .brought import brought, others
+from .manifest import parsed, written
 from .outputs import destination, in_bucket
 from .remote import Remote, is_version
 from .report import Failure, crash
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Dict, List, Mapping, Optional, Set, Tuple
 
     from .document import Document
+    from .ending import Ending
     from .place import Place
     from .report import Report
     from .tree import Shape
@@ -39,6 +40,7 @@ MANIFEST = ".tao/manifest.json"
 SMALL = 8 << 20  # bytes up to which a growing file is sent whenever it has grown
 GROWTH = 8  # a larger one when it has grown by an eighth: it is sent nine times in all, and not at every look
 SHARE = 0.4  # of the grace: what the command leaves for sending its last results, when the job is told to end
+NAMED = 20  # files that a failure names
 TELL = 2.0  # seconds between two tellings of how far it is
 
 
@@ -61,6 +63,8 @@ class Bucket:
         self.told = b""  # the manifest as it was sent last
         self.gone: Set[str] = set()  # files that vanished between a look and their turn
         self.ended = False  # the command is over: there is no later look
+        self.last: Dict[str, Item] = {}  # what the last look has found
+        self.closed = False  # everything was accounted for
         self.done = self.done_files = 0  # bytes and files whose turn has been, since the end began
         self.lock = threading.Lock()
         self.sending = Sending(self.send, self.broke)
@@ -179,7 +183,7 @@ class Bucket:
         self.missing = []
         for source, inside in [*self.sources, *self.logs()]:
             if os.path.isdir(source):
-                tree = Tree(source, self.excludes)
+                tree = Tree(source, [*self.excludes, *others(source, self.place)])
                 problems += ["%s: %s" % (source, each) if inside else each for each in tree.problems]
                 for path, shape in tree.files.items():
                     self.take(os.path.join(inside, path), os.path.join(source, path), shape, items, problems)
@@ -297,7 +301,8 @@ class Bucket:
             return
         entries = dict(self.entries)
         files = [entries[name] for name in sorted(entries)]
-        text = written(self.place, exit_code, whole, problems, files, self.folders).encode()
+        unsent = [] if exit_code is None or whole else self.unsent()
+        text = written(self.place, exit_code, whole, problems, files, self.folders, unsent).encode()
         if text == self.told:
             return
         try:
@@ -319,19 +324,20 @@ class Bucket:
 
     # At its end
 
-    def finish(self, exit_code: int, ended: float, hurry: Callable[[], bool], report: Report) -> List[str]:
+    def finish(self, ending: Ending, hurry: Callable[[], bool], report: Report) -> List[str]:
         """Send everything: first the little that must be known, since the runner may be killed any moment now."""
+        exit_code = ending.exit_code
         self.remote.s3.web.away.clear()  # it is waited for once more
         self.sending.drop()
-        self.sending.wait(set(self.sending.busy))
         self.ended = True
         items, problems = self.look()
-        latest = settled(exit_code, ended)
         for each in items.values():
-            each.still = each.shape[1] < latest or bool(self.complete(each))
+            each.still = ending.vouches(each.shape[1]) or bool(self.complete(each))
+        self.last = items
         self.note_folders(items)
-        self.ship_all([each for each in items.values() if each.urgent], report, tell=False)
+        self.ship_first([each for each in items.values() if each.urgent], report)
         self.put_manifest(exit_code, False, problems)
+        self.sending.wait(set(self.sending.busy))
         if self.place.rank and not self.failure:
             self.await_rank_0(hurry)
         lost = self.ship_all(list(items.values()), report, tell=True)
@@ -340,6 +346,37 @@ class Bucket:
         if lost or MANIFEST in self.refused:
             self.failure = self.not_sent([each.name for each in lost], len(items))
         return problems + list(self.unread.values())
+
+    def ship_first(self, items: List[Item], report: Report) -> None:
+        """Send these, while what is on its way already goes on. One of them may be, as it was before."""
+        self.sending.wait([each.name for each in items])
+        self.ship_all(items, report, tell=False)
+
+    def unsent(self) -> List[str]:
+        """Files of the last look that are not there."""
+        excused = self.gone | set(self.unread)
+        return sorted(
+            name for name, item in self.last.items() if self.sent.get(name) != item.shape and name not in excused
+        )
+
+    def given_up(self) -> Failure:
+        """There was no time left to send everything."""
+        if not self.last:
+            self.last = self.look()[0]
+        lost = self.unsent()
+        return Failure(
+            "output.lost",
+            "%d of %d files had not been sent to %s when the job had to end."
+            % (len(lost), len(self.last), self.remote.address),
+            "They are: %s." % listed(lost or [MANIFEST]),
+            "Give it more time to end. The files are still in %s, for as long as that is there." % self.place.folder,
+        )
+
+    def abandon(self) -> None:
+        """Let nothing be begun any more, and give up the uploads that are on their way."""
+        busy = set(self.sending.busy)
+        self.sending.drop()
+        self.remote.give_up({self.remote_name(name) for name in busy})
 
     def ship_all(self, items: List[Item], report: Report, tell: bool) -> List[Item]:
         """Send what is not there yet, and tell how far it is. What could not be sent."""
@@ -379,7 +416,7 @@ class Bucket:
         return Failure(
             "output.lost",
             "%d of %d files could not be sent to %s." % (len(lost), total, self.remote.address),
-            "%s %s First of them: %s." % (failure.what, failure.why, ", ".join(lost[:5] or [MANIFEST])),
+            "%s %s They are: %s." % (failure.what, failure.why, listed(lost or [MANIFEST])),
             "%s The files are still in %s, for as long as that is there." % (failure.next, self.place.folder),
         )
 
@@ -417,6 +454,12 @@ class Telling:
 
 def entry(name: str, shape: Shape, sha256: Optional[str], version: str) -> Entry:
     return {"path": name, "size": shape[0], "mtime": shape[1], "sha256": sha256, "version": version}
+
+
+def listed(names: List[str]) -> str:
+    """The first of them, in words."""
+    more = " and %d more" % (len(names) - NAMED) if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
 
 
 def by_path(entries: List[Entry]) -> Dict[str, Entry]:

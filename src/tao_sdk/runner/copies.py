@@ -10,7 +10,7 @@ import os
 import stat
 
 from .atomic import temporary_name
-from .brought import brought
+from .brought import brought, others
 from .tree import Tree, covers, growing
 
 TYPE_CHECKING = False
@@ -30,6 +30,7 @@ class Copies:
 
     def __init__(self, copies: List[Copy], place: Place, excludes: List[str]) -> None:
         self.excludes = excludes  # by the names below the results
+        self.place = place
         folder = place.folder if place.rank == 0 else os.path.join(place.folder, ".rank-%d" % place.rank)
         self.kept = [(path, os.path.join(folder, name), name) for path, name in brought(copies, place)]
         self.seen: Dict[str, Shape] = {}
@@ -46,7 +47,7 @@ class Copies:
         problems = self.problems
         for source, target, name in self.kept:
             if os.path.isdir(source):
-                tree = Tree(source, [])
+                tree = Tree(source, others(source, self.place))
                 problems += ["%s: %s" % (source, each) for each in tree.problems]
                 for path, shape in tree.files.items():
                     if not any(covers(each, os.path.join(name, path)) for each in self.excludes):

@@ -50,6 +50,7 @@ class Output(TypedDict):
     key: str
     value: str  # what the spec says; an absolute path is kept
     file: bool  # a file is wanted, not a folder
+    optional: bool  # nothing is said when it was never written
 
 
 class Copy(TypedDict):
@@ -57,6 +58,7 @@ class Copy(TypedDict):
 
     path: str
     name: str
+    optional: bool  # nothing is said when it was never written
 
 
 class Document(TypedDict):

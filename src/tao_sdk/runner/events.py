@@ -43,7 +43,10 @@ class Event:
 
 
 def parse(line: bytes) -> Optional[Event]:
-    """The event of a line (with or without its newline); None for a line that only looks like one."""
+    """The event of a line (with or without its newline); None for a line that only looks like one.
+
+    A command can print such lines itself: what is taken for an event holds what events hold, and nothing else.
+    """
     if not line.startswith(START) or len(line) > LONGEST:
         return None
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .crew import caught
-from .manifest import Manifest, settled
+from .manifest import Manifest
 from .report import Failure
 
 TYPE_CHECKING = False
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from .copies import Copies
     from .document import Document
+    from .ending import Ending
     from .place import Place
 
 
@@ -20,6 +21,7 @@ class Folder:
 
     def __init__(self, document: Document, place: Place) -> None:
         self.place = place
+        self.closed = False  # everything was accounted for
         self.copies: Optional[Copies] = None
         if document["copies"]:
             from .copies import Copies
@@ -38,24 +40,31 @@ class Folder:
     def copy(self, final: bool) -> List[str]:
         return self.copies.renew(final) + self.copies.failed if self.copies else []
 
-    def finish(self, exit_code: int, ended: float, *_: object) -> List[str]:
+    def finish(self, ending: Ending, *_: object) -> List[str]:
         """First the little that must be known, then what takes its time: the runner may be killed any moment now."""
         try:
-            return self.account(exit_code, ended)
+            return self.account(ending)
         except OSError as error:
             raise lost("The manifest of the results cannot be written.", [str(error)], self.place) from error
 
-    def account(self, exit_code: int, ended: float) -> List[str]:
+    def account(self, ending: Ending) -> List[str]:
         manifest = self.manifest
         if manifest:
-            caught(manifest.renew, exit_code, False, manifest.hashed)  # what it fails at is told by the last one
+            caught(manifest.renew, ending.exit_code, False, manifest.hashed)  # what it fails at is told by the last one
         problems = self.copy(final=True)
         if manifest:
-            latest = settled(exit_code, ended)
             problems += manifest.renew(
-                exit_code, True, lambda path, shape: shape[1] < latest or manifest.hashed(path, shape)
+                ending.exit_code, True, lambda path, shape: ending.vouches(shape[1]) or manifest.hashed(path, shape)
             )
         return problems
+
+    def given_up(self) -> Failure:
+        """There was no time left to account for everything."""
+        what = "Not all results could be brought to %s before the job had to end." % self.place.folder
+        return lost(what, [], self.place)
+
+    def abandon(self) -> None:
+        """Leave nothing half done: a copy has its name only once it is whole."""
 
     @property
     def missing(self) -> List[str]:

@@ -10,6 +10,7 @@ import time
 
 from . import atomic
 from .crew import caught, started
+from .ending import Ending
 from .report import crash
 
 TYPE_CHECKING = False
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     Destination = Folder | Bucket
 
 GLANCE = 0.5  # seconds between looks whether the job was told to end
+SPARE = 0.5  # seconds of the grace that are left for saying what was not kept, and for giving it up
+LAST = 1.0  # seconds for giving up what is on its way; a store that is away would take longer
 
 
 class Keeper:
@@ -81,19 +84,56 @@ class Keeper:
         return bool(self.signals.first)
 
     def finish(self, exit_code: int) -> None:
-        """Keep everything, after the command's end. What one destination fails at is raised once all had their turn."""
-        ended = atomic.now(self.place.own)
+        """Keep everything, after the command's end. What one destination fails at is raised once all had their turn.
+
+        A job that was told to end does not wait for a slow or a silent store beyond its grace.
+        """
+        ending = self.ending(exit_code)
         self.over.set()
-        if self.thread:
-            self.thread.join()
-        errors = [caught(self.end, each, exit_code, ended) for each in self.destinations]
+        errors: List[BaseException] = []
+        closing = started(self.close, ending, errors)
+        if not closing:
+            self.close(ending, errors)
+        elif not self.in_time(closing):
+            self.report.flush()
+            raise self.given_up(errors)
         self.report.flush()
-        for each in filter(None, errors):
+        for each in errors:
             raise each
 
-    def end(self, each: Destination, exit_code: int, ended: float) -> None:
-        self.tell(each.finish(exit_code, ended, self.told_to_end, self.report))
-        for path in each.missing:
+    def ending(self, exit_code: int) -> Ending:
+        ended = atomic.now(self.place.own)
+        told = ended - (time.monotonic() - self.signals.told_at) if self.signals.first else 0.0
+        return Ending(exit_code, ended, told, self.signals.killed)
+
+    def close(self, ending: Ending, errors: List[BaseException]) -> None:
+        """End every destination, in a thread of its own."""
+        if self.thread:
+            self.thread.join()
+        errors += filter(None, [caught(self.end, each, ending) for each in self.destinations])
+
+    def in_time(self, closing: threading.Thread) -> bool:
+        """Wait for it, for as long as there is time."""
+        while closing.is_alive() and self.signals.time_left() > SPARE:
+            closing.join(GLANCE)
+        return not closing.is_alive()
+
+    def given_up(self, errors: List[BaseException]) -> BaseException:
+        """Leave nothing on its way, and say what was not kept."""
+        abandoning = started(self.abandon)
+        failures = [each.given_up() for each in self.destinations if not each.closed]
+        if abandoning:
+            abandoning.join(LAST)
+        return [*errors, *failures][0]
+
+    def abandon(self) -> None:
+        for each in self.destinations:
+            caught(each.abandon)
+
+    def end(self, each: Destination, ending: Ending) -> None:
+        self.tell(each.finish(ending, self.told_to_end, self.report))
+        each.closed = True
+        for path in set(each.missing) - self.place.optional:
             self.report.queue("warning", code="output.missing", what="The output %s was never written." % path)
         if each.failure:
             raise each.failure

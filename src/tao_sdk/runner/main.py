@@ -99,6 +99,13 @@ class Job:
         start = self.place.work if self.starts_in_work() else os.getcwd()
         for each in self.document["copies"]:
             each["path"] = os.path.join(start, each["path"])
+        if self.document["copies"]:
+            from .brought import jobs_beside
+
+            self.place.neighbours = jobs_beside(self.place)
+            self.place.optional = frozenset(
+                os.path.abspath(each["path"]) for each in self.document["copies"] if each["optional"]
+            )
         if sends:
             self.open_buckets()
 
@@ -190,10 +197,8 @@ class Job:
     def keep_outputs(self, code: int) -> bool:
         """Keep what the command wrote, whatever its end was. False when that failed."""
         self.report.stage("outputs")
-        for each in [] if code or self.place.rank else self.document["outputs"]:
-            path = self.values[each["key"]]  # left empty by a command that wrote elsewhere, perhaps
-            if not (os.path.isfile(path) or any(folders or files for _, folders, files in os.walk(path))):
-                self.report.queue("warning", code="output.missing", what="The output %s was never written." % path)
+        if not code and not self.place.rank:
+            self.warn_missing()
         try:
             if self.keeper:
                 self.keeper.finish(code)
@@ -203,6 +208,14 @@ class Job:
         if self.place.private:
             self.place.remove_private()
         return True
+
+    def warn_missing(self) -> None:
+        """Tell of outputs that are still empty: the command has written elsewhere, perhaps."""
+        for each in self.document["outputs"]:
+            path = self.values[each["key"]]
+            written = os.path.isfile(path) or any(folders or files for _, folders, files in os.walk(path))
+            if not written and not each["optional"]:
+                self.report.queue("warning", code="output.missing", what="The output %s was never written." % path)
 
     def open_log(self) -> int:
         """The file that keeps what the command prints; -1 when there is no place for it."""

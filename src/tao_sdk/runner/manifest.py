@@ -3,6 +3,7 @@
 `files` lists every file; `sha256` only where the file stood still, so a file with one is complete. `whole` is true once
 the command has ended and everything was accounted for; only then may the manifest decide how the job ended. `folders`
 tells of each folder that is a checkpoint how many files and bytes it has, once all of them stood still; -1 before.
+`unsent` names files that had not been sent when the command had ended, `unsent_files` is how many they were.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from .tree import Tree, digest, whole_folders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, List, Optional, Tuple
+    from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
     from .place import Place
     from .tree import Shape
 
 SCHEMA = 1
-LARGEST = 1 << 30  # bytes of a manifest: three million files
-SETTLED = 5.0  # seconds without a change before a command that failed: what is younger may have been cut off
+LARGEST = 256 << 20  # bytes of one that is read: the command can write there, too
+MOST_UNSENT = 100  # names of files that it lists as not sent
 
 
 def load(path: str) -> Dict[str, Any]:
@@ -53,9 +54,10 @@ def written(
     left_out: List[str],
     files: List[Dict[str, Any]],
     folders: Dict[str, List[int]],
+    unsent: Sequence[str] = (),
 ) -> str:
     """The text of a manifest."""
-    content = {
+    content: Dict[str, object] = {
         "schema": SCHEMA,
         "job": place.job,
         "attempt": place.attempt,
@@ -64,12 +66,9 @@ def written(
         "left_out": left_out[:100],
         "folders": folders,
     }
+    if unsent:
+        content.update(unsent=list(unsent[:MOST_UNSENT]), unsent_files=len(unsent))
     return '%s,\n"files": [\n%s\n]}\n' % (dumps(content)[:-1], ",\n".join(map(dumps, files)))
-
-
-def settled(exit_code: int, ended: float) -> float:
-    """The time up to which a file's last change has to lie for it to be complete."""
-    return ended - SETTLED if exit_code else float("inf")
 
 
 def usable(entry: Any) -> bool:

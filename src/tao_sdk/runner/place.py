@@ -19,7 +19,7 @@ from . import private
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Mapping
+    from typing import FrozenSet, Mapping
 
 EPHEMERAL = "/results"
 
@@ -42,6 +42,10 @@ class Place:
         self.private = False  # the folder could not be made: there is one that only this runner knows
         self.nobodys = False  # and nothing of it is kept
         self.kept = bool(root or self.remote)
+        self.optional: FrozenSet[str] = frozenset()  # paths of outputs that need not be written
+        self.neighbours: FrozenSet[str] = (
+            frozenset()
+        )  # names of other jobs' folders beside this one, where that matters
         local = env.get("TAO_LOCAL_ROOT", "") if self.remote or not root else root
         self.folder = os.path.join(os.path.abspath(local or EPHEMERAL), self.job)
 

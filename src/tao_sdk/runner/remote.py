@@ -7,13 +7,13 @@ import os
 
 from .s3_put import part_size, sweep
 from .s3_words import refusal
-from .s3_xml import inner
+from .s3_xml import elements, inner
 from .tree import chunks, digest
 from .web import Changed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Dict, List, Optional, Tuple
+    from typing import Callable, Dict, List, Optional, Set, Tuple
 
     from .s3 import S3
 
@@ -70,6 +70,14 @@ class Remote:
     def sweep(self) -> None:
         """Give up the uploads that a runner had begun here when it was killed."""
         sweep(self.s3, self.bucket, self.key("") if self.prefix else "")
+
+    def give_up(self, names: Set[str]) -> None:
+        """Give up the uploads of these that are on their way."""
+        keys = {self.key(name) for name in names}
+        answer = self.s3.ask("GET", self.bucket, "", {"uploads": "", "prefix": self.key("")})
+        for each in elements(answer.text, "Upload"):
+            if inner(each, "Key") in keys:
+                self.s3.ask("DELETE", self.bucket, inner(each, "Key"), {"uploadId": inner(each, "UploadId")})
 
     def fetch(self, wanted: List[Tuple[str, str, int, str]], aside: str) -> None:
         """Each object (name, path, size, version) complete at its path, by way of the folder `aside`. Raises Failure, OSError."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 
 from .report import Stopped
 
@@ -24,10 +25,12 @@ class Signals:
     """From construction on no signal ends the runner unnoticed, not even as process 1 of a container."""
 
     def __init__(self, grace: float) -> None:
-        self.grace = grace
+        self.grace = self.whole_grace = grace  # seconds: the command's, and the job's
         self.group = 0  # the command's process group while it runs
         self.hold = False  # the command is being started, or has ended: a signal is kept in mind, no more
         self.first = 0  # the first signal that asked for an end
+        self.told_at = 0.0  # when that was, on the monotonic clock
+        self.killed = False  # the command was, since its time was up
         self.taken = [each for each in FORWARDED if signal.getsignal(each) is not signal.SIG_IGN]
         for each in self.taken:
             signal.signal(each, self.forward)
@@ -35,7 +38,7 @@ class Signals:
 
     def forward(self, number: int, _: Optional[FrameType]) -> None:
         if number in ENDING and not self.first:
-            self.first = number
+            self.first, self.told_at = number, time.monotonic()
         if self.group:
             self.send(number)
             if number in ENDING:
@@ -53,6 +56,7 @@ class Signals:
             signal.setitimer(signal.ITIMER_REAL, max(self.grace, 0.001))
 
     def kill(self, *_: object) -> None:
+        self.killed = self.killed or bool(self.group)
         self.send(signal.SIGKILL)
 
     def send(self, number: int) -> None:
@@ -62,6 +66,10 @@ class Signals:
                 os.killpg(self.group, number)
         except OSError:
             pass
+
+    def time_left(self) -> float:
+        """Seconds until the job has to be over; endless while nobody has told it to end."""
+        return self.told_at + self.whole_grace - time.monotonic() if self.first else float("inf")
 
     def starting(self) -> None:
         """From here on a signal does not stop the runner: it waits for the command, which is about to be there."""

@@ -26,9 +26,10 @@ BLOCK = 1 * MiB
 class HereFiles:
     """This machine's, where the daemon runs too. What we may not look at, such as a volume's folder, it shows us."""
 
-    def __init__(self, daemon: Daemon) -> None:
-        self.local: Files = LocalFiles()
-        self.far: Files = FarFiles(daemon)
+    def __init__(self, daemon: Daemon, root: str = "") -> None:
+        self.daemon = daemon
+        self.local: Files = LocalFiles().below(root) if root else LocalFiles()
+        self.far: Files = FarFiles(daemon, root)
 
     def stat(self, path: str) -> FileStat:
         try:
@@ -48,12 +49,16 @@ class HereFiles:
         except Unreachable:
             return self.far.read(path, offset, limit)
 
+    def below(self, folder: str) -> Files:
+        return HereFiles(self.daemon, folder)
+
 
 class FarFiles:
     """The daemon's machine's. For one caller: its windows are closed when it is let go."""
 
-    def __init__(self, daemon: Daemon) -> None:
+    def __init__(self, daemon: Daemon, root: str = "") -> None:
         self.daemon = daemon
+        self.root = root  # a folder that a job writes to; "" for looking at what a person names
         self.windows: list[Window] = []
         self.listed: dict[str, list[FileStat]] = {}  # folder -> what is in it
         self.readings: list[Reading] = []  # at most one
@@ -111,7 +116,18 @@ class FarFiles:
             if posixpath.commonpath([path, root]) == root:
                 inside = posixpath.normpath(posixpath.join(window.PLACE, posixpath.relpath(path, root)))
                 return window.open_window(self.daemon, image, root, name, inside)
-        return window.open_window(self.daemon, image, path)
+        source = self.source(path)
+        inside = posixpath.normpath(posixpath.join(window.PLACE, posixpath.relpath(path, source)))
+        return window.open_window(self.daemon, image, source, lists=inside)
+
+    def source(self, path: str) -> str:
+        """What is mounted, which the daemon looks for along links: nothing whose name a job may have given."""
+        if self.root and (path == self.root or path.startswith(f"{self.root}/")):
+            return posixpath.dirname(self.root)
+        return path
+
+    def below(self, folder: str) -> Files:
+        return FarFiles(self.daemon, whole(folder))
 
     def learn(self, path: str) -> None:
         """List a folder, and all below it unless that is too much at once."""

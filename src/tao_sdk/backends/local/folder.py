@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         "attempt", "command", "log", "lock", "supervisor", "waiting", "process", "cancel", "exit", "trouble"
     ]  # fmt: skip
 
+LONGEST = 1 << 20  # characters of one that are read; the log, which may be longer, is not read so
 RESERVED = 4096  # bytes kept for the exit record, so that a full disk cannot lose it
 
 
@@ -48,7 +49,7 @@ class Folder:
         """What a file holds; "" while it is not there."""
         try:
             with open(self.file(name), encoding="utf-8", errors="replace") as file:
-                return file.read()
+                return file.read(LONGEST)
         except FileNotFoundError:
             return ""
 

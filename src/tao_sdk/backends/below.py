@@ -1,0 +1,189 @@
+"""Below a folder that a job writes to: every name is opened in a folder that is open already, so that no link leads out.
+
+A job may plant a link, a pipe or a device under any name, and put one in the place of another while we look. Here: finding,
+opening and writing below such a folder. Not here: paths that a person names (LocalFiles in this_machine.py).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import IO
+
+from tao_sdk.model.errors import PathNotFound
+
+MOST_LINKS = 40  # in one path, as the kernel has it
+ENTER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+CREATE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class LeadsOut(PathNotFound):
+    """A link leads out of the folder: what lies there is not the job's to show."""
+
+    code = "path.leads_out"
+
+    @classmethod
+    def by(cls, path: str) -> LeadsOut:
+        return cls(f"{path} is no file of the results: it is a link that leads out of them.", "", "")
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where a path leads: an open folder, a name in it ("." for the folder itself), and the path below the root."""
+
+    folder: int
+    name: str
+    below: str
+    seen: os.stat_result
+
+    @property
+    def is_dir(self) -> bool:
+        return stat.S_ISDIR(self.seen.st_mode)
+
+
+class Below:
+    """One folder and what is below it. `follow`: the folder itself may be a link, as a person's own may."""
+
+    def __init__(self, root: str, *, follow: bool = False) -> None:
+        self.path, self.real, self.follow = root.rstrip("/") or "/", os.path.realpath(root), follow
+
+    def enter(self) -> int:
+        """The folder, opened."""
+        flags = ENTER & ~os.O_NOFOLLOW if self.follow else ENTER
+        try:
+            return os.open(self.path, flags)
+        except NotADirectoryError:
+            if os.path.islink(self.path):  # noqa: PTH114
+                raise LeadsOut(f"{self.path} is a link; the results of a job are not looked for behind one.") from None
+            raise
+
+    def inside(self, path: str) -> str | None:
+        """What an absolute path is called below the folder; None for one that lies elsewhere."""
+        for base in (self.path, self.real):
+            if path == base or path.startswith(base.rstrip("/") + "/"):
+                return path[len(base) :]
+        return None
+
+    @contextmanager
+    def at(self, path: str, make: bool = False) -> Generator[Spot]:
+        """Where a path below the folder leads, links gone along. Raises LeadsOut, OSError. `make`: all of it is folders."""
+        walk = Walk(self)
+        try:
+            yield walk.along(path, make)
+        finally:
+            walk.close()
+
+    @contextmanager
+    def reading(self, path: str) -> Generator[IO[bytes]]:
+        """A regular file, open. Raises PathNotFound for a pipe, a socket or a device, which may have no end."""
+        with self.at(path) as spot:
+            refuse_endless(spot.seen, path)
+            if spot.is_dir:
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+            with os.fdopen(os.open(spot.name, READ, dir_fd=spot.folder), "rb") as file:
+                refuse_endless(os.fstat(file.fileno()), path)  # it may be another by now
+                yield file
+
+    @contextmanager
+    def creating(self, path: str, aside: str) -> Generator[IO[bytes]]:
+        """A file that has its name once the block has ended well; until then it is called `aside`, in the same folder."""
+        folder, _, name = path.rpartition("/")
+        with self.at(folder, make=True) as spot:
+            with suppress(FileNotFoundError):
+                os.unlink(aside, dir_fd=spot.folder)
+            try:
+                with os.fdopen(os.open(aside, CREATE, 0o666, dir_fd=spot.folder), "w+b") as file:
+                    yield file
+                os.replace(aside, name, src_dir_fd=spot.folder, dst_dir_fd=spot.folder)
+            finally:
+                with suppress(FileNotFoundError):
+                    os.unlink(aside, dir_fd=spot.folder)
+
+    def create(self, name: str, data: bytes) -> None:
+        """A new file. Raises FileExistsError where anything has that name, be it a link that leads nowhere."""
+        with self.at("") as spot, os.fdopen(os.open(name, CREATE, 0o666, dir_fd=spot.folder), "wb") as file:
+            file.write(data)
+
+
+class Walk:
+    """From a root down to where a path leads. One folder is open at a time."""
+
+    def __init__(self, root: Below) -> None:
+        self.root, self.folder = root, root.enter()
+        self.names: list[str] = []  # of the folders that were entered
+        self.links = 0
+
+    def close(self) -> None:
+        os.close(self.folder)
+
+    def along(self, path: str, make: bool) -> Spot:
+        left = names(path)[::-1]
+        while left:
+            name = left.pop()
+            if name == "..":
+                self.up(path)
+                continue
+            seen = self.seen(name, make)
+            if stat.S_ISLNK(seen.st_mode):
+                left += names(self.target(name, path))[::-1]
+            elif stat.S_ISDIR(seen.st_mode) or left or make:
+                self.down(name)
+            else:
+                return Spot(self.folder, name, "/".join([*self.names, name]), seen)
+        return Spot(self.folder, ".", "/".join(self.names), os.fstat(self.folder))
+
+    def seen(self, name: str, make: bool) -> os.stat_result:
+        if make:
+            with suppress(FileExistsError):
+                os.mkdir(name, dir_fd=self.folder)
+        return os.stat(name, dir_fd=self.folder, follow_symlinks=False)
+
+    def down(self, name: str) -> None:
+        """Into a folder. Raises NotADirectoryError for what is none, or has become a link."""
+        entered = os.open(name, ENTER, dir_fd=self.folder)
+        os.close(self.folder)
+        self.folder = entered
+        self.names.append(name)
+
+    def up(self, path: str) -> None:
+        """To the folder above, by the names that led here: what is above it by now may be another."""
+        if not self.names:
+            raise LeadsOut.by(path)
+        above = self.names[:-1]
+        self.start()
+        for name in above:
+            self.down(name)
+
+    def start(self) -> None:
+        os.close(self.folder)
+        self.folder = self.root.enter()
+        self.names = []
+
+    def target(self, name: str, path: str) -> str:
+        """What a link says, from where we are then. Raises LeadsOut."""
+        self.links += 1
+        if self.links > MOST_LINKS:
+            raise PathNotFound(f"{path} is no file: it is a link that leads back to itself.")
+        said = os.readlink(name, dir_fd=self.folder)
+        if not said.startswith("/"):
+            return said
+        inside = self.root.inside(said)
+        if inside is None:
+            raise LeadsOut.by(path)
+        self.start()
+        return inside
+
+
+def names(path: str) -> list[str]:
+    return [name for name in path.split("/") if name not in ("", ".")]
+
+
+def refuse_endless(seen: os.stat_result, path: str) -> None:
+    """Only what can be read to its end: a pipe would be waited for, a device may have no end."""
+    if not stat.S_ISREG(seen.st_mode) and not stat.S_ISDIR(seen.st_mode):
+        raise PathNotFound(f"{path} is no file: it is a pipe, a socket or a device.")

@@ -1,0 +1,24 @@
+"""How the command ended, and what follows for its last files: whole, or perhaps cut off."""
+
+from __future__ import annotations
+
+SETTLED = 5.0  # seconds without a change before a command that failed: what is younger may have been cut off
+OUTLIVED = 0.05  # seconds after being told to end: who still writes then has not been ended by it
+
+
+class Ending:
+    """The command's exit code, and when it ended; when it was told to end (0: it was not); whether it had to be killed.
+
+    Times are those of the results' file system.
+    """
+
+    def __init__(self, exit_code: int, ended: float, told: float = 0.0, killed: bool = False) -> None:
+        self.exit_code, self.ended, self.told, self.killed = exit_code, ended, told, killed
+
+    def vouches(self, written: float) -> bool:
+        """Whether a file that was last written then is complete."""
+        if not self.exit_code or written < self.ended - SETTLED:
+            return True
+        if not self.told or self.killed:
+            return False
+        return self.exit_code < 128 or written > self.told + OUTLIVED

@@ -1,0 +1,48 @@
+"""What the command wrote last: whole where it ended by itself, not known to be where it was ended."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+TRAINER = """
+import signal, sys, time
+def save(*_):
+    time.sleep(0.3)
+    open(sys.argv[1] + "/model_epoch_007.pth", "w").write("saved")
+    sys.exit(int(sys.argv[2]))
+signal.signal(signal.SIGTERM, save)
+print("ready", flush=True)
+time.sleep(100)
+"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python3 t.py $TAO_RESULTS_DIR 0", "python3 t.py $TAO_RESULTS_DIR 3", "python3 t.py $TAO_RESULTS_DIR 143",
+     "echo begun; python3 t.py $TAO_RESULTS_DIR 143; echo more"],
+)  # fmt: skip
+def test_a_checkpoint_that_was_saved_when_the_job_was_told_to_end_is_whole(jobs, command):
+    job = jobs.start(command, files={"t.py": TRAINER})
+    job.until(b"ready")
+    job.process.send_signal(signal.SIGTERM)
+    assert job.ended().files["model_epoch_007.pth"]["sha256"]
+
+
+def test_what_was_written_by_a_command_that_had_to_be_killed_may_have_been_cut_off(jobs):
+    command = "trap 'echo half > $TAO_RESULTS_DIR/epoch_7.pth' TERM; echo ready; while :; do sleep 0.05; done"
+    job = jobs.start(command, files={"x": ""}, env={"TAO_GRACE": "1"})
+    job.until(b"ready")
+    job.process.send_signal(signal.SIGTERM)
+    ran = job.ended()
+    assert ran.code == 137
+    assert ran.files["epoch_7.pth"]["sha256"] is None
+
+
+def test_what_was_written_just_before_the_end_was_asked_for_may_have_been_cut_off(jobs):
+    job = jobs.start("echo half > $TAO_RESULTS_DIR/epoch_7.pth; echo ready; exec sleep 100", files={"x": ""})
+    job.until(b"ready")
+    job.process.send_signal(signal.SIGTERM)
+    assert job.ended().files["epoch_7.pth"]["sha256"] is None
