@@ -265,6 +265,8 @@ class Fetch:
         while True:
             try:
                 for view in reading.source.read(at, stop):
+                    if 0 <= stop < at + len(view):
+                        raise OSError(errno.EPROTO, "more came than was asked for")
                     write(fd, view, at, reading.path)
                     checksum = zlib.crc32(view, checksum)
                     at += len(view)
