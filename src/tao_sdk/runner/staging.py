@@ -13,7 +13,7 @@ import time
 from fnmatch import fnmatchcase
 from importlib import import_module
 
-from .entry import Entry, apart, cut
+from .entry import Entry, Settling, apart, cut
 from .report import Failure
 from .scheme import ARCHIVES, MODULES, scheme
 from .shown import shown
@@ -42,6 +42,7 @@ class Staging:
     ) -> None:
         self.place, self.mount, self.env, self.report, self.values = place, mount, env, report, values
         self.web: Optional[Web] = None
+        self.settling = Settling()
         self.came, self.began = 0, time.monotonic()
 
     def stage(self, wanted: Input) -> str:
@@ -76,7 +77,7 @@ class Staging:
             from .archive import stem
 
             name, single = stem(name), False
-        entry = Entry(self.where(wanted, name, single, version))
+        entry = Entry(self.where(wanted, name, single, version), None if self.mount else self.settling)
         entry.ensure(version, make, lambda: self.report.event("waiting", what=wanted["key"]))
         return entry.path
 
