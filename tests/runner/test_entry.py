@@ -15,7 +15,11 @@ from pathlib import Path
 import pytest
 
 from tao_sdk.runner import entry
+from tao_sdk.runner.document import Input
 from tao_sdk.runner.entry import Entry, Settling
+from tao_sdk.runner.place import Place
+from tao_sdk.runner.report import Report
+from tao_sdk.runner.staging import Staging
 
 SOURCE = Path(entry.__file__).parents[2]
 SHUTDOWN, KEEP_NAMES = 0x8004587D, 1  # the ioctl with which ext4 and xfs are tested: no data are written out any more
@@ -207,3 +211,30 @@ def test_a_file_system_that_is_busy_for_long_is_not_waited_for_to_the_end(tmp_pa
     Entry(str(tmp_path / "data")).ensure("1", make, lambda: None)
     assert Entry(str(tmp_path / "data")).of("1")
     free.set()
+
+
+def staged(tmp_path: Path, mount: str) -> Entry:
+    """The entry of a job's input, as soon as the job goes on."""
+
+    def make(part: str) -> str:
+        Path(part, "made").write_bytes(b"x")
+        return str(Path(part, "made"))
+
+    place = Place({"TAO_RESULTS_ROOT": str(tmp_path / "results")}, "job")
+    wanted = Input(key="x", uri="s3://b/x", kind="", target="", options={})
+    return Entry(Staging(place, mount, {}, Report(), {}).put(wanted, "x", True, "1", make))
+
+
+def test_a_job_does_not_wait_until_the_disk_has_its_own_inputs(tmp_path, monkeypatch):
+    free = threading.Event()
+    monkeypatch.setattr(entry, "sync", lambda _: free.wait())
+    made = staged(tmp_path, mount="")
+    assert made.of("1") and made.marked() != "1"
+    free.set()
+
+
+def test_a_job_waits_until_the_disk_has_what_it_shares_with_others(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(entry, "sync", synced.append)
+    assert staged(tmp_path, mount=str(tmp_path / "mount")).marked() == "1"
+    assert len(synced) == 1
