@@ -100,9 +100,10 @@ class FirstInstruction:
         entrypoint = built(environment, call).replace(RUNNER, str(self.folder / "runner.py"))
         return lambda: self.seconds(environment, entrypoint)
 
-    def seconds(self, environment: Environment, entrypoint: str) -> float:
-        """Raises TimeoutError when the command never begins."""
-        variables = environment.variables(TAO_RESULTS_ROOT=str(self.folder / "results"), TAO_JOB_ID="bench")
+    def seconds(self, environment: Environment, entrypoint: str, more: Mapping[str, str] | None = None) -> float:
+        """`more` adds to the job's environment. Raises TimeoutError when the command never begins."""
+        own = {"TAO_RESULTS_ROOT": str(self.folder / "results"), "TAO_JOB_ID": "bench"}
+        variables = environment.variables(**own) | dict(more or {})
         reader = os.open(self.fifo, os.O_RDONLY | os.O_NONBLOCK)
         started = time.perf_counter()
         job = subprocess.Popen(

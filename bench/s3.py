@@ -39,6 +39,8 @@ CLIENTS = {"s5cmd": S5CMD, "obstore": OBSTORE, "boto3": BOTO3}
 
 def figures(scale: Scale, rivals: Rivals) -> Iterator[Figure]:
     """Nothing without rivals: seconds alone say nothing."""
+    from bench import s3_jobs
+
     if rivals.alone:
         return
     clients = {name: found for name, each in CLIENTS.items() if (found := rivals.environment(each))}
@@ -50,6 +52,7 @@ def figures(scale: Scale, rivals: Rivals) -> Iterator[Figure]:
                 for way in WAYS:
                     for kind in ("large", "small"):
                         yield from transfers(site, way, kind, clients, published, scale)
+                yield from s3_jobs.figures(site, clients, scale)
                 if scheme == "https":
                     yield from memories(site, scale)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from bench.contenders import ours
 from bench.scale import QUICK
 
-from bench import s3
+from bench import s3, s3_jobs
 
 
 def test_ours_brings_everything_both_ways_and_leaves_the_bucket_as_it_was(tmp_path: Path) -> None:
@@ -24,3 +24,13 @@ def test_ours_brings_everything_both_ways_and_leaves_the_bucket_as_it_was(tmp_pa
             "small",
             "tiny",
         }
+
+
+def test_a_job_starts_its_command_with_all_of_its_inputs(tmp_path: Path) -> None:
+    with s3.standing(tmp_path, "http", replace(QUICK, s3_megabytes=9, s3_files=4)) as site:
+        for kind in ("large", "small"):
+            folder = tmp_path / f"job-{kind}"
+            folder.mkdir()
+            run = s3_jobs.job(replace(site, folder=folder), kind)
+            assert min(run(), run()) > 0  # it counts what came, and each time anew
+            assert not (folder / "results").exists()

@@ -8,21 +8,26 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tao_sdk.runner import entry
-from tao_sdk.runner.entry import Entry
+from tao_sdk.runner.document import Input
+from tao_sdk.runner.entry import Entry, Settling
+from tao_sdk.runner.place import Place
+from tao_sdk.runner.report import Report
+from tao_sdk.runner.staging import Staging
 
 SOURCE = Path(entry.__file__).parents[2]
 SHUTDOWN, KEEP_NAMES = 0x8004587D, 1  # the ioctl with which ext4 and xfs are tested: no data are written out any more
 KILLED = """
-import os, signal, sys
+import os, signal, sys, time
 sys.path.insert(0, sys.argv[1])
 from tao_sdk.runner import lock
-from tao_sdk.runner.entry import Entry
+from tao_sdk.runner.entry import Entry, Settling
 
 lock.DEAD = 0.1  # seconds to wait for who was killed before the lock said whose it is
 
@@ -33,7 +38,10 @@ def ensure(path, version):
         with open(os.path.join(folder, "of"), "w") as file:
             file.write(version)
         return folder
-    Entry(path).ensure(version, make, lambda: None)
+    settling = Settling() if sys.argv[3] else None
+    Entry(path, settling).ensure(version, make, lambda: None)
+    while settling and settling.runs:
+        time.sleep(0.001)
 
 def content(path):
     with open(os.path.join(path, "of")) as file:
@@ -70,8 +78,9 @@ print(steps)
 """
 
 
-def test_a_process_killed_at_any_step_leaves_what_the_next_one_can_go_on_from(tmp_path):
-    argv = [sys.executable, "-ISc", KILLED, str(SOURCE), str(tmp_path)]
+@pytest.mark.parametrize("settles_later", ["", "yes"])
+def test_a_process_killed_at_any_step_leaves_what_the_next_one_can_go_on_from(tmp_path, settles_later):
+    argv = [sys.executable, "-ISc", KILLED, str(SOURCE), str(tmp_path), settles_later]
     ran = subprocess.run(argv, capture_output=True, check=False, text=True)
     assert (ran.returncode, ran.stderr) == (0, "")
     assert int(ran.stdout) > 10
@@ -131,6 +140,65 @@ def test_after_a_power_cut_an_entry_is_whole_or_made_anew(disk):
     assert path.read_bytes() == b"x" * 5_000_000
 
 
+def test_after_a_power_cut_what_the_disk_had_not_yet_is_made_anew(disk, monkeypatch):
+    """The job went on before the disk had its input; the mark says that it counts on the machine as it was."""
+    made, free = [], threading.Event()
+
+    def make(part: str) -> str:
+        made.append(part)
+        Path(part, "made").write_bytes(b"x" * 5_000_000)
+        return str(Path(part, "made"))
+
+    monkeypatch.setattr(entry, "sync", lambda _: free.wait())
+    path, settling = disk.folder / "data.bin", Settling()
+    Entry(str(path), settling).ensure("1", make, lambda: None)
+    assert path.stat().st_size == 5_000_000 and Entry(str(path)).of("1")
+    os.sync()  # the names and the mark reach the disk by chance, and of the bytes who knows
+    monkeypatch.setattr(entry, "machine", lambda: "started again")
+    assert not Entry(str(path)).of("1")
+    free.set()
+    while settling.runs:
+        time.sleep(0.01)
+    monkeypatch.undo()
+    assert not settling.waiting and len(made) == 1
+
+
+@pytest.mark.parametrize("settles_later", [True, False])
+def test_what_was_settled_counts_after_another_start_of_the_machine(disk, monkeypatch, settles_later):
+    def make(part: str) -> str:
+        Path(part, "made").write_bytes(b"x" * 5_000_000)
+        return str(Path(part, "made"))
+
+    path, settling = disk.folder / "data.bin", Settling() if settles_later else None
+    Entry(str(path), settling).ensure("1", make, lambda: None)
+    while settling and settling.runs:
+        time.sleep(0.01)
+    disk.cut()
+    monkeypatch.setattr(entry, "machine", lambda: "started again")
+    assert Entry(str(path)).of("1")
+    assert path.read_bytes() == b"x" * 5_000_000
+
+
+def test_another_machine_waits_for_the_disk_of_the_one_that_made_an_entry(tmp_path, monkeypatch):
+    """Ranks of one job share its folder; one that goes on may not find the data replaced under its hands."""
+    free, told, settling = threading.Event(), [], Settling()
+    here = entry.machine()
+    monkeypatch.setattr(entry, "sync", lambda _: free.wait())
+
+    def make(part: str) -> str:
+        Path(part, "made").write_bytes(b"x")
+        return str(Path(part, "made"))
+
+    path = tmp_path / "data"
+    Entry(str(path), settling).ensure("1", make, lambda: None)
+    inode = path.stat().st_ino
+    monkeypatch.setattr(entry, "machine", lambda: here if threading.current_thread() is not other else "elsewhere")
+    other = threading.Thread(target=lambda: Entry(str(path)).ensure("1", make, lambda: (told.append(1), free.set())))
+    other.start()
+    other.join()
+    assert told and path.stat().st_ino == inode
+
+
 def test_a_file_system_that_is_busy_for_long_is_not_waited_for_to_the_end(tmp_path, monkeypatch):
     free = threading.Event()
     monkeypatch.setattr(entry, "PATIENCE", 0.01)
@@ -143,3 +211,30 @@ def test_a_file_system_that_is_busy_for_long_is_not_waited_for_to_the_end(tmp_pa
     Entry(str(tmp_path / "data")).ensure("1", make, lambda: None)
     assert Entry(str(tmp_path / "data")).of("1")
     free.set()
+
+
+def staged(tmp_path: Path, mount: str) -> Entry:
+    """The entry of a job's input, as soon as the job goes on."""
+
+    def make(part: str) -> str:
+        Path(part, "made").write_bytes(b"x")
+        return str(Path(part, "made"))
+
+    place = Place({"TAO_RESULTS_ROOT": str(tmp_path / "results")}, "job")
+    wanted = Input(key="x", uri="s3://b/x", kind="", target="", options={})
+    return Entry(Staging(place, mount, {}, Report(), {}).put(wanted, "x", True, "1", make))
+
+
+def test_a_job_does_not_wait_until_the_disk_has_its_own_inputs(tmp_path, monkeypatch):
+    free = threading.Event()
+    monkeypatch.setattr(entry, "sync", lambda _: free.wait())
+    made = staged(tmp_path, mount="")
+    assert made.of("1") and made.marked() != "1"
+    free.set()
+
+
+def test_a_job_waits_until_the_disk_has_what_it_shares_with_others(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(entry, "sync", synced.append)
+    assert staged(tmp_path, mount=str(tmp_path / "mount")).marked() == "1"
+    assert len(synced) == 1

@@ -68,12 +68,17 @@ def test_ten_thousand_keys_are_listed_all_page_by_page():
         assert link.counts == {"GET": 10}
 
 
+def page(content: bytes) -> bytes:
+    """Of a listing."""
+    return b"<?xml version='1.0' encoding='UTF-8'?>\n<ListBucketResult>%s</ListBucketResult>" % content
+
+
 def test_a_listing_may_end_with_a_page_that_holds_nothing():
     """As MinIO's does whose last page was full."""
     web = WebServer()
     more = b"<IsTruncated>true</IsTruncated><NextContinuationToken>t&amp;1</NextContinuationToken>"
     full = more + b"<Contents><Key>a</Key><Size>1</Size></Contents>"
-    web.odd["/b"] = lambda request: Reply(200, b"" if "continuation-token=t%261" in request.query else full)
+    web.odd["/b"] = lambda request: Reply(200, page(b"" if "continuation-token=t%261" in request.query else full))
     assert [each.key for each in s3_here.minio().s3(web.url).list("b", "")] == ["a"]
     assert len(web.seen) == 2
     web.close()
@@ -82,9 +87,8 @@ def test_a_listing_may_end_with_a_page_that_holds_nothing():
 def test_a_listing_that_breaks_off_without_saying_how_it_goes_on_is_an_error_and_not_a_part():
     """As of stores that know the older listing only, which goes on from a marker."""
     web = WebServer()
-    web.odd["/b"] = lambda _: Reply(
-        200, b"<IsTruncated>true</IsTruncated><Contents><Key>a</Key><Size>1</Size></Contents>"
-    )
+    more = b"<IsTruncated>true</IsTruncated><Contents><Key>a</Key><Size>1</Size></Contents>"
+    web.odd["/b"] = lambda _: Reply(200, page(more))
     with pytest.raises(Failure) as failure:
         list(s3_here.minio().s3(web.url).list("b", ""))
     assert failure.value.code == "s3.listing"

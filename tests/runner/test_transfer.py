@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 import subprocess
@@ -17,6 +18,7 @@ import s3_here
 from endpoint_here import called
 
 from tao_sdk.runner import s3_input, transfer
+from tao_sdk.runner.journal import PART
 from tao_sdk.runner.report import Failure
 from tao_sdk.runner.transfer import Source, fetch
 
@@ -156,6 +158,55 @@ def test_whatever_the_network_does_the_bytes_are_those_of_the_source(minio, tmp_
         fetched(minio.s3(link.url), f"s3://{bucket}/data", tmp_path / "in", told)
     assert seen(tmp_path / "in") == contents
     assert (told.bytes, told.files) == (sum(map(len, contents.values())), len(contents))
+
+
+def test_the_checksum_of_a_large_file_is_taken_while_its_parts_arrive(tmp_path):
+    """Not by reading it again once it is there, while the command waits."""
+    content, reached = os.urandom(PART) + os.urandom(PART) + b"the end", []
+
+    class InParts(transfer.Source):
+        def read(self, start, stop):
+            if start:
+                reached.append(job.readings[0].hashing.at)
+            yield memoryview(content)[start:stop]
+
+        def proof(self):
+            return "md5", hashlib.md5(content).hexdigest()
+
+    job = transfer.Fetch([InParts("x", len(content), "1")], str(tmp_path), 1, 1)
+    job.run(Told())
+    assert reached == [PART, 2 * PART]
+    assert (tmp_path / "x").read_bytes() == content
+
+
+def test_parts_that_arrive_in_any_order_have_the_checksum_of_the_whole(tmp_path):
+    content = os.urandom(5 * PART + 11)
+    late, last = threading.Event(), threading.Event()
+
+    class Late(transfer.Source):
+        """Its first part comes when all the others are there; it is damaged at first."""
+
+        def read(self, start, stop):
+            last.set() if stop == self.size else None
+            if not start:
+                last.wait(10)
+            good = start or late.is_set()
+            late.set() if not start else None
+            yield memoryview(content if good else bytes(len(content)))[start:stop]
+
+        def proof(self):
+            return "sha256", hashlib.sha256(content).hexdigest()
+
+    transfer.fetch([Late("x", len(content), "1")], str(tmp_path), Told())
+    assert (tmp_path / "x").read_bytes() == content
+
+
+def test_what_one_look_told_of_an_object_is_not_asked_again_when_it_is_there(minio, link, tmp_path):
+    bucket, contents = stored(minio, {"large": 9 * MIB})
+    link.faults()
+    fetched(minio.s3(link.url), f"s3://{bucket}/data/large", tmp_path / "in")
+    assert seen(tmp_path / "in") == contents
+    assert link.counts == {"HEAD": 1, "GET": 2}
 
 
 def test_a_source_that_always_arrives_damaged_is_told_and_never_seen(minio, link, tmp_path):

@@ -102,6 +102,52 @@ def test_https_goes_through_a_proxy_and_http_is_asked_of_it():
     assert plain.asked[0].startswith("GET http://example.invalid/a?b HTTP/1.1\r\nhost: example.invalid")
 
 
+LOGIN = b"HTTP/1.1 407 Proxy Authentication Required\r\nproxy-authenticate: Basic\r\ncontent-length: 0\r\n\r\n"
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("given", ["", "me:hunter2@"])
+def test_a_proxy_that_wants_a_login_is_told_at_once_as_the_proxy(scheme, given):
+    proxy = Lines(LOGIN)
+    address = proxy.url.partition("://")[2]
+    with pytest.raises(Failure) as failure:
+        Web({f"{scheme}_proxy": f"http://{given}{address}"}).ask("GET", f"{scheme}://store.example.org/k")
+    said = failure.value
+    assert (said.code, address in said.what, "store.example.org" in said.what) == ("web.proxy", True, True)
+    assert f"{scheme.upper()}_PROXY" in said.next and "login" in said.what
+    assert "hunter2" not in str(said)
+    assert len(proxy.asked) == 1
+
+
+def test_a_proxy_that_lets_nobody_through_is_told_at_once():
+    proxy = Lines(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n")
+    with pytest.raises(Failure) as failure:
+        Web({"https_proxy": proxy.url}).ask("GET", "https://store.example.org/k")
+    assert (failure.value.code, "403" in failure.value.why) == ("web.proxy", True)
+    assert proxy.url.partition("://")[2] in failure.value.what
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("dead", ["127.0.0.1:9", "no-such-proxy.invalid:3128", "a..b:3128"])
+def test_a_proxy_that_is_not_there_is_told_as_the_proxy_and_not_as_the_server(scheme, dead):
+    told, web = [], Web({"all_proxy": f"http://me:hunter2@{dead}", "TAO_RETRY_SECONDS": "3"})
+    web.tell = lambda event, **facts: told.append((event, facts["host"]))
+    with pytest.raises(Failure) as failure:
+        web.ask("GET", f"{scheme}://127.0.0.1/k")
+    said = failure.value
+    assert (said.code, f"The proxy {dead}" in said.what) == ("web.proxy", True)
+    assert "NO_PROXY" in said.next
+    assert "hunter2" not in str(said)
+    assert set(told) <= {("waiting", dead)}
+
+
+def test_a_proxy_that_does_not_speak_http_is_told_as_the_proxy():
+    proxy = Lines(b"\x05\xff" * 50 + b"\r\n\r\n", b"\x05\xff" * 50 + b"\r\n\r\n", b"\x05\xff\r\n\r\n")
+    with pytest.raises(Failure) as failure:
+        Web({"https_proxy": proxy.url, "TAO_RETRY_SECONDS": "0.5"}).ask("GET", "https://store.example.org/k")
+    assert (failure.value.code, proxy.url.partition("://")[2] in failure.value.what) == ("web.proxy", True)
+
+
 class Tunnel:
     """A proxy that knows CONNECT."""
 
@@ -224,11 +270,11 @@ def test_a_server_that_does_not_answer_is_told_of_once_while_it_is_waited_for():
 
 
 @pytest.mark.parametrize("host", [".s3.example.com", "a" * 64 + ".example.com", "a..b", "\udcff.example.com"])
-@pytest.mark.parametrize("env", [{}, {"https_proxy": "http://" + "p" * 64 + ".example.com"}])
-def test_a_name_that_no_host_can_have_is_told_as_one_that_nobody_knows(host, env):
+@pytest.mark.parametrize("proxy, code", [("", "web.dns"), ("http://" + "p" * 64 + ".example.com", "web.proxy")])
+def test_a_name_that_no_host_can_have_is_told_as_one_that_nobody_knows(host, proxy, code):
     with pytest.raises(Failure) as failure:
-        Web({**env, "TAO_RETRY_SECONDS": "0.1"}).ask("GET", f"https://{host}/")
-    assert failure.value.code == "web.dns"
+        Web({"https_proxy": proxy, "TAO_RETRY_SECONDS": "0.1"}).ask("GET", f"https://{host}/")
+    assert failure.value.code == code
     assert failure.value.why == "no host can be called so."
 
 

@@ -32,8 +32,8 @@ START = (
     "private",
 )
 STAGING = ("staging", "cache", "entry", "lock", "shown")
-FETCHING = ("transfer", "journal", "crew", "crc", "web", "wire", "percent", "shown")
-S3 = ("s3", "s3_credentials", "s3_sign", "s3_words", "s3_xml", "shown")
+FETCHING = ("transfer", "hashing", "journal", "crew", "crc", "web", "wire", "percent", "shown")
+S3 = ("s3", "s3_answer", "s3_credentials", "s3_sign", "s3_words", "s3_xml", "shown")
 NEEDS = {  # the module of a scheme -> those that it needs
     "s3_input": (*FETCHING, *S3),
     "hub_input": ("http_source", *FETCHING),
@@ -48,8 +48,8 @@ ORDER = (
     "boot", "bucket", "signals", "process", "main", "spec", "local", "outputs", "inputs", "files", "brought",
     "manifest", "resume", "crew", "folder", "staging", "cache", "keep", "ending", "report", "lock", "place", "atomic", "entry",
     "scheme", "private", "tree", "copies", "unpacking", "sending", "archive", "jsontext", "quote", "journal",
-    "transfer", "shown", "percent", "remote", "web", "http_source", "s3_put", "s3_sign", "s3_input", "crc", "wire",
-    "s3", "hub_input", "s3_credentials", "s3_words", "ngc_input", "annotation", "http_input", "template", "s3_xml",
+    "transfer", "hashing", "shown", "percent", "remote", "web", "http_source", "s3_put", "s3_sign", "s3_input", "crc", "wire",
+    "s3", "s3_answer", "hub_input", "s3_credentials", "s3_words", "ngc_input", "annotation", "http_input", "template", "s3_xml",
 )  # fmt: skip
 WIDTH = 1000
 

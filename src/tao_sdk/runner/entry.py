@@ -4,6 +4,9 @@ Beside it lies a hidden folder of its own: the lock of whoever makes it, what is
 from that), and a mark that says of which version of its source it is made. The mark is written before the entry has its
 name, and taken away after the name is given up, so that an entry that is there is always of the version in the mark: one
 without a mark is another's, and never touched.
+
+What jobs share is on the disk before its mark says so. What one job has for itself can be made again: its command need not
+wait for the disk. Until the disk has it, the mark counts for this start of this machine only, and others wait for the lock.
 """
 
 from __future__ import annotations
@@ -12,15 +15,16 @@ import errno
 import hashlib
 import os
 import stat
+import threading
 
 from . import atomic, private
 from .crew import started
-from .lock import Lock
+from .lock import Lock, machine
 from .report import Failure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable
+    from typing import Callable, Dict, List, Optional, Tuple
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 LARGEST_MARK = 1 << 20  # bytes
@@ -30,15 +34,16 @@ PATIENCE = 20.0  # seconds: others may just write a checkpoint of many GB there
 class Entry:
     """One file or folder at `path`. Any number of processes on any number of nodes may want it at once."""
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, path: str, settling: Optional[Settling] = None) -> None:
+        """`settling`: what has it on the disk later; without, it is there before anybody is told that it is whole."""
+        self.path, self.settling = path, settling
         folder, name = os.path.split(path)
         self.side = os.path.join(folder, ".%s%s" % (apart(name, cut(name)), atomic.PART_END))
         self.mark = os.path.join(self.side, "made-of")
 
     def of(self, version: str) -> bool:
         """Whether it is there, made of this version, by this user or by root: another one may have put there what he likes."""
-        return self.marked() == version and is_ours(self.path)
+        return self.marked() in (version, unsettled(version)) and is_ours(self.path)
 
     def marked(self) -> str:
         return read(self.mark) if private.is_closed(self.side) else ""
@@ -55,7 +60,12 @@ class Entry:
             try:
                 if not self.of(version):
                     self.renew(version, make)
-            finally:
+            except BaseException:
+                lock.release()
+                raise
+            if self.settling:
+                self.settling.add(self, version, lock)
+            else:
                 lock.release()
         except OSError as error:
             raise self.failure(error) from error
@@ -76,17 +86,28 @@ class Entry:
         if os.path.isdir(part) and read(begun) != version:
             private.remove(part)
         os.makedirs(part, exist_ok=True)
-        atomic.write(begun, version.encode("utf-8", "surrogateescape"), 0o644)
+        atomic.write(begun, encoded(version), 0o644, atomic.unsettled)
         self.make_room()
         made = make(part)
-        settle(begun)
-        atomic.write(self.mark, version.encode("utf-8", "surrogateescape"), 0o644)
+        if self.settling:
+            atomic.write(self.mark, encoded(unsettled(version)), 0o644, atomic.unsettled)
+        else:
+            settle(begun)
+            atomic.write(self.mark, encoded(version), 0o644)
         try:
             os.rename(made, self.path)
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise  # else another one, who thought us dead, was quicker
         private.remove(part)
+
+    def settled(self, version: str) -> None:
+        """The disk has it: write the mark that outlives a power cut."""
+        try:
+            if self.marked() == unsettled(version):
+                atomic.write(self.mark, encoded(version), 0o644)
+        except OSError:
+            return  # it counts for this start of the machine all the same
 
     def make_room(self) -> None:
         """An entry of another version goes, and so do an empty folder and a link; data of others never does."""
@@ -120,6 +141,58 @@ class Entry:
             "%s: %s." % (error.filename or self.path, error.strerror or error),
             "Choose a path that is free and writable where the job runs.",
         )
+
+
+class Settling:
+    """Has entries on the disk, beside whatever else the process does: all that wait with one call."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Lock()
+        self.waiting: List[Tuple[Entry, str, Lock]] = []
+        self.runs = False
+
+    def add(self, entry: Entry, version: str, lock: Lock) -> None:
+        """Others may take the lock once it is there: until then the entry counts on this machine only."""
+        with self.changed:
+            self.waiting.append((entry, version, lock))
+            if self.runs:
+                return
+            self.runs = True
+        if not started(self.work):
+            self.work()
+
+    def work(self) -> None:
+        while True:
+            with self.changed:
+                batch, self.waiting = self.waiting, []
+                self.runs = bool(batch)
+            if not batch:
+                return
+            for mark in marks_by_disk(batch).values():
+                settle(mark)
+            for entry, version, lock in batch:
+                entry.settled(version)
+                lock.release()
+
+
+def marks_by_disk(batch: List[Tuple[Entry, str, Lock]]) -> Dict[int, str]:
+    """The device of each file system that entries lie on, and the mark of one of them."""
+    found: Dict[int, str] = {}
+    for entry, _, _ in batch:
+        try:
+            found[os.stat(entry.mark).st_dev] = entry.mark
+        except OSError:
+            continue  # the job's folder is gone by now
+    return found
+
+
+def encoded(version: str) -> bytes:
+    return version.encode("utf-8", "surrogateescape")
+
+
+def unsettled(version: str) -> str:
+    """The mark of what is whole for this start of this machine, and lost by a power cut perhaps."""
+    return "%s\nnot settled on %s" % (version, machine())
 
 
 def cut(name: str) -> str:

@@ -102,16 +102,23 @@ class Journal:
         return False, {}
 
     def part(self, reading: Reading, start: int, length: int, checksum: int) -> None:
-        self.add("part", named(reading), "%d %d %d" % (start, length, checksum))
+        self.add(self.line("part", named(reading), "%d %d %d" % (start, length, checksum)))
 
     def done(self, reading: Reading, found: os.stat_result) -> None:
-        self.add("done", named(reading), shape(found))
+        """It has all its parts; a single one is noted here: without the name that follows it would count for nothing."""
+        name = named(reading)
+        single = ["%d %d %d" % (start, *part) for start, part in reading.parts.items() if reading.single]
+        parts = [self.line("part", name, each) for each in single]
+        self.add("".join([*parts, self.line("done", name, shape(found))]))
 
     def drop(self, reading: Reading) -> None:
-        self.add("drop", named(reading), "")
+        self.add(self.line("drop", named(reading), ""))
 
-    def add(self, word: str, name: str, rest: str) -> None:
-        os.write(self.fd, ("%s %s %s %s\n" % (word, self.boot, name, rest)).encode("ascii"))
+    def line(self, word: str, name: str, rest: str) -> str:
+        return "%s %s %s %s\n" % (word, self.boot, name, rest)
+
+    def add(self, lines: str) -> None:
+        os.write(self.fd, lines.encode("ascii"))
 
 
 def named(reading: Reading) -> str:

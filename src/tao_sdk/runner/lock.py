@@ -116,7 +116,12 @@ def is_pid(text: str) -> bool:
 
 def identity(pid: int) -> Tuple[str, ...]:
     """(machine, its process namespace, pid, when that process started); no two processes ever have the same."""
-    return read("/proc/sys/kernel/random/boot_id"), namespace(), str(pid), began(pid)
+    return machine(), namespace(), str(pid), began(pid)
+
+
+def machine() -> str:
+    """One start of one machine: after another start it has another name."""
+    return read("/proc/sys/kernel/random/boot_id")
 
 
 def namespace() -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 
-from .s3_put import part_size, sweep
+from .s3_answer import check_object
+from .s3_put import part_size, sweep, upload_id
 from .s3_words import refusal
 from .s3_xml import elements, inner
 from .tree import chunks, digest
@@ -34,10 +35,8 @@ class Remote:
     def probe(self) -> None:
         """Raise the Failure that tells why nothing can be written here. An upload that is begun and given up leaves nothing."""
         key = self.key(PROBE)
-        answer = self.s3.ask("POST", self.bucket, key, {"uploads": ""})
-        if answer.status != 200:
-            raise refusal(answer, self.bucket, key, self.s3)
-        self.s3.ask("DELETE", self.bucket, key, {"uploadId": inner(answer.text, "UploadId")})
+        begun = upload_id(self.s3.ask("POST", self.bucket, key, {"uploads": ""}), self.bucket, key, self.s3)
+        self.s3.ask("DELETE", self.bucket, key, {"uploadId": begun})
 
     def list(self) -> Dict[str, Tuple[int, str]]:
         """Name -> size and version of everything below the prefix."""
@@ -52,6 +51,7 @@ class Remote:
             return None
         if answer.status != 200:
             raise refusal(answer, self.bucket, self.key(name), self.s3)
+        check_object(answer, self.bucket, self.s3)
         return answer.body
 
     def write(self, name: str, data: bytes) -> None:

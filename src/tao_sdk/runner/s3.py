@@ -18,6 +18,7 @@ import time
 
 from . import percent
 from .report import Failure
+from .s3_answer import check_document, check_object, region_named, regional, wants_https
 from .s3_credentials import Credentials
 from .s3_sign import Signer
 from .s3_words import WORDS, is_bucket, refusal, words
@@ -63,6 +64,7 @@ class S3:
         self.credentials = Credentials(web, on_aws=not self.endpoint)
         self.signers: Dict[str, Signer] = {}
         self.regions: Dict[str, str] = {}  # of buckets, where a server told
+        self.believed = -3600.0  # when it was seen to be a store, on the monotonic clock (s3_answer.py)
         self.skew = 0.0  # seconds that the server's clock is ahead of ours
         self.lock = threading.Lock()
         self.mine = threading.local()  # the keys that this thread's last request was signed with
@@ -75,6 +77,7 @@ class S3:
             answer = self.ask("GET", bucket, key, headers={"range": "bytes=0-0"})
             if answer.status not in (200, 206, 416):
                 raise refusal(answer, bucket, key, self)
+        check_object(answer, bucket, self)
         return entry(key, answer)
 
     def list(self, bucket: str, prefix: str) -> Iterator[Entry]:
@@ -88,6 +91,7 @@ class S3:
             answer = self.ask("GET", bucket, "", asked)
             if answer.status != 200:
                 raise refusal(answer, bucket, query["prefix"], self)
+            check_document(answer, "ListBucketResult", self)
             yield answer.text
             if inner(answer.text, "IsTruncated") != "true":
                 return
@@ -119,10 +123,13 @@ class S3:
                 raise Changed("s3://%s/%s" % (bucket, key))
             if answer.status not in (200, 206):
                 raise refusal(answer, bucket, key, self)
+            check_object(answer, bucket, self)
             if whole is not None:
                 whole.update(answer.headers)
             elif not answer.headers.get("content-range", "").startswith("bytes %d-" % start):
                 raise Garbled("another range came than was asked for")
+            if answer.headers.get("content-length", str(stop - start)) != str(stop - start):
+                raise Garbled("another number of bytes came than was asked for")
             yield from answer.chunks()
 
     def put(
@@ -179,6 +186,8 @@ class S3:
         check_bucket(bucket)
         region = self.regions.get(bucket, self.region)
         endpoint = self.endpoint or "https://s3.%s.amazonaws.com%s" % (region, ".cn" if region[:3] == "cn-" else "")
+        if bucket in self.regions:
+            endpoint = regional(endpoint, region)
         path = "/" + percent.path(key)
         if self.virtual and (self.endpoint or "." not in bucket):
             scheme, _, host = endpoint.partition("://")
@@ -207,7 +216,7 @@ class S3:
         if answer.status < 300 or answer.status in (404, 412):
             return False
         said = inner(answer.text, "Code")
-        if self.learn_region(bucket, answer):
+        if self.learn_region(bucket, answer) or self.learn_https(answer):
             return True
         if said in LATE or (not said and answer.status == 403):
             return self.learn_time(bucket, answer)
@@ -220,10 +229,21 @@ class S3:
         return False
 
     def learn_region(self, bucket: str, answer: Answer) -> bool:
-        region = inner(answer.text, "Region") or answer.headers.get("x-amz-bucket-region", "")
+        region = inner(answer.text, "Region") or answer.headers.get("x-amz-bucket-region", "") or region_named(answer)
         if answer.status not in (301, 307, 400) or region in ("", self.regions.get(bucket, self.region)):
             return False
+        if not region.replace("-", "").isalnum():  # it becomes part of a host's name
+            return False
         self.regions[bucket] = region
+        return True
+
+    def learn_https(self, answer: Answer) -> bool:
+        """Take the same host's https, where it wants nothing else. What follows stays there: a login never goes back."""
+        secure = wants_https(answer)
+        if not secure or not self.endpoint.lower().startswith("http://"):
+            return False
+        (_, host, _), path = split(self.endpoint)
+        self.endpoint = "https://" + host_header(("https", host, secure)) + path.rstrip("/")
         return True
 
     def learn_time(self, bucket: str, answer: Answer) -> bool:

@@ -22,6 +22,7 @@ SHORT = 2.0  # seconds for who may not be there
 LATER = 30.0  # until others are asked for again
 CONTAINER = "http://169.254.170.2"
 INSTANCE = "http://169.254.169.254"
+NO_KEYS = "What came holds no keys: a login page of the network, perhaps"
 
 
 class Keys:
@@ -128,6 +129,8 @@ class Credentials:
         access, secret, token, ends = (
             inner(answer.text, name) for name in ("AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration")
         )
+        if not (access and secret and token):
+            raise refused("The token service does not give keys", answer, NO_KEYS)
         return Keys(access, secret, token, unix_time(ends))
 
     def of_container(self) -> Keys:
@@ -141,7 +144,7 @@ class Credentials:
         answer = self.ask(self.beside(), "GET", url, headers)
         if answer.status != 200:
             raise refused("The container's credentials endpoint gives no keys", answer, "")
-        return from_json(answer.text)
+        return from_json(answer, "The container's credentials endpoint gives no keys")
 
     def of_instance(self, endpoint: str) -> Optional[Keys]:
         """The keys of the role that this machine has; None where there is no such service."""
@@ -151,15 +154,17 @@ class Credentials:
             token = self.beside().ask("PUT", url, headers, follow=False, patience=SHORT)
         except Failure:
             return None
-        headers = {"x-aws-ec2-metadata-token": token.text} if token.status == 200 else {}
+        if token.status == 200 and not is_word(token.text):
+            return None  # a page: somebody else answers there
+        headers = {"x-aws-ec2-metadata-token": token.text.strip()} if token.status == 200 else {}
         url = endpoint + "/latest/meta-data/iam/security-credentials/"
         role = self.ask(self.beside(), "GET", url, headers)
-        if role.status != 200 or not role.text.strip():
+        if role.status != 200 or not is_word(role.text.split("\n")[0]):
             return None
         answer = self.ask(self.beside(), "GET", url + role.text.split()[0], headers)
         if answer.status != 200:
             raise refused("The instance's metadata service gives no keys", answer, "")
-        return from_json(answer.text)
+        return from_json(answer, "The instance's metadata service gives no keys")
 
     def looked(self) -> str:
         """Where else keys were looked for, for whoever has to be told that there are none."""
@@ -167,13 +172,21 @@ class Credentials:
         return "AWS_WEB_IDENTITY_TOKEN_FILE, AWS_CONTAINER_CREDENTIALS_FULL_URI" + instance
 
 
-def from_json(text: str) -> Keys:
+def is_word(text: str) -> bool:
+    """Whether it can be a token or a role's name: in one piece, and no page."""
+    return len(text.split()) == 1 and "<" not in text and text.strip().isprintable()
+
+
+def from_json(answer: Answer, what: str) -> Keys:
+    """The keys of an answer. Raises the Failure that begins with `what` where it holds none."""
     import json
 
-    said: Dict[str, Any] = json.loads(text)
-    return Keys(
-        said["AccessKeyId"], said["SecretAccessKey"], said.get("Token") or "", unix_time(said.get("Expiration") or "")
-    )
+    try:
+        said: Dict[str, Any] = json.loads(answer.text)
+        access, secret, ends = said["AccessKeyId"], said["SecretAccessKey"], said.get("Expiration") or ""
+        return Keys(access, secret, said.get("Token") or "", unix_time(ends))
+    except (ValueError, KeyError, TypeError) as error:
+        raise refused(what, answer, NO_KEYS) from error
 
 
 def unix_time(text: str) -> float:

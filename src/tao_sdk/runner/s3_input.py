@@ -12,6 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Dict, Iterator, List, Optional, Tuple
 
+    from .s3 import Entry
     from .web import Web
 
 
@@ -19,7 +20,7 @@ class S3Source(Source):
     def __init__(self, s3: S3, bucket: str, key: str, path: str, size: int, version: str) -> None:
         super().__init__(path, size, version)
         self.s3, self.bucket, self.key = s3, bucket, key
-        self.headers: Dict[str, str] = {}  # of the answer that brought the whole
+        self.headers: Dict[str, str] = {}  # of an answer about the whole of this version
 
     def read(self, start: int, stop: int) -> Iterator[memoryview]:
         whole = (start, stop) == (0, self.size)
@@ -33,7 +34,7 @@ class S3Source(Source):
                 "s3://%s/%s was removed while it was read." % (self.bucket, self.key),
                 next="Store it again, or leave it out.",
             )
-        return S3Source(self.s3, self.bucket, self.key, self.path, now.size, now.version)
+        return of_head(self.s3, self.bucket, self.path, now)
 
     def proof(self) -> Tuple[str, str]:
         if not self.headers and self.size:
@@ -93,7 +94,14 @@ def single(s3: S3, bucket: str, key: str) -> Optional[Found]:
     if entry is None:
         return None
     name = key.rpartition("/")[2]
-    return Found(False, [S3Source(s3, bucket, key, name, entry.size, entry.version)], name)
+    return Found(False, [of_head(s3, bucket, name, entry)], name)
+
+
+def of_head(s3: S3, bucket: str, path: str, entry: Entry) -> S3Source:
+    """The source that a head told of, its checksum with it."""
+    source = S3Source(s3, bucket, entry.key, path, entry.size, entry.version)
+    source.headers = entry.headers
+    return source
 
 
 def folder(s3: S3, bucket: str, key: str) -> Optional[Found]:

@@ -15,6 +15,7 @@ from binascii import b2a_base64
 from . import crc
 from .crew import Crew
 from .report import Failure
+from .s3_answer import check_document, check_object
 from .s3_words import NAMES, WORDS, refusal
 from .s3_xml import elements, inner
 from .web import Changed, Patience
@@ -126,6 +127,8 @@ class Put:
             answer = self.s3.ask("PUT", self.bucket, self.key, query, piece.body, asked)
             if answer.status != 200 and inner(answer.text, "Code") not in BROKEN:
                 return answer
+            if answer.status == 200:
+                check_object(answer, self.bucket, self.s3)
             if answer.status == 200 and arrived(answer.headers, checksum, piece):
                 return answer
         raise Failure(
@@ -165,10 +168,7 @@ class Upload:
     def run(self) -> str:
         asked = {"x-amz-checksum-algorithm": "CRC32", "x-amz-checksum-type": "FULL_OBJECT"}
         answer = self.ask("POST", {"uploads": ""}, headers=asked)
-        if answer.status == 200:
-            self.id = inner(answer.text, "UploadId")
-        if not self.id:
-            raise refusal(answer, self.put.bucket, self.put.key, self.put.s3)
+        self.id = upload_id(answer, self.put.bucket, self.put.key, self.put.s3)
         try:
             self.send_all()
             if not self.put.good():
@@ -211,7 +211,10 @@ class Upload:
         while True:  # a store may begin its answer before it knows, and then tell in a 200 that it was too busy
             answer = self.ask("POST", {"uploadId": self.id}, body.encode(), asked)
             if answer.status != 200 or NAMES.get(inner(answer.text, "Code")) != "busy" or not pause.wait():
-                return self.put.settled(answer)
+                break
+        if answer.status == 200 and not inner(answer.text, "Code"):
+            check_document(answer, "CompleteMultipartUploadResult", self.put.s3)
+        return self.put.settled(answer)
 
     def abort(self) -> None:
         """As far as the store can be asked; what stays is swept by the next attempt."""
@@ -269,6 +272,14 @@ def arrived(headers: Headers, checksum: str, piece: Piece) -> bool:
         return len(version) != 32 or encrypted or version == piece.md5
     except ValueError:
         return True  # this Python has no MD5 to compare with
+
+
+def upload_id(answer: Answer, bucket: str, key: str, s3: S3) -> str:
+    """Of the upload that was begun. Raises the Failure that tells why none was."""
+    if answer.status != 200:
+        raise refusal(answer, bucket, key, s3)
+    check_document(answer, "InitiateMultipartUploadResult", s3)
+    return inner(answer.text, "UploadId")
 
 
 def sweep(s3: S3, bucket: str, prefix: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .report import Failure
+from .s3_answer import is_page, led_to, no_store, redirected
 from .s3_xml import inner
 
 TYPE_CHECKING = False
@@ -33,6 +34,11 @@ def is_bucket(name: str) -> bool:
 
 def refusal(answer: Answer, bucket: str, key: str, s3: S3) -> Failure:
     """The Failure of an answer that is no success."""
+    elsewhere = led_to(answer)
+    if elsewhere:
+        return redirected(elsewhere, answer, s3)
+    if is_page(answer):
+        return no_store(answer, s3)
     said = inner(answer.text, "Code") or WITHOUT_BODY.get(answer.status, "no reason")
     name = NAMES.get(said, "refused")
     if name == "denied" and s3.credentials.keys is None:

@@ -15,7 +15,7 @@ from importlib import import_module
 
 from . import private
 from .cache import Cache
-from .entry import Entry, apart, cut
+from .entry import Entry, Settling, apart, cut
 from .report import Failure
 from .scheme import ARCHIVES, MODULES, scheme
 from .shown import shown
@@ -45,6 +45,7 @@ class Staging:
         self.place, self.mount, self.env, self.report, self.values = place, mount, env, report, values
         self.web: Optional[Web] = None
         self.cache: Optional[Cache] = None
+        self.settling = Settling()
         self.came, self.began = 0, time.monotonic()
 
     def stage(self, wanted: Input) -> str:
@@ -80,7 +81,10 @@ class Staging:
 
             name, single = stem(name), False
         with private.unshared():
-            entry = Entry(self.where(wanted, name, single, version))
+            place = self.where(
+                wanted, name, single, version
+            )  # where the cache cannot be used, self.mount is empty then
+            entry = Entry(place, None if self.mount else self.settling)
             entry.ensure(version, make, lambda: self.report.event("waiting", what=wanted["key"]))
         return entry.path
 

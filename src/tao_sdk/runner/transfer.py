@@ -14,18 +14,20 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 import zlib
 
 from . import crc
 from .atomic import PART_END
 from .crew import Crew
+from .hashing import Hashing
 from .journal import PART, Journal, temporary
 from .report import Failure
 from .web import PATIENCE, Changed, Patience
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Dict, Iterator, List, Set, Tuple
+    from typing import Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 THREADS = 48
 FEW = 16  # threads; of more, each has two parts at least: beginning a connection costs as much as a few MB
@@ -55,7 +57,7 @@ class Source:
         return self
 
     def proof(self) -> Tuple[str, str]:
-        """What the bytes have to fit, asked for once they are there: a kind and its hex value.
+        """What the bytes have to fit, asked for once some are there: a kind and its hex value. It may be asked for again.
 
         Kinds: crc32, md5, sha1, sha256, and etag for what is an MD5 perhaps; ("", "") when there is none.
         """
@@ -89,6 +91,8 @@ class Reading:
         self.temporary = temporary(self.path, source.version)
         self.parts: Dict[int, Tuple[int, int]] = {}  # start -> length, crc32
         self.digest = ""  # of the reading before, where there was one
+        self.hashing: Optional[Hashing] = None  # takes the checksum while the parts come, where they are several
+        self.looked = threading.Lock()  # held for good by the one who asks which checksum that is
         self.fd = -1
         self.writers = 0
         self.stale = False
@@ -116,6 +120,17 @@ class Reading:
             return os.stat(self.temporary).st_blocks * 512
         except OSError:
             return 0
+
+    @property
+    def single(self) -> bool:
+        """Whether it comes in one part."""
+        return self.source.size <= PART
+
+    def reach(self, at: int) -> int:
+        """Where the bytes end that are there from `at`, the start of a part, on without a gap."""
+        while at in self.parts and not self.stale:
+            at += max(1, self.parts[at][0])
+        return at
 
     @property
     def crc32(self) -> int:
@@ -252,10 +267,20 @@ class Fetch:
                 return
             reading.parts[start] = length, checksum
             last = reading.complete
-            if reading.source.known:
+            if reading.source.known and not reading.single:
                 self.journal.part(reading, start, length, checksum)
         if last:
             self.finish(reading)
+        elif reading.source.known:
+            self.hash(reading)
+
+    def hash(self, reading: Reading) -> None:
+        """Go on with the checksum, unless somebody does so already; which it is, the first who comes asks."""
+        if reading.looked.acquire(blocking=False):
+            kind, _ = reading.source.proof()
+            reading.hashing = hashing(kind, reading.source.size)
+        if reading.hashing:
+            reading.hashing.follow(reading.fd, reading.reach)
 
     def read(self, reading: Reading, start: int, stop: int) -> Tuple[int, int]:
         """The part's bytes, asked for again from where it broke; their number and checksum."""
@@ -265,6 +290,8 @@ class Fetch:
         while True:
             try:
                 for view in reading.source.read(at, stop):
+                    if 0 <= stop < at + len(view):
+                        raise OSError(errno.EPROTO, "more came than was asked for")
                     write(fd, view, at, reading.path)
                     checksum = zlib.crc32(view, checksum)
                     at += len(view)
@@ -301,7 +328,8 @@ class Fetch:
                 try:
                     self.make_folder(os.path.dirname(reading.path))
                     reading.fd = os.open(reading.temporary, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-                    os.ftruncate(reading.fd, max(0, reading.source.size))
+                    if not reading.single or not reading.source.known:
+                        os.ftruncate(reading.fd, max(0, reading.source.size))
                 except OSError as error:
                     raise unwritable(error, reading.path) from error
             return reading.fd
@@ -379,17 +407,21 @@ class Fetch:
                     forget(os.path.join(top, name))
 
 
+def hashing(kind: str, size: int) -> Optional[Hashing]:
+    """What takes a checksum of that kind; None where it is put together from the parts', or this Python has none."""
+    try:
+        return Hashing(kind, size) if kind not in ("", "crc32") else None
+    except ValueError:
+        return None
+
+
 def digest(reading: Reading, kind: str) -> str:
-    """The checksum of a file whose bytes are all there, in hex."""
+    """The checksum of a file whose bytes are all there, in hex. Raises ValueError where this Python has none of that kind."""
     if kind == "crc32":
         return "%08x" % reading.crc32
-    made = crc.hashing({"etag": "md5", "blob": "sha1"}.get(kind, kind))
-    size = os.fstat(reading.fd).st_size
-    if kind == "blob":
-        made.update(b"blob %d\0" % size)
-    for at in range(0, size, 1 << 20):
-        made.update(os.pread(reading.fd, 1 << 20, at))
-    return str(made.hexdigest())
+    if reading.hashing is None or reading.hashing.kind != kind:
+        reading.hashing = Hashing(kind, os.fstat(reading.fd).st_size)
+    return reading.hashing.end(reading.fd)
 
 
 def checked(sources: List[Source]) -> List[Source]:

@@ -29,14 +29,26 @@ from typing import cast
 from .place import number
 from .report import Failure
 from .shown import shown
-from .wire import PORTS, Connection, Garbled, TlsTrust, digits, host_header, proxy_for, split
+from .wire import (
+    PORTS,
+    WANTS_LOGIN,
+    Connection,
+    Garbled,
+    ProxyAway,
+    Refused,
+    TlsTrust,
+    digits,
+    host_header,
+    proxy_for,
+    split,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Set, Tuple, Type, Union
 
-    from .wire import Body, Origin
+    from .wire import Body, Origin, Proxy
 
     Headers = Dict[str, str]
     Sign = Callable[[str, str, Headers], Headers]
@@ -308,12 +320,12 @@ class Pause(Patience):
 
     def after(self, error: OSError) -> None:
         """Wait, or raise the Failure that tells why waiting is no use."""
-        nameless = type(error).__name__ == "gaierror" and not self.web.known.get(self.origin)
+        nameless = is_unknown_name(error) and not self.web.known.get(self.origin)
         if hopeless(error) or (nameless and self.count + 1 >= NAMELESS) or not self.wait():
             raise failure(error, self.origin, self.web) from error
         if self.count == WORTH_TELLING and not self.given and self.origin not in self.web.awaited:
             self.web.awaited.add(self.origin)
-            self.web.tell("waiting", host="%s:%d" % self.origin[1:])
+            self.web.tell("waiting", host=awaited(error, self.origin, self.web))
 
     def again(self, answer: Answer) -> bool:
         """Wait as long as a busy server asks for; it has answered, so it is none that is not there. False when its time is up."""
@@ -451,15 +463,29 @@ def resolved(url: str, to: str) -> str:
 
 
 def hopeless(error: OSError) -> bool:
-    """A certificate that is not trusted will not be trusted in a second either."""
+    """A certificate that is not trusted will not be trusted in a second either, and no proxy lets us in unasked."""
+    if isinstance(error, Refused):
+        return 400 <= error.status < 500 and error.status not in BUSY
     return type(error).__name__ == "SSLCertVerificationError"
+
+
+def is_unknown_name(error: OSError) -> bool:
+    cause = error.__cause__ if isinstance(error, ProxyAway) else error
+    return isinstance(cause, (gaierror, UnicodeError))
+
+
+def awaited(error: OSError, origin: Origin, web: Web) -> str:
+    """Host and port of who does not answer: the server, or the proxy on the way there."""
+    via = proxy_for(origin, web.env)
+    return "%s:%d" % (via[:2] if via and isinstance(error, ProxyAway) else origin[1:])
 
 
 def failure(error: OSError, origin: Origin, web: Web) -> Failure:
     """What a person reads when a server was not reached."""
-    _, host, port = origin
-    where = "%s:%d" % (host, port)
+    where = "%s:%d" % origin[1:]
     via = proxy_for(origin, web.env)
+    if via and isinstance(error, (ProxyAway, Refused)):
+        return proxy_failure(error, origin[0], where, via)
     through = " through the proxy %s:%d" % via[:2] if via else ""
     for name in [each.__name__ for each in type(error).__mro__]:
         if name in WORDS:
@@ -467,6 +493,22 @@ def failure(error: OSError, origin: Origin, web: Web) -> Failure:
             return Failure(code, what % where + through + ".", reason(error), next)
     code, what, next = WORDS["OSError"]
     return Failure(code, what % where + through + ".", reason(error), next)
+
+
+def proxy_failure(error: OSError, scheme: str, server: str, via: Proxy) -> Failure:
+    """What a person reads when a proxy is the reason. Its login is not told."""
+    proxy, variable = "%s:%d" % via[:2], "%s_PROXY" % scheme.upper()
+    spare = "or name the server in NO_PROXY where it can be reached without one."
+    if not isinstance(error, Refused):
+        what = "The proxy %s does not answer, on the way to %s." % (proxy, server)
+        return Failure("web.proxy", what, reason(error), "Check %s (or ALL_PROXY) of the job, %s" % (variable, spare))
+    if error.status == WANTS_LOGIN:
+        how = "takes no such login" if via[2] else "wants a login"
+        what = "The proxy %s %s, on the way to %s." % (proxy, how, server)
+        next = "Write it as %s=http://user:password@%s, with what is no letter or digit percent-encoded, %s"
+        return Failure("web.proxy", what, reason(error), next % (variable, proxy, spare))
+    what = "The proxy %s lets nobody through to %s." % (proxy, server)
+    return Failure("web.proxy", what, reason(error), "Ask who runs the proxy, %s" % spare)
 
 
 def reason(error: OSError) -> str:
@@ -500,6 +542,5 @@ WORDS = {
     ),
     "timeout": ("web.timeout", "%s did not answer in time", "Check the network between the job and the server."),
     "TimeoutError": ("web.timeout", "%s did not answer in time", "Check the network between the job and the server."),
-    "Refused": ("web.proxy", "The proxy lets nobody through to %s", "Check HTTPS_PROXY and NO_PROXY of the job."),
     "OSError": ("web.broken", "The connection to %s broke again and again", "Check the network, then start it again."),
 }

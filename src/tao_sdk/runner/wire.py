@@ -35,6 +35,7 @@ LONGEST_HEAD = 1 << 16
 MOST_LINES = 1000  # that belong to no body: trailers, answers before the answer
 LONGEST_NUMBER = 19  # digits
 HEX = b"0123456789abcdefABCDEF"
+WANTS_LOGIN = 407
 PORTS = {"http": 80, "https": 443}
 AUTHORITIES = (
     "/etc/ssl/certs/ca-certificates.crt",
@@ -54,7 +55,15 @@ class CutShort(OSError):
 
 
 class Refused(OSError):
-    """The proxy did not let us through."""
+    """The proxy did not let us through; `status` is its answer."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__("it answers with status %d" % status)
+        self.status = status
+
+
+class ProxyAway(OSError):
+    """The proxy itself was not reached, or answers like none; the words are those of what broke."""
 
 
 def digits(text: str) -> int:
@@ -168,18 +177,26 @@ class Connection:
         self.held = b""  # what was read beyond the head of the answer
         self.headers: Dict[str, str] = {}
         self.buffer = memoryview(bytearray(0))
-        self.sock = socket.create_connection(proxy[:2] if proxy else origin[1:], CONNECT)
+        self.sock = connected(proxy, origin)
         try:
             self.peer: str = self.sock.getpeername()[0]
             self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.sock.settimeout(SILENCE)
             if origin[0] == "https":
                 if proxy:
-                    self.tunnel(proxy)
+                    self.open_tunnel(proxy)
                 self.sock = trust.context().wrap_socket(self.sock, server_hostname=origin[1])
         except BaseException:
             self.sock.close()
             raise
+
+    def open_tunnel(self, proxy: Proxy) -> None:
+        try:
+            self.tunnel(proxy)
+        except Refused:
+            raise
+        except OSError as error:
+            raise ProxyAway(error.strerror or str(error)) from error
 
     def tunnel(self, proxy: Proxy) -> None:
         _, host, port = self.origin
@@ -190,7 +207,7 @@ class Connection:
         self.sock.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
         status, _ = self.head()
         if status != 200:
-            raise Refused("it answers with status %d" % status)
+            raise Refused(status)
         self.held = b""
 
     def request(
@@ -220,6 +237,8 @@ class Connection:
             if broke:
                 raise broke from None
             raise
+        if self.status == WANTS_LOGIN and self.proxy and self.origin[0] == "http":
+            raise Refused(self.status)
         self.whole_sent = broke is None
         return self.status, self.headers
 
@@ -336,6 +355,18 @@ class Connection:
 
     def close(self) -> None:
         self.sock.close()
+
+
+def connected(proxy: Optional[Proxy], origin: Origin) -> socket.socket:
+    """A socket that leads to the origin, or to the proxy on the way there."""
+    if not proxy:
+        return socket.create_connection(origin[1:], CONNECT)
+    try:
+        return socket.create_connection(proxy[:2], CONNECT)
+    except OSError as error:
+        raise ProxyAway(error.strerror or str(error)) from error
+    except UnicodeError as error:
+        raise ProxyAway("no host can be called so") from error
 
 
 def parsed(head: bytes) -> Tuple[int, Dict[str, str]]:

@@ -52,6 +52,9 @@ class KeptFiles:
                 return there.list(plain(path))
             raise
 
+    def below(self, folder: str) -> Files:
+        return KeptFiles(self.elsewhere.below(folder), self.containers)
+
     def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
         try:
             return self.elsewhere.read(path, offset, limit)
