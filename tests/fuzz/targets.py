@@ -84,7 +84,7 @@ def hub_json(data: bytes) -> None:
     for read in (hub_input.loaded, ngc_input.loaded):
         with contextlib.suppress(Failure):
             read(answer)
-    hub_input.following(data.decode("latin-1"))
+    hub_input.next_page(data.decode("latin-1"))
 
 
 def job_file(data: bytes) -> None:
