@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tao_sdk.client import PlatformSDK as PlatformSDK
     from tao_sdk.model.errors import CredentialError as CredentialError
     from tao_sdk.model.errors import TaoError as TaoError
+    from tao_sdk.model.errors import TaoWarning as TaoWarning
     from tao_sdk.model.job import Job as Job
     from tao_sdk.model.job import JobStatus as JobStatus
     from tao_sdk.model.secrets import Secret as Secret
@@ -34,6 +35,7 @@ _HOMES = {
     "PlatformSDK": "tao_sdk.client",
     "CredentialError": "tao_sdk.model.errors",
     "TaoError": "tao_sdk.model.errors",
+    "TaoWarning": "tao_sdk.model.errors",
     "Job": "tao_sdk.model.job",
     "JobStatus": "tao_sdk.model.job",
     "JobSpec": "tao_sdk.model.spec",
@@ -43,6 +45,7 @@ _HOMES = {
 
 __all__ = [  # noqa: RUF022  in the order in which a reader meets them
     "Client", "PlatformSDK", "JobSpec", "Job", "JobStatus", "Status", "Secret", "TaoError", "CredentialError",
+    "TaoWarning",
 ]  # fmt: skip
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tao_sdk.backends.mounts import cache_finding
+import pytest
+
+from tao_sdk.backends.mounts import Mount, cache_finding, read_mounts
 from tao_sdk.model.finding import Severity
 
 
@@ -15,3 +17,8 @@ def test_a_cache_that_lies_on_no_mount_of_the_job_is_a_warning_with_the_mount_to
 def test_a_cache_on_a_mount_or_below_one_is_none() -> None:
     for target in ("/cache", "/cache/", "/cache/tao", "/"):
         assert cache_finding("/cache/tao", ["/data", target]) == []
+
+
+@pytest.mark.parametrize("given", ["file:///data:/in:ro", {"source": "file:///data", "target": "/in", "mode": "ro"}])
+def test_the_source_of_a_mount_may_be_a_file_address(given: object) -> None:
+    assert read_mounts([given], "/here", "/home/me") == [Mount("/data", "/in", True, False)]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tao_sdk import JobSpec, Secret
+from tao_sdk import JobSpec, Secret, TaoWarning
 from tao_sdk.model.errors import CredentialError, Refused, SpecError, TaoError, UsageError
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.plan import Attempt
@@ -51,6 +51,35 @@ def test_an_input_that_is_not_there_is_an_error_before_anything_runs(sdk: LocalS
     with pytest.raises((Refused, SpecError), match="nowhere"):
         sdk.create_job("", "touch ran", 0, inputs={f"{tmp_path}/data": f"{tmp_path}/nowhere"}, outputs=[])
     assert sdk.list_jobs() == []
+
+
+def test_backend_details_hold_the_documents_names_and_the_options(sdk: LocalSDK, tmp_path: Path) -> None:
+    details = {"backend_type": "local", "num_gpu": 0, "venv_path": "", "labels": {"a": "b"}}
+    job = sdk.create_job("", "true", backend_details=details)
+    assert (job.gpu_count, job.labels, job.backend_details["num_gpu"]) == (0, {"a": "b"}, 0)
+
+
+@pytest.mark.parametrize(
+    ("details", "words"),
+    [
+        ({"backend_type": "slurm"}, "This SDK runs jobs on local"),
+        ({"gpu_idx": [0]}, "unknown key 'gpu_idx'. Did you mean gpu_ids?"),
+        ({"cluster_name": "x"}, "unknown key 'cluster_name'"),
+        ({"labels": {"a": "c"}}, "Say it once"),
+    ],
+)
+def test_backend_details_that_make_no_sense_are_refused(sdk: LocalSDK, details: dict[str, Any], words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        sdk.create_job("", "touch ran", gpu_count=0, labels={"a": "b"}, backend_details=details)
+    assert sdk.list_jobs() == []
+
+
+def test_what_a_job_should_know_is_a_warning_of_python_one_for_each_finding(sdk: LocalSDK) -> None:
+    with pytest.warns(TaoWarning) as told:
+        job = sdk.create_job("", "echo {lr}", gpu_count=0, args={"lrr": 1})
+    assert len(told) == len(sdk.plan(JobSpec(command="echo {lr}", gpu_count=0, args={"lrr": 1}), "local").findings)
+    assert Path(told[0].filename) == Path(__file__)
+    assert sdk.wait(job.id, timeout=30)
 
 
 def test_an_unknown_keyword_is_named_with_what_was_meant(sdk: LocalSDK) -> None:

@@ -98,7 +98,7 @@ def mount(given: Any, cwd: str, home: str) -> Mount:
 
 
 def from_text(text: str, cwd: str, home: str) -> Mount:
-    source, _, rest = text.partition(":")
+    source, _, rest = text.removeprefix("file://").partition(":")
     target, _, mode = rest.partition(":")
     flags = mode.split(",")
     if any(flag not in MODES for flag in flags):

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from tao_sdk.cli.output import COLORS, Output, printable
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.diagnosis import Diagnosis
-from tao_sdk.model.errors import sentences
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job
 from tao_sdk.model.progress import Progress, is_loss, telling_order
@@ -145,8 +144,7 @@ def event(happened: Event, out: Output) -> str:
 def finding(found: Finding, out: Output | None = None) -> str:
     severity = found.severity.value
     word = out.paint(severity, COLORS[severity]) if out else severity
-    told = sentences(found.what, found.evidence) + (f" -> {found.fix}" if found.fix else "")
-    return f"{word}: {printable(told)}"
+    return f"{word}: {printable(found.text)}"
 
 
 def plural(count: int, noun: str) -> str:

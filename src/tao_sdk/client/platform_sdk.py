@@ -5,15 +5,40 @@ LocalSDK, DockerSDK and SlurmSDK derive from it; each adds nothing but its platf
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tao_sdk.backends.registry import platform_name
 from tao_sdk.client.client import Client
-from tao_sdk.model.fields import settings_of, unknown_field
+from tao_sdk.model.errors import TaoWarning
+from tao_sdk.model.fields import FieldError, settings_of, unknown_field
 from tao_sdk.model.job import Job
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec, read_spec
+
+# The documents' names in backend_details -> ours.
+OUR_NAMES = {"num_gpu": "gpu_count"}
+
+
+def with_details(details: Mapping[str, Any], more: Mapping[str, Any], platform: str) -> dict[str, Any]:
+    """The keywords of create_job and what backend_details say beside them.
+
+    cluster_name is for people: which cluster it is, the settings say. Raises SpecError where the two say different things.
+    """
+    given = {OUR_NAMES.get(name, name): value for name, value in details.items()}
+    named = str(given.pop("backend_type", platform))
+    if platform_name(named) != platform:
+        why = f"This SDK runs jobs on {platform}."
+        raise FieldError("backend_details", f"backend_details: backend_type is {named!r}.", why, "Leave it out.")
+    if platform == "slurm":
+        given.pop("cluster_name", None)
+    for name, value in given.items():
+        if name in more and more[name] != value:
+            what = f"backend_details says {name}={value!r}, and create_job says {more[name]!r}."
+            raise FieldError(name, what, "", "Say it once.")
+    return {**given, **more}
 
 
 class PlatformSDK(Client):
@@ -49,15 +74,19 @@ class PlatformSDK(Client):
         env_vars: Mapping[str, Any] | None = None,
         inputs: Any = None,
         outputs: Any = None,
+        backend_details: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> Job:
         """Submit a job. `inputs` and `outputs`, when given, wrap the command (passthrough); else it runs as it is.
 
         Further keywords are JobSpec's other fields (name, specs, files, time_limit, labels, retries, hooks, ...; see
         help(JobSpec)), the platform's options, and parent_job_id, by which `list_jobs(parent=...)` finds the job.
-        Returns at once; `wait(job.id)` waits. Raises SpecError naming a field that is wrong or unknown, Refused,
-        CredentialError, Unreachable.
+        `backend_details` may hold any of them too, and the documents' names backend_type, num_gpu and cluster_name.
+        Returns at once; `wait(job.id)` waits. What the job should know comes as one TaoWarning a finding. Raises SpecError
+        naming a field that is wrong or unknown, Refused, CredentialError, Unreachable.
         """
+        more = with_details(backend_details or {}, more, self.platform)
+        gpu_count = more.pop("gpu_count", gpu_count)
         named = {"image": image, "command": command, "gpu_count": gpu_count, "env_vars": env_vars}
         data = {"inputs": inputs, "outputs": outputs}
         spec_fields, option_fields = settings_of(JobSpec), settings_of(self.options_class(self.platform))
@@ -67,7 +96,10 @@ class PlatformSDK(Client):
         values = {name: value for name, value in more.items() if name in spec_fields}
         options = {name: value for name, value in more.items() if name in option_fields}
         spec = read_spec({**named, **data, **values})
-        return self.submit(spec, self.platform, options, parent=more.get("parent_job_id")).job
+        submission = self.submit(spec, self.platform, options, parent=more.get("parent_job_id"))
+        for finding in submission.findings:
+            warnings.warn(TaoWarning(finding.text), stacklevel=2)
+        return submission.job
 
     def get_job_replicas(self, job_id: str) -> list[dict[str, Any]]:
         """One entry, in the form of the documents: the job's status, and the platform's name as that of its node."""

@@ -46,6 +46,10 @@ class TaoError(Exception):
         return {"code": self.code, "message": self.what, "cause": self.why, "next": self.next}
 
 
+class TaoWarning(UserWarning):
+    """What a job that was submitted should know: the text of one finding."""
+
+
 class SpecError(TaoError, ValueError):
     """A job that cannot be submitted as it is written: names the field, the value, and what is allowed."""
 

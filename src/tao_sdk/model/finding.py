@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from tao_sdk.model.errors import Refused
+from tao_sdk.model.errors import Refused, sentences
 
 
 class Severity(str, Enum):
@@ -26,6 +26,11 @@ class Finding:
     what: str
     evidence: str = ""
     fix: str = ""
+
+    @property
+    def text(self) -> str:
+        """What, by what evidence, and what to do, in one line."""
+        return sentences(self.what, self.evidence) + (f" -> {self.fix}" if self.fix else "")
 
     def to_json(self) -> dict[str, str]:
         return {
