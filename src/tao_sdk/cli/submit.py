@@ -7,7 +7,7 @@ import re
 import shlex
 import shutil
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ from tao_sdk.model.spec import JobSpec, read_spec
 if TYPE_CHECKING:
     from tao_sdk.client.client import Client
     from tao_sdk.engine.prepare import Planned
+    from tao_sdk.engine.submit import Submission
     from tao_sdk.model.job import Job
 
 DEFAULT_PLATFORM = "local"
@@ -200,16 +201,25 @@ def run(
     wanted = asked(job_file, platform, option, params)
     warn_of_open_secrets(out, params)
     try:
-        submission = client.submit(wanted.spec, wanted.platform, wanted.options)
-        for finding in submission.findings:
-            out.aside(show.finding(finding), {"finding": finding.to_json()})
-        for note in submission.notes:
-            out.aside(f"note: {note}", {"note": note})
+        job = told(out, client.submit(wanted.spec, wanted.platform, wanted.options))
     except SpecError as error:
         raise wanted.located(error) from None
     except KeyboardInterrupt:
         raise interrupted(client) from None
-    return detached(out, submission.job) if detach else watched(client, out, submission.job)
+    return detached(out, job) if detach else watched(client, out, job)
+
+
+def told(out: Output, submission: Submission) -> Job:
+    """The job, after what is worth knowing about it."""
+    for finding in submission.findings:
+        out.aside(show.finding(finding), {"finding": finding.to_json()})
+    tell_notes(out, submission.notes)
+    return submission.job
+
+
+def tell_notes(out: Output, notes: Iterable[str]) -> None:
+    for note in notes:
+        out.aside(f"note: {note}", {"note": note})
 
 
 def interrupted(client: Client) -> Detached:

@@ -20,6 +20,7 @@ VERBS: Mapping[str, Verb] = {
     "events": Verb("look", "Show everything that happened, in order."),
     "wait": Verb("wait", "Wait until jobs have ended."),
     "cancel": Verb("wait", "End jobs; their logs and results are kept."),
+    "retry": Verb("retry", "Try an ended job again, from its last checkpoint."),
     "why": Verb("look", "Say why a job waits or failed, and what to do."),
     "watch": Verb("wait", "Carry live jobs to their end: retries and hooks."),
     "results": Verb("results", "Show a job's results and best checkpoint; --fetch copies them."),
