@@ -8,7 +8,7 @@ import shlex
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -70,6 +70,12 @@ def as_json(error: TaoError) -> str:
 
 
 def as_lines(error: TaoError) -> str:
+    """What, why and next, a line each; of several mistakes, those of each."""
+    mistakes: Sequence[TaoError] = getattr(error, "mistakes", ())
+    return "\n".join(map(lines_of_one, mistakes or [error]))
+
+
+def lines_of_one(error: TaoError) -> str:
     head = click.style("error: ", fg="red", bold=True) if has_color(sys.stderr) else "error: "
     told = [(head, error.what), ("why:   ", error.why), ("next:  ", error.next)]
     return "\n".join(f"{label}{readable(text)}" for label, text in told if text or label is head)
