@@ -5,7 +5,7 @@ Here: how mistakes are collected, and the error that tells several. Not here: wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,7 +45,7 @@ class Collected:
     found: list[DocumentError] = field(default_factory=list[DocumentError])
 
     @contextmanager
-    def of(self, key: str) -> Iterator[None]:
+    def of(self, key: str) -> Generator[None]:
         """Go on after a mistake in the value of `key`: others may follow."""
         try:
             yield
