@@ -69,6 +69,11 @@ def resolve_wheel(key: str, manifest: Manifest | None = None) -> str:
     return _resolve("wheels", key, manifest)
 
 
+def image_keys(manifest: Manifest) -> dict[str, str]:
+    """Every image key of a manifest and the image that it stands for. Raises ManifestError where one stands for none."""
+    return {key: resolve_image(key, manifest) for key in sorted(_keys(manifest.get("images"), ()))}
+
+
 def load_manifest(path: str | Path | None = None, settings: Settings | None = None) -> Manifest:
     """The manifest at `path`, or the first that is found. Raises ManifestNotFoundError, ManifestError."""
     found = manifest_path(path, settings)

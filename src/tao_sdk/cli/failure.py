@@ -16,6 +16,7 @@ import click
 
 from tao_sdk.cli import exit_codes
 from tao_sdk.cli.output import cut, has_color, printable
+from tao_sdk.cli.verbs import flag_instead
 from tao_sdk.model.errors import TaoError, UsageError
 from tao_sdk.model.secrets import Redactor, is_secret_name
 from tao_sdk.model.settings import Settings
@@ -54,8 +55,8 @@ def is_interrupt(error: BaseException | None) -> bool:
 def as_told(error: BaseException, argv: list[str]) -> tuple[TaoError, int]:
     """The error as people are told it, and its exit code."""
     if isinstance(error, click.UsageError):
-        verb = f" {error.ctx.info_name}" if error.ctx is not None and error.ctx.parent is not None else ""
-        return UsageError(error.format_message(), "", f"See tao{verb} --help."), exit_codes.WRONG
+        verb = str(error.ctx.info_name) if error.ctx is not None and error.ctx.parent is not None else ""
+        return UsageError(usage_words(error, verb), "", usage_hint(error, verb)), exit_codes.WRONG
     if isinstance(error, click.ClickException):
         return UsageError(error.format_message()), exit_codes.WRONG
     if isinstance(error, Detached):
@@ -63,6 +64,21 @@ def as_told(error: BaseException, argv: list[str]) -> tuple[TaoError, int]:
     if isinstance(error, TaoError):
         return error, exit_codes.of_error(error)
     return bug(error, argv), exit_codes.BUG
+
+
+def usage_words(error: click.UsageError, verb: str) -> str:
+    """What click says, without what it takes a flag for where this program knows better."""
+    if isinstance(error, click.NoSuchOption) and instead(error, verb):
+        return f"No such option: {error.option_name}"
+    return error.format_message()
+
+
+def usage_hint(error: click.UsageError, verb: str) -> str:
+    return instead(error, verb) or f"See {' '.join(['tao', verb]).strip()} --help."
+
+
+def instead(error: click.UsageError, verb: str) -> str:
+    return flag_instead(verb, error.option_name) if isinstance(error, click.NoSuchOption) else ""
 
 
 def as_json(error: TaoError) -> str:
@@ -88,7 +104,7 @@ def readable(text: str) -> str:
 
 def wants_json(argv: list[str]) -> bool:
     before = argv[: argv.index("--")] if "--" in argv else argv
-    return "--json" in before
+    return "--json" in before or "--jsonl" in before
 
 
 class Bug(TaoError):
