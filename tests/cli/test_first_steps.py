@@ -89,6 +89,7 @@ def test_the_version_is_told_to_people_and_programs(typed: Callable[..., Ran]) -
         (("run", "--dry-run", "job.yaml"), "tao plan"),
         (("--dry-run",), "tao plan"),
         (("logs", "x", "--since", "10m"), "tao logs JOB --tail N"),
+        (("events", "--since", "10m"), "N is the number that stands before an event"),
         (("ls", "--since", "1d"), "tao ls --limit N"),
     ],
 )

@@ -78,7 +78,10 @@ def usage_hint(error: click.UsageError, verb: str) -> str:
 
 
 def instead(error: click.UsageError, verb: str) -> str:
-    return flag_instead(verb, error.option_name) if isinstance(error, click.NoSuchOption) else ""
+    if isinstance(error, click.NoSuchOption):
+        return flag_instead(verb, error.option_name)
+    flag = error.param.opts[0] if isinstance(error, click.BadParameter) and error.param is not None else ""
+    return flag_instead(verb, flag) if flag.startswith("-") else ""
 
 
 def as_json(error: TaoError) -> str:

@@ -71,6 +71,7 @@ FLAGS_INSTEAD: Mapping[tuple[str, str], str] = {
     ("run", "--dry-run"): "To see what would be sent: tao plan, with the same arguments.",
     ("", "--dry-run"): "To see what a run would send: tao plan JOB_FILE",
     ("logs", "--since"): "A log has no times of its own. Its end: tao logs JOB --tail N",
+    ("events", "--since"): "N is the number that stands before an event: tao events JOB --since N",
     ("ls", "--since"): "The newest jobs come first: tao ls --limit N",
     ("", "--since"): "Only events are numbered: tao events JOB --since N",
     ("run", "--resume"): "To go on with a job that has ended: tao retry JOB",
