@@ -75,6 +75,11 @@ def check_text(value: object, noun: str, wanted: str) -> None:
         raise KeyNotFoundError(f"No {noun} is named.", "", f"Give {wanted}.")
 
 
+def image_keys(manifest: Manifest) -> dict[str, str]:
+    """Every image key of a manifest and the image that it stands for. Raises ManifestError where one stands for none."""
+    return {key: resolve_image(key, manifest) for key in sorted(_keys(manifest.get("images"), ()))}
+
+
 def load_manifest(path: str | Path | None = None, settings: Settings | None = None) -> Manifest:
     """The manifest at `path`, or the first that is found. Raises ManifestNotFoundError, ManifestError."""
     found = manifest_path(path, settings)

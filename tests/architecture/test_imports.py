@@ -19,7 +19,7 @@ LAYERS = [
     {"payload"},
     {"backends"},
     {"engine"},
-    {"client"},
+    {"client", "versions"},
     {"platforms", "doctor", "cli"},
 ]
 PUBLIC = {"script_runner": {"runner", "model", "payload"}, "versions": {"model"}, "action_workflow": {"model"}}

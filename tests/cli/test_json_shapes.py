@@ -38,7 +38,7 @@ PROMISED: Mapping[str, set[str]] = {
     "Diagnoses": {"schema", "job", "status", "message", "diagnosis"},
     "Results": {"schema", "job", "dir", "elsewhere", "best", "newest", "progress", "files", "fetched"},
     "Paths": {"schema", "path", "is_dir", "size", "mtime", "files"},
-    "Errors": {"code", "message", "cause", "next"},
+    "Errors": {"code", "message", "cause", "next", "hint"},
 }  # fmt: skip
 
 

@@ -233,7 +233,7 @@ def test_a_wrong_value_is_told_with_its_flag(tao: Tao) -> None:
 
 def test_a_refused_job_leaves_nothing_behind(tao: Tao) -> None:
     ran = tao("run", "--json", "--gpus", "512", "--", "true")
-    assert (ran.code, set(ran.error)) == (2, {"code", "message", "cause", "next"})
+    assert (ran.code, set(ran.error)) == (2, {"code", "message", "cause", "next", "hint"})
     assert tao("ls", "--json").json == []
 
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from tao_sdk.client.document import DocumentError, compose, read_document
 from tao_sdk.client.job_file import JobFile, read_job_file
 from tao_sdk.client.job_schema import SCHEMA_FILE, job_schema, text
+from tao_sdk.client.mistakes import Mistakes
 from tao_sdk.model.errors import SpecError
 
 Read = Callable[..., JobFile]
@@ -228,6 +229,36 @@ def test_a_mistake_in_a_change_does_not_blame_a_line_of_the_file(read: Read) -> 
     with pytest.raises(SpecError) as told:
         read("command: x\ngpu_count: 1", gpu_count="many")
     assert re.search(r"job\.yaml: gpu_count is 'many'", str(told.value))
+
+
+def test_all_mistakes_of_a_file_are_told_at_once_each_with_its_line_and_key(read: Read) -> None:
+    with pytest.raises(Mistakes) as told:
+        read(
+            """command: x
+gpu_cont: 2
+time_limit: soon
+platform: slrum
+options:
+  local: {venv_pth: /v, nothing_like_it: 1}
+  slurm: {nodes: many}
+env_vars: {A-B: c}
+hooks: {on_complet: y}
+"""
+        )
+    assert [(one.place.line, one.key) for one in told.value.mistakes] == [
+        (2, "gpu_cont"), (3, "time_limit"), (4, "platform"), (6, "options.local.venv_pth"),
+        (6, "options.local.nothing_like_it"), (7, "options.slurm.nodes"), (8, "env_vars"), (9, "hooks"),
+    ]  # fmt: skip
+
+
+def test_a_misspelt_key_is_one_mistake_not_also_a_missing_one(read: Read) -> None:
+    assert mistake(read, "comand: x").startswith("1:1: unknown key 'comand'. Did you mean command?")
+
+
+def test_of_very_many_mistakes_the_first_are_told(read: Read) -> None:
+    with pytest.raises(Mistakes) as told:
+        read("\n".join(f"wrong_{number}: 1" for number in range(10_000)))
+    assert len(told.value.mistakes) == 20
 
 
 def test_files_are_carried_with_all_that_is_below_a_folder(read: Read, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 
 sys.path += [str(Path(__file__).parents[1] / name) for name in ("servers", "backends/docker", "backends/slurm")]
+import cluster_files
 import cluster_here
 import cluster_images
 import dockerd_here
@@ -132,7 +133,7 @@ def slurm(folder: Path) -> Place:
     }
     if begins:
         (own / "base").mkdir()
-        (own / "base").chmod(0o777)
+        os.chown(own / "base", cluster_files.UIDS[cluster_files.USER], cluster_files.UIDS[cluster_files.USER])
         known_here.keep(more, folder / "state")
     fails = f"echo $SLURMD_NODENAME > {folder}/fails; sleep 60"
     return Place(

@@ -10,6 +10,7 @@ import pytest
 
 from tao_sdk.client.document import DocumentError, Place
 from tao_sdk.model import errors
+from tao_sdk.model.errors import TaoError, install_command
 from tao_sdk.model.fields import FieldError
 
 KINDS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.TaoError)]
@@ -37,3 +38,27 @@ def test_a_text_that_ends_by_itself_gets_no_second_end() -> None:
 def test_an_error_comes_whole_out_of_another_process(error: errors.TaoError) -> None:
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
+
+
+@pytest.mark.parametrize(
+    ("advice", "command"),
+    [
+        ("End it first: tao cancel digits-1a2b3c4d5e", "tao cancel digits-1a2b3c4d5e"),
+        ("tao wait digits-1a2b3c4d5e", "tao wait digits-1a2b3c4d5e"),
+        ("Run: chmod 600 /home/me/.env", "chmod 600 /home/me/.env"),
+        (install_command("docker"), install_command("docker")),
+        ("Did you mean tao retry?", ""),
+        ("Did you mean gpu_count?", ""),
+        ("Its log: tao logs -f JOB", ""),
+        ("Write --set key: tao run --set KEY=VALUE", ""),
+        ("To see what would be sent: tao plan, with the same arguments.", ""),
+        ("It goes on; wait again, or look with tao status.", ""),
+        ("Use another file: tao init a.yaml; rm -r x", ""),
+        ("Use another file: tao init a\ntao rm x", ""),
+        ("", ""),
+    ],
+)
+def test_for_programs_next_is_a_command_that_can_be_run_or_nothing(advice: str, command: str) -> None:
+    told = TaoError("What.", "Why.", advice).to_json()
+    assert told["next"] == command
+    assert told["hint"] == ("" if command == advice else advice)

@@ -19,6 +19,7 @@ from click.shell_completion import CompletionItem
 
 from tao_sdk.cli.output import Output
 from tao_sdk.cli.verbs import VERBS
+from tao_sdk.model.errors import JobNotFound
 from tao_sdk.model.units import parse_duration
 
 if TYPE_CHECKING:
@@ -38,8 +39,9 @@ def command(
 
     def declare(verb: Verb) -> click.Command:
         @functools.wraps(verb)
-        def carry_out(as_json: bool, state_file: str | None, **given: Any) -> int | None:
-            out = Output(as_json or bool(before_the_verb("as_json")))
+        def carry_out(as_json: bool, as_lines: bool, state_file: str | None, **given: Any) -> int | None:
+            as_lines = as_lines or bool(before_the_verb("as_lines"))
+            out = Output(as_json or as_lines or bool(before_the_verb("as_json")), as_lines)
             if "client" not in inspect.signature(verb).parameters:
                 return verb(out=out, **given)
             from tao_sdk.cli.log_lines import tell_warnings
@@ -51,6 +53,9 @@ def command(
         made = click.command(name, cls=cls, short_help=VERBS[name].summary)(carry_out)
         made.params += [
             click.Option(["--json", "as_json"], is_flag=True, help="Print JSON, for programs."),
+            click.Option(
+                ["--jsonl", "as_lines"], is_flag=True, help="Print JSON, an object a line; lists come as lines."
+            ),
             click.Option(["--state-file"], metavar="FILE", help="The job store to use instead of the user's own."),
         ]
         return made
@@ -131,6 +136,21 @@ def platform_option(**more: Any) -> Callable[[Verb], Verb]:
 
 job_argument = click.argument("job", type=JobId())
 jobs_argument = click.argument("jobs", nargs=-1, required=True, type=JobId(), metavar="JOB...")
+
+
+optional_job_argument = click.argument("job", required=False, type=JobId())
+
+
+def job_or_newest(client: Client, out: Output, job: str | None) -> str:
+    """What a verb that only looks takes where no job is named: the newest of all, and it says so."""
+    if job is not None:
+        return newest(client, out, job)
+    jobs = client.list_jobs(limit=1, look=False)
+    if not jobs:
+        raise JobNotFound("There is no job yet.", "", "Start one with tao run.")
+    note = f"{jobs[0].id}, the newest job."
+    out.aside(note, {"note": note})
+    return jobs[0].id
 
 
 def newest(client: Client, out: Output, job: str) -> str:

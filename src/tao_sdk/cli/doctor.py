@@ -13,8 +13,8 @@ import click
 from tao_sdk.backends.registry import is_known
 from tao_sdk.cli import exit_codes, show
 from tao_sdk.cli.command import Platform, command, platform_option
-from tao_sdk.cli.submit import DEFAULT_PLATFORM, Asked, asked
-from tao_sdk.model.errors import SpecError, TaoError, Unreachable
+from tao_sdk.cli.submit import DEFAULT_PLATFORM, Asked, asked, set_option
+from tao_sdk.model.errors import SpecError, TaoError, Unreachable, UsageError
 from tao_sdk.model.finding import Finding, Severity
 
 if TYPE_CHECKING:
@@ -27,13 +27,20 @@ MENDED_HERE = frozenset({"extra.missing"})  # what --fix runs: installing a libr
 @command("doctor")
 @click.argument("of", required=False, type=Platform(), metavar="[PLATFORM | JOB_FILE]")
 @platform_option(help="Only this platform. Default: all.")
+@set_option
 @click.option("--fix", is_flag=True, help="Run the commands that install missing libraries; others are only shown.")
-def doctor(client: Client, out: Output, of: str | None, platform: str | None, fix: bool) -> int:
+def doctor(
+    client: Client, out: Output, of: str | None, platform: str | None, values: tuple[str, ...], fix: bool
+) -> int:
     """Find what is missing or wrong on this machine; with a job file, also what would stop that job on its platform.
 
     The exit code is 2 when no job could run on the platform that was named; on local, where none was.
     """
-    job = asked(of, platform, (), {}) if of and not is_platform(of) else None
+    job = asked(of, platform, (), {}, values) if of and not is_platform(of) else None
+    if values and job is None:
+        raise UsageError(
+            "--set changes a value of a job file, and none is named.", "", "tao doctor job.yaml --set KEY=VALUE"
+        )
     platform = job.platform if job else platform or of
     found = looked_at(client, out, platforms_asked(client, platform), fix)
     if job is not None:

@@ -8,7 +8,7 @@ import shlex
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import click
 
 from tao_sdk.cli import exit_codes
 from tao_sdk.cli.output import cut, has_color, printable
+from tao_sdk.cli.verbs import flag_instead
 from tao_sdk.model.errors import TaoError, UsageError
 from tao_sdk.model.secrets import Redactor, is_secret_name
 from tao_sdk.model.settings import Settings
@@ -54,8 +55,8 @@ def is_interrupt(error: BaseException | None) -> bool:
 def as_told(error: BaseException, argv: list[str]) -> tuple[TaoError, int]:
     """The error as people are told it, and its exit code."""
     if isinstance(error, click.UsageError):
-        verb = f" {error.ctx.info_name}" if error.ctx is not None and error.ctx.parent is not None else ""
-        return UsageError(error.format_message(), "", f"See tao{verb} --help."), exit_codes.WRONG
+        verb = str(error.ctx.info_name) if error.ctx is not None and error.ctx.parent is not None else ""
+        return UsageError(usage_words(error, verb), "", usage_hint(error, verb)), exit_codes.WRONG
     if isinstance(error, click.ClickException):
         return UsageError(error.format_message()), exit_codes.WRONG
     if isinstance(error, Detached):
@@ -65,11 +66,35 @@ def as_told(error: BaseException, argv: list[str]) -> tuple[TaoError, int]:
     return bug(error, argv), exit_codes.BUG
 
 
+def usage_words(error: click.UsageError, verb: str) -> str:
+    """What click says, without what it takes a flag for where this program knows better."""
+    if isinstance(error, click.NoSuchOption) and instead(error, verb):
+        return f"No such option: {error.option_name}"
+    return error.format_message()
+
+
+def usage_hint(error: click.UsageError, verb: str) -> str:
+    return instead(error, verb) or f"See {' '.join(['tao', verb]).strip()} --help."
+
+
+def instead(error: click.UsageError, verb: str) -> str:
+    if isinstance(error, click.NoSuchOption):
+        return flag_instead(verb, error.option_name)
+    flag = error.param.opts[0] if isinstance(error, click.BadParameter) and error.param is not None else ""
+    return flag_instead(verb, flag) if flag.startswith("-") else ""
+
+
 def as_json(error: TaoError) -> str:
     return json.dumps({"error": error.to_json()})
 
 
 def as_lines(error: TaoError) -> str:
+    """What, why and next, a line each; of several mistakes, those of each."""
+    mistakes: Sequence[TaoError] = getattr(error, "mistakes", ())
+    return "\n".join(map(lines_of_one, mistakes or [error]))
+
+
+def lines_of_one(error: TaoError) -> str:
     head = click.style("error: ", fg="red", bold=True) if has_color(sys.stderr) else "error: "
     told = [(head, error.what), ("why:   ", error.why), ("next:  ", error.next)]
     return "\n".join(f"{label}{readable(text)}" for label, text in told if text or label is head)
@@ -82,7 +107,7 @@ def readable(text: str) -> str:
 
 def wants_json(argv: list[str]) -> bool:
     before = argv[: argv.index("--")] if "--" in argv else argv
-    return "--json" in before
+    return "--json" in before or "--jsonl" in before
 
 
 class Bug(TaoError):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tao_sdk.cli.command import command, job_argument, newest
+from tao_sdk.cli.command import command, job_or_newest, optional_job_argument
 from tao_sdk.cli.failure import Detached
 
 if TYPE_CHECKING:
@@ -17,22 +17,31 @@ if TYPE_CHECKING:
 
 
 @command("logs")
-@job_argument
+@optional_job_argument
 @click.option("--follow", "-f", is_flag=True, help="Go on until the job has ended.")
-@click.option("--tail", type=click.IntRange(0), metavar="N", help="Only the last N lines.")
+@click.option("--tail", "-n", type=click.IntRange(0), metavar="N", help="Only the last N lines.")
 @click.option("--events", is_flag=True, help="Keep the lines `@tao {...}` of the program that runs in the job.")
 @click.option(
     "--stream", type=click.Choice(["stdout", "stderr"]), help="Only this stream, where the platform keeps them apart."
 )
 @click.option("--rank", type=click.IntRange(0), default=0, metavar="N", help="Of this node of a job of several.")
 def logs(
-    client: Client, out: Output, job: str, follow: bool, tail: int | None, events: bool, stream: str | None, rank: int
+    client: Client,
+    out: Output,
+    job: str | None,
+    follow: bool,
+    tail: int | None,
+    events: bool,
+    stream: str | None,
+    rank: int,
 ) -> None:
-    """Print a job's log, unchanged, over all its attempts. It can be read after the job's container is gone, too.
+    """Print a job's log, unchanged, over all its attempts; without a job, that of the newest.
+
+    It can be read after the job's container is gone, too.
 
     With --json a line is printed for each piece of the log: {"job": ..., "text": ...}.
     """
-    found = client.get_job(newest(client, out, job), look=False)
+    found = client.get_job(job_or_newest(client, out, job), look=False)
     chunks = client.follow_logs(found.id, tail=tail, follow=follow, events=events, stream=stream or "", rank=rank)
     try:
         pieces(out, found.id, chunks) if out.json else raw(out, chunks)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tao_sdk.cli import exit_codes, show
-from tao_sdk.cli.command import JobId, command, job_argument, jobs_argument, newest, one_or_list, platform_option
+from tao_sdk.cli.command import JobId, command, job_argument, job_or_newest, newest, one_or_list, platform_option
 from tao_sdk.cli.failure import Detached
 from tao_sdk.cli.flags import pairs
 from tao_sdk.model.clock import utc_now
@@ -85,12 +85,12 @@ def none_of(client: Client, narrowed: str) -> str:
 
 
 @command("status")
-@jobs_argument
+@click.argument("jobs", nargs=-1, type=JobId(), metavar="[JOB...]")
 def status(client: Client, out: Output, jobs: tuple[str, ...]) -> int:
-    """Show how jobs stand, as seen now. The exit code is 4 when a live job could not be looked at."""
+    """Show how jobs stand, as seen now; without one, the newest. The exit code is 4 when a live job could not be looked at."""
     began = utc_now()
-    found = [client.get_job(newest(client, out, job)) for job in jobs]
-    out.object(one_or_list([job.to_json() for job in found], len(jobs)))
+    found = [client.get_job(job_or_newest(client, out, job)) for job in jobs or [None]]
+    out.object(one_or_list([job.to_json() for job in found], len(found)))
     for job in found:
         out.lines(show.details(job, out))
     unseen = [job for job in found if not job.status.terminal and (job.seen_at is None or job.seen_at < began)]

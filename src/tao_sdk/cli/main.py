@@ -15,9 +15,10 @@ from typing import Any, NoReturn
 import click
 
 from tao_sdk.cli import exit_codes
-from tao_sdk.cli.verbs import MEANT, VERBS
+from tao_sdk.cli.verbs import INSTEAD, MEANT, VERBS
 
 COMPLETE = "_TAO_COMPLETE"
+LIKE = 0.7  # how like a verb a word has to be to be taken for it mistyped: "lgos" is, "resume" is not "results"
 
 
 # ruff: noqa: ARG002  click calls these methods with more than they need
@@ -51,24 +52,32 @@ def unknown_verb(name: str) -> click.UsageError:
 
     if name.endswith((".yaml", ".yml")):
         return click.UsageError(f"To run a job file: tao run {name}")
-    meant = MEANT.get(name) or next(iter(difflib.get_close_matches(name, VERBS, n=1)), "")
+    if name in INSTEAD:
+        return click.UsageError(f"There is no verb {name!r}. {INSTEAD[name]}")
+    meant = MEANT.get(name) or next(iter(difflib.get_close_matches(name, VERBS, n=1, cutoff=LIKE)), "")
     return click.UsageError(f"There is no verb {name!r}." + (f" Did you mean tao {meant}?" if meant else ""))
 
 
 def print_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted:
+        import json
+
         from tao_sdk import __version__
 
-        click.echo(f"tao {__version__}")
+        click.echo(json.dumps({"schema": 1, "version": __version__}) if wants_json(ctx) else f"tao {__version__}")
         ctx.exit()
+
+
+def wants_json(ctx: click.Context) -> bool:
+    """Whether --json was given before the verb: it is read before everything else."""
+    return bool(ctx.params.get("as_json") or ctx.params.get("as_lines"))
 
 
 @click.group(cls=Tao, context_settings={"help_option_names": ["-h", "--help"]}, subcommand_metavar="VERB ...")
 @click.option("--state-file", metavar="FILE", help="The job store to use instead of the user's own.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-@click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=print_version, help="Show the version."
-)
+@click.option("--json", "as_json", is_flag=True, is_eager=True, help="Print JSON, for programs.")
+@click.option("--jsonl", "as_lines", is_flag=True, is_eager=True, help="Print JSON, an object a line.")
+@click.option("-V", "--version", is_flag=True, expose_value=False, callback=print_version, help="Show the version.")
 def tao(**_: Any) -> None:
     """Run training jobs, and lose no job, log or result. In this version jobs run as processes of this
     machine (local), as containers (docker) or on a cluster (slurm).

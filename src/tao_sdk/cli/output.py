@@ -13,7 +13,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 import click
 
@@ -26,8 +26,9 @@ COLORS: Mapping[str, str] = {
 class Output:
     """stdout and stderr of one run of the command."""
 
-    def __init__(self, as_json: bool = False) -> None:
+    def __init__(self, as_json: bool = False, as_lines: bool = False) -> None:
         self.json = as_json
+        self.as_lines = as_lines  # of JSON: an object a line, also where a list is printed
         self.color = has_color(sys.stdout)
 
     @property
@@ -69,8 +70,11 @@ class Output:
             self.note(text)
 
     def object(self, value: Any) -> None:
-        """The one JSON value of a command; nothing without --json."""
-        if self.json:
+        """The one JSON value of a command, with --jsonl the items of a list as a line each; nothing without these."""
+        if self.as_lines:
+            for item in cast("list[Any]", value) if isinstance(value, list) else [value]:
+                self.json_line(item)
+        elif self.json:
             print(json.dumps(value, indent=2), flush=True)
 
     def json_line(self, value: Any) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tao_sdk.cli import show
-from tao_sdk.cli.command import command, job_argument, newest, platform_option
+from tao_sdk.cli.command import command, job_or_newest, optional_job_argument, platform_option
 from tao_sdk.cli.output import printable
 from tao_sdk.model.clock import to_iso
 from tao_sdk.model.errors import PathNotFound
@@ -28,19 +28,19 @@ WHOLE = {True: "whole", False: "not known to be whole"}
 
 
 @command("results")
-@job_argument
+@optional_job_argument
 @click.option(
     "--fetch",
     metavar="DIR",
     type=click.Path(path_type=Path),
     help="Copy them into this folder, with the curve of the training.",
 )
-def results(client: Client, out: Output, job: str, fetch: Path | None) -> None:
+def results(client: Client, out: Output, job: str | None, fetch: Path | None) -> None:
     """Show where a job's results are, and its best and newest whole checkpoint; --fetch copies them here.
 
-    A file that was copied before and has not changed is not copied again.
+    Without a job, those of the newest. A file that was copied before and has not changed is not copied again.
     """
-    found = client.get_job(newest(client, out, job))
+    found = client.get_job(job_or_newest(client, out, job))
     left = client.results(found.id)
     copied = fetched(client, out, found.id, left, fetch) if fetch is not None else None
     out.object(results_json(found.id, left, copied))

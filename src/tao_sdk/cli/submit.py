@@ -7,7 +7,7 @@ import re
 import shlex
 import shutil
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from tao_sdk.cli.failure import Detached
 from tao_sdk.cli.flags import OPTION, SPEC, flags, generic, given
 from tao_sdk.cli.output import Output
 from tao_sdk.client.job_file import JobFile, options_class, read_job_file
+from tao_sdk.client.set_values import with_values
 from tao_sdk.model.errors import JobNotFound, SpecError, TaoError, UsageError, sentences
 from tao_sdk.model.fields import settings_of
 from tao_sdk.model.finding import Finding, Severity
@@ -30,10 +31,11 @@ from tao_sdk.model.spec import JobSpec, read_spec
 if TYPE_CHECKING:
     from tao_sdk.client.client import Client
     from tao_sdk.engine.prepare import Planned
+    from tao_sdk.engine.submit import Submission
     from tao_sdk.model.job import Job
 
 DEFAULT_PLATFORM = "local"
-OWN_FLAGS = frozenset({*settings_of(JobSpec), "platform", "option", "detach", "json", "state_file", "help"})
+OWN_FLAGS = frozenset({*settings_of(JobSpec), "platform", "option", "set", "detach", "json", "state_file", "help"})
 NAMED = re.compile(r"""^platform:[ \t]*["']?([\w-]+)""", re.MULTILINE)  # in a job file
 LONGEST_SHOWN = 4000  # characters of one text of a plan; --json shows all
 
@@ -122,12 +124,19 @@ class Asked:
     platform: str
     options: Mapping[str, Any]
     file: JobFile | None
+    notes: tuple[str, ...] = ()
 
     def located(self, error: SpecError) -> SpecError:
         return self.file.located(error) if self.file else error
 
 
-def asked(job_file: str | None, platform: str | None, option: Sequence[str], params: Mapping[str, Any]) -> Asked:
+def asked(
+    job_file: str | None,
+    platform: str | None,
+    option: Sequence[str],
+    params: Mapping[str, Any],
+    values: Sequence[str] = (),
+) -> Asked:
     """The job that the command line asks for; what it says wins over the job file."""
     words: list[str] = click.get_current_context().meta.get("tao.words", [])
     changes = given(JobSpec, params, SPEC)
@@ -140,7 +149,8 @@ def asked(job_file: str | None, platform: str | None, option: Sequence[str], par
     spec = file.spec_for(where) if file else read_spec(changes)
     if spec.keep_results is None:
         spec = replace(spec, keep_results=True)
-    return Asked(replace(spec, native=native) if native else spec, where, options(where, file, option, params), file)
+    changed = with_values(replace(spec, native=native) if native else spec, values)
+    return Asked(changed.spec, where, options(where, file, option, params), file, changed.notes)
 
 
 def options(platform: str, file: JobFile | None, option: Sequence[str], params: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,7 +162,9 @@ def options(platform: str, file: JobFile | None, option: Sequence[str], params: 
 def refuse_nothing(job_file: str | None, changes: Mapping[str, Any]) -> None:
     if job_file is None and not changes.get("command"):
         raise UsageError(
-            "There is nothing to run.", "", "Name a job file, or write a command after --: tao run -- python train.py"
+            "There is nothing to run.",
+            "",
+            "Name a job file, or write a command after --, such as `tao run -- python train.py`.",
         )
     if job_file is not None and job_file.endswith((".py", ".sh")):
         runner = "python" if job_file.endswith(".py") else "bash"
@@ -165,11 +177,17 @@ def refuse_nothing(job_file: str | None, changes: Mapping[str, Any]) -> None:
         raise UsageError(f"{job_file} is not a job file.", "", f"To run it as a command: tao run -- {job_file}")
 
 
+set_option = click.option(
+    "--set", "values", multiple=True, metavar="KEY=VALUE", help="One value of the specs or args: train.lr=0.1."
+)
+
+
 def submitting(verb: Any) -> Any:
     """The arguments that run and plan have in common."""
     verb = click.option("--option", "option", multiple=True, metavar="NAME=VALUE", help="Any option of the platform.")(
         verb
     )
+    verb = set_option(verb)
     verb = platform_option(help="Where to run it. Default: as the job file says, else local.")(verb)
     return click.argument("job_file", required=False, metavar="[JOB.yaml]", type=click.Path())(verb)
 
@@ -183,6 +201,7 @@ def run(
     job_file: str | None,
     platform: str | None,
     option: tuple[str, ...],
+    values: tuple[str, ...],
     detach: bool,
     **params: Any,
 ) -> int:
@@ -192,24 +211,34 @@ def run(
 
     \b
       tao run job.yaml
-      tao run job.yaml --gpus 2 --time-limit 4h
+      tao run job.yaml --gpus 2 --time-limit 4h --set train.lr=0.1
       tao run --name try-1 --files train.py -- python train.py
 
     Ctrl-C leaves the job running, and says how to come back.
     """
-    wanted = asked(job_file, platform, option, params)
+    wanted = asked(job_file, platform, option, params, values)
+    tell_notes(out, wanted.notes)
     warn_of_open_secrets(out, params)
     try:
-        submission = client.submit(wanted.spec, wanted.platform, wanted.options)
-        for finding in submission.findings:
-            out.aside(show.finding(finding), {"finding": finding.to_json()})
-        for note in submission.notes:
-            out.aside(f"note: {note}", {"note": note})
+        job = told(out, client.submit(wanted.spec, wanted.platform, wanted.options))
     except SpecError as error:
         raise wanted.located(error) from None
     except KeyboardInterrupt:
         raise interrupted(client) from None
-    return detached(out, submission.job) if detach else watched(client, out, submission.job)
+    return detached(out, job) if detach else watched(client, out, job)
+
+
+def told(out: Output, submission: Submission) -> Job:
+    """The job, after what is worth knowing about it."""
+    for finding in submission.findings:
+        out.aside(show.finding(finding), {"finding": finding.to_json()})
+    tell_notes(out, submission.notes)
+    return submission.job
+
+
+def tell_notes(out: Output, notes: Iterable[str]) -> None:
+    for note in notes:
+        out.aside(f"note: {note}", {"note": note})
 
 
 def interrupted(client: Client) -> Detached:
@@ -255,13 +284,20 @@ def warn_of_open_secrets(out: Output, params: Mapping[str, Any]) -> None:
 @command("plan", cls=Submitting)
 @submitting
 def plan(
-    client: Client, out: Output, job_file: str | None, platform: str | None, option: tuple[str, ...], **params: Any
+    client: Client,
+    out: Output,
+    job_file: str | None,
+    platform: str | None,
+    option: tuple[str, ...],
+    values: tuple[str, ...],
+    **params: Any,
 ) -> int:
     """Show exactly what `tao run` with the same arguments would send, and what the checks say. Nothing is sent or stored.
 
     Secrets are shown by name. The exit code is 2 when the job would be refused.
     """
-    wanted = asked(job_file, platform, option, params)
+    wanted = asked(job_file, platform, option, params, values)
+    tell_notes(out, wanted.notes)
     try:
         planned = client.plan(wanted.spec, wanted.platform, wanted.options)
     except SpecError as error:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from tao_sdk.backends.contract import Files, LogRequest
 from tao_sdk.backends.registry import backend_class, is_known, platform_name, platforms, unknown
 from tao_sdk.client import results
-from tao_sdk.engine import cancel, diagnose, hooks, prepare, progress, submit
+from tao_sdk.engine import cancel, diagnose, hooks, prepare, progress, submit, try_again
 from tao_sdk.engine.bucket_files import files_at
 from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
@@ -324,6 +324,25 @@ class Client:
             job = self.store.get(found)
             self._fired([self.refresh_progress(job) if self._callbacks.want_epochs(found) else job])
         return over
+
+    def retry_job(self, job_id: str) -> Job:
+        """Start the next attempt of a job that ended in Error or was canceled, at once, from its last checkpoint.
+
+        It is not counted towards `retries`. Raises UsageError for a live or Complete job; CredentialError, SpecError and
+        Unreachable, then nothing has changed; Refused.
+        """
+        job = try_again.retry(self.engine, self.get_job(job_id).id)
+        if self._watch:
+            self._start_watching()
+        return job
+
+    def submit_again(self, job_id: str) -> submit.Submission:
+        """Hand over a new job that is the same as this one. Raises as `submit`."""
+        request = try_again.request_anew(self.engine, self.get_job(job_id, look=False))
+        submission = submit.submit(self.engine, request)
+        if self._watch:
+            self._start_watching()
+        return submission
 
     def remove(self, job_id: str, *, force: bool = False) -> bool:
         """Forget an ended job and what the backend still has of it. Its results stay where they are.

@@ -47,6 +47,12 @@ class DocumentError(SpecError):
     def __init__(self, place: Place, what: str, why: str = "", next: str = "") -> None:
         super().__init__(f"{place}: {what}", why, next)
         self.place = place
+        self.key = ""  # the key of a job file that is wrong, once its reader has said so
+
+    def to_json(self) -> dict[str, Any]:
+        """The error object of `--json`, with the place of the mistake; a line of 0 is the whole file."""
+        at = {"file": self.place.path, "line": self.place.line, "column": self.place.column, "key": self.key}
+        return {**super().to_json(), **at}
 
 
 SHAPES = {

@@ -16,9 +16,10 @@ from typing import Any
 
 from tao_sdk.backends.registry import ALIASES, NOT_BUILT, NotBuilt, backend_class, platform_name, platforms
 from tao_sdk.client.document import DocumentError, Place, Value, near_files, read_document
+from tao_sdk.client.mistakes import Collected
 from tao_sdk.model.errors import MissingExtra, SpecError
 from tao_sdk.model.fields import FieldError, Kind, read_settings, settings_of
-from tao_sdk.model.spec import HOOKS, JobSpec, read_spec
+from tao_sdk.model.spec import HOOKS, JobSpec, read_spec, spec_mistakes
 from tao_sdk.model.units import format_size
 from tao_sdk.payload.declared import DECLARATION
 
@@ -60,7 +61,8 @@ def read_job_file(path: str | Path, changes: Mapping[str, Any] | None = None) ->
     """
     path = Path(path)
     top = top_mapping(read_document(path), path)
-    reader = Reader(path)
+    mistakes = Collected()
+    reader = Reader(path, mistakes)
     values = reader.fields(top)
     merged = {"name": default_name(path), **values, **combined(values, changes or {})}
     places = {name: value.place for name, value in top.mapping.items() if name not in (changes or {})}
@@ -72,13 +74,22 @@ def read_job_file(path: str | Path, changes: Mapping[str, Any] | None = None) ->
         path=path,
         places=places,
     )
+    for error in field_mistakes(merged):
+        if error.field not in mistakes.keys:
+            place = places.get(error.field, Place(str(path)))
+            mistakes.add(DocumentError(place, error.what, error.why, error.next), error.field)
+    mistakes.tell()
+    return replace(job, spec=read_spec(merged))
+
+
+def field_mistakes(values: Mapping[str, Any]) -> Iterator[FieldError]:
+    """What is wrong with the values of fields, each read by its kind already where it stands in the file."""
     try:
-        return replace(job, spec=read_spec(merged))
+        spec = read_settings(JobSpec, values)
     except FieldError as error:
-        whole = Place(str(path))
-        raise (
-            job.located(error) if error.field in places else DocumentError(whole, error.what, error.why, error.next)
-        ) from None
+        yield error
+    else:
+        yield from spec_mistakes(spec)
 
 
 def top_mapping(top: Value, path: Path) -> Value:
@@ -111,9 +122,10 @@ def default_name(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads the keys of one job file."""
+    """Reads the keys of one job file. A mistake in the value of a key is collected, and the next key is read."""
 
     path: Path
+    mistakes: Collected
 
     def fields(self, top: Value) -> dict[str, Any]:
         """The fields of JobSpec that are given, as plain values."""
@@ -122,10 +134,11 @@ class Reader:
         for name, value in top.mapping.items():
             if name in ("platform", "options", "native"):
                 continue
-            if name not in known:
-                raise unknown(name, top, [*known, "platform", "options"], self.said_elsewhere(name))
-            if value.data is not None:
-                found[name] = self.value(name, value)
+            with self.mistakes.of(name):
+                if name not in known:
+                    raise unknown(name, top, [*known, "platform", "options"], self.said_elsewhere(name))
+                if value.data is not None:
+                    found[name] = self.value(name, value)
         return found
 
     def value(self, name: str, value: Value) -> Any:
@@ -162,7 +175,8 @@ class Reader:
         value = top.mapping.get("platform")
         if value is None or value.data is None:
             return None
-        known_platform(wanted(value, "platform", str, "the name of one").text, value.place)
+        with self.mistakes.of("platform"):
+            known_platform(wanted(value, "platform", str, "the name of one").text, value.place)
         return platform_name(value.text)
 
     def by_platform(self, top: Value, name: str) -> dict[str, dict[str, Any]]:
@@ -170,31 +184,40 @@ class Reader:
         value = top.mapping.get(name)
         if value is None or value.data is None:
             return {}
-        wanted(value, name, dict, f"a mapping of platforms, such as {name}: {{slurm: ...}}")
         found: dict[str, dict[str, Any]] = {}
-        for platform, own in value.mapping.items():
-            place = value.keys.get(platform, own.place)
-            known_platform(platform, place)
-            if platform_name(platform) in found:
-                raise DocumentError(place, f"{name} names {platform_name(platform)} a second time, as {platform}.")
-            if own.data is not None:
-                wanted(own, f"{name}.{platform}", dict, "a mapping")
-                found[platform_name(platform)] = (
-                    own.plain() if name == "native" else self.options(platform_name(platform), own)
-                )
+        with self.mistakes.of(name):
+            wanted(value, name, dict, f"a mapping of platforms, such as {name}: {{slurm: ...}}")
+            for platform, own in value.mapping.items():
+                with self.mistakes.of(f"{name}.{platform}"):
+                    self.one_platform(name, platform, value.keys.get(platform, own.place), own, found)
         return found
+
+    def one_platform(
+        self, name: str, platform: str, place: Place, own: Value, found: dict[str, dict[str, Any]]
+    ) -> None:
+        """Adds what stands under `options: {platform: ...}` to what was found."""
+        known_platform(platform, place)
+        known = platform_name(platform)
+        if known in found:
+            raise DocumentError(place, f"{name} names {known} a second time, as {platform}.")
+        if own.data is not None:
+            wanted(own, f"{name}.{platform}", dict, "a mapping")
+            found[known] = own.plain() if name == "native" else self.options(known, own)
 
     def options(self, platform: str, own: Value) -> dict[str, Any]:
         record = options_class(platform)
         if record is None:
             return own.plain()
-        for name in own.mapping:
-            if name not in settings_of(record):
-                hint = (
-                    f"{name} stands at the top of the file, not under options." if name in settings_of(JobSpec) else ""
-                )
-                raise unknown(name, own, settings_of(record), hint, f" of {platform}")
-        return {name: one_field(record, name, value) for name, value in own.mapping.items() if value.data is not None}
+        found: dict[str, Any] = {}
+        for name, value in own.mapping.items():
+            with self.mistakes.of(f"options.{platform}.{name}"):
+                if name not in settings_of(record):
+                    at_top = f"{name} stands at the top of the file, not under options."
+                    hint = at_top if name in settings_of(JobSpec) else ""
+                    raise unknown(name, own, settings_of(record), hint, f" of {platform}")
+                if value.data is not None:
+                    found[name] = one_field(record, name, value)
+        return found
 
 
 def unknown(name: str, mapping: Value, known: Iterable[str], said: str = "", of: str = "") -> DocumentError:

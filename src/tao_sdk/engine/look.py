@@ -17,7 +17,7 @@ from tao_sdk.engine import diagnose, hooks, progress
 from tao_sdk.engine.bucket_files import outcome_in_bucket
 from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
-from tao_sdk.engine.retry import RetryPolicy, wait_before
+from tao_sdk.engine.retry import RetryPolicy, asked_retries, wait_before
 from tao_sdk.engine.submit import settle
 from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.errors import JobNotFound, Refused, TaoError
@@ -207,7 +207,8 @@ def _let_go(engine: Engine, backend: Backend, job: Job) -> None:
 
 def policy_of(backend: Backend, job: Job) -> RetryPolicy:
     asked = job.spec.get("retries")
-    return RetryPolicy(backend.capabilities.retries if asked is None else int(asked))
+    budget = backend.capabilities.retries if asked is None else int(asked)
+    return RetryPolicy(budget + asked_retries(job))
 
 
 def _why(engine: Engine, backend: Backend, job: Job, standing: Standing) -> Diagnosis | None:

@@ -38,6 +38,7 @@ class Request:
     platform: str
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     parent: str | None = None
+    packed: str = field(default="", repr=False)  # the packed command of a job that is run anew; "": pack it
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def prepare(engine: Engine, request: Request) -> Planned:
 def plan_with(engine: Engine, backend: Backend, request: Request, secrets: Mapping[str, str]) -> Planned:
     """`prepare`, once the secrets are known and set apart."""
     spec = with_root(with_plain_data(request.spec))
-    packed = replace(spec, command=pack(spec))  # first: it refuses a spec without an end
+    packed = replace(spec, command=request.packed or pack(spec))  # first: it refuses a spec without an end
     refuse_open_secrets(spec, request.options, secrets)
     options = read_options(backend, request.options)
     job_id = mint_id(spec.name or spec.image.rpartition("/")[2].partition(":")[0] or "job")

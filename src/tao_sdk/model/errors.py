@@ -5,6 +5,7 @@ Here: the classes shared by all parts. Not here: a backend's own errors, which s
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Callable
@@ -16,6 +17,17 @@ def sentences(*parts: str) -> str:
     """The parts that say something, as one line in which each ends before the next begins."""
     said = [part for part in parts if part]
     return " ".join([part if part.endswith(ENDS) else f"{part}." for part in said[:-1]] + said[-1:])
+
+
+PROGRAMS = re.compile(r"(tao|chmod|mkdir|docker|sudo|ssh-keygen|ssh|\S*python[\d.]*) \S")
+# Prose, words to be replaced such as JOB, and what a shell would take for several commands: a quoted name may hold it.
+NOT_ONE_COMMAND = re.compile(r"[,.?!…]$|, |\.\.\.|(^|[\s=])[A-Z][A-Z_]*($|[\s=\]])|[;|&`$<\x00-\x1f\x7f]")
+
+
+def command_in(text: str) -> str:
+    """The command that an advice ends with, after a colon or alone, if it can be run as it stands; else ""."""
+    command = text if PROGRAMS.match(text) else text.rpartition(": ")[2]
+    return command if PROGRAMS.match(command) and not NOT_ONE_COMMAND.search(command) else ""
 
 
 class TaoError(Exception):
@@ -42,8 +54,10 @@ class TaoError(Exception):
         return self
 
     def to_json(self) -> dict[str, str]:
-        """The error object of `--json`: code, message, cause, next."""
-        return {"code": self.code, "message": self.what, "cause": self.why, "next": self.next}
+        """The error object of `--json`: code, message, cause; next is a command or empty, hint what to do in words."""
+        command = command_in(self.next)
+        hint = "" if command == self.next else self.next
+        return {"code": self.code, "message": self.what, "cause": self.why, "next": command, "hint": hint}
 
 
 class TaoWarning(UserWarning):

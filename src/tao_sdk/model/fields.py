@@ -167,7 +167,7 @@ def read_settings(record: type[T], values: Mapping[str, Any], where: str = "") -
     return record(**given)
 
 
-def unknown_field(name: str, known: Iterable[str], where: str = "") -> SpecError:
+def unknown_field(name: str, known: Iterable[str], where: str = "") -> FieldError:
     near = difflib.get_close_matches(name, list(known), n=1)
     hint = f"Did you mean {near[0]}?" if near else "Known are: " + ", ".join(sorted(known)) + "."
     return FieldError(name, f"{where}unknown key {name!r}.", "", hint)

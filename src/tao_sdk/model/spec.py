@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import Any, cast
@@ -112,37 +112,43 @@ def stored_spec(data: Mapping[str, Any]) -> JobSpec:
 
 
 def check_spec(spec: JobSpec, where: str = "") -> None:
-    """What no kind of a single field can see."""
+    """What no kind of a single field can see. Raises the first mistake."""
+    for mistake in spec_mistakes(spec, where):
+        raise mistake
+
+
+def spec_mistakes(spec: JobSpec, where: str = "") -> Iterator[f.FieldError]:
+    """Every mistake that no kind of a single field can see."""
     if not spec.command.strip():
         example = "Say what the job runs, e.g. command: python train.py"
-        raise f.FieldError("command", f"{where}command is missing.", "", example)
+        yield f.FieldError("command", f"{where}command is missing.", "", example)
     for name in ("name", "image", "command", "labels"):
         if not is_unicode(getattr(spec, name)):
             why = "They could be neither stored nor shown."
-            raise f.FieldError(name, f"{where}{name} contains bytes that are not UTF-8.", why)
+            yield f.FieldError(name, f"{where}{name} contains bytes that are not UTF-8.", why)
     if "\0" in spec.command:
-        raise f.FieldError("command", f"{where}command contains a NUL byte.", "No shell can take one.")
+        yield f.FieldError("command", f"{where}command contains a NUL byte.", "No shell can take one.")
     if spec.specs is not None and spec.args is not None:
         why = "A command takes one of them."
-        raise f.FieldError("args", f"{where}both specs and args are given.", why, "Leave one out.")
-    check_environment(spec.env_vars, where)
+        yield f.FieldError("args", f"{where}both specs and args are given.", why, "Leave one out.")
+    yield from environment_mistakes(spec.env_vars, where)
     for hook in spec.hooks:
         if hook not in HOOKS:
-            raise f.unknown_field(hook, HOOKS, f"{where}hooks: ")
-        if not is_target(spec.hooks[hook]):
+            yield f.unknown_field(hook, HOOKS, f"{where}hooks: ")
+        elif not is_target(spec.hooks[hook]):
             allowed = "a command, a list of its words, or the address of a webhook (http:// or https://)"
-            raise f.FieldError("hooks", f"{where}hooks.{hook} is {spec.hooks[hook]!r}; it must be {allowed}.")
+            yield f.FieldError("hooks", f"{where}hooks.{hook} is {spec.hooks[hook]!r}; it must be {allowed}.")
 
 
-def check_environment(env_vars: Mapping[str, EnvValue], where: str) -> None:
+def environment_mistakes(env_vars: Mapping[str, EnvValue], where: str) -> Iterator[f.FieldError]:
     """What no environment of a process can hold."""
     for name in env_vars:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-            raise f.FieldError("env_vars", f"{where}env_vars has the name {name!r}; letters, digits and _ are allowed.")
+            yield f.FieldError("env_vars", f"{where}env_vars has the name {name!r}; letters, digits and _ are allowed.")
     given = {name: value.value if isinstance(value, Secret) else value for name, value in env_vars.items()}
     for name, value in given.items():
         if isinstance(value, str) and (wrong := why_no_variable(name, value)):
-            raise f.FieldError("env_vars", f"{where}env_vars[{name!r}] {wrong}.")
+            yield f.FieldError("env_vars", f"{where}env_vars[{name!r}] {wrong}.")
 
 
 def why_no_variable(name: str, value: str) -> str:

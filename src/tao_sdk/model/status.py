@@ -13,7 +13,7 @@ from tao_sdk.model.observation import Observation, Outcome, Phase
 
 
 class Status(str, Enum):
-    """A job's status. Complete, Error and Canceled are terminal and never change."""
+    """A job's status. Complete, Error and Canceled are terminal: no look changes them, only a retry that is asked for."""
 
     PENDING = "Pending"
     RUNNING = "Running"

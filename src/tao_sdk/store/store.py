@@ -48,6 +48,7 @@ UPDATE_JOB = (
     f"UPDATE jobs SET {_SET}, revision = revision + 1 WHERE id = ? AND revision = ? "
     f"AND (status = ? OR NOT {_IS_TERMINAL})"
 )
+REOPEN_JOB = f"UPDATE jobs SET {_SET}, revision = revision + 1 WHERE id = ? AND revision = ? AND {_IS_TERMINAL}"
 INSERT_JOB = f"INSERT INTO jobs ({JOB_COLUMNS}) VALUES ({', '.join('?' * (JOB_COLUMNS.count(',') + 1))})"
 INSERT_ATTEMPT = f"INSERT INTO attempts ({ATTEMPT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 INSERT_EVENT = "INSERT INTO events (job_id, time, kind, status, raw, data) VALUES (?, ?, ?, ?, ?, ?)"
@@ -245,6 +246,15 @@ class Store:
                 return changed
         except sqlite3.IntegrityError as error:
             raise StoreError(f"{job.id} has an attempt {row.attempt.number} already.", str(error)) from error
+
+    def reopen(self, job: Job, row: AttemptRow, events: Sequence[NewEvent] = ()) -> Job | None:
+        """As `add_attempt`, for a job that has ended and is to be tried again: the one way back from an end."""
+        with self._inserting() as db:
+            if db.execute(REOPEN_JOB, (*records.changes_of(job), job.id, job.revision)).rowcount == 0:
+                return None
+            db.executemany(INSERT_EVENT, map(records.event_row, events))
+            self._insert_attempt(db, row)
+        return replace(job, revision=job.revision + 1)
 
     def confirm(self, ref: Ref) -> None:
         """Keep where an attempt lives. On disk when this returns."""

@@ -1,0 +1,74 @@
+"""Mistakes: everything that is wrong with one job file, told at once.
+
+Here: how mistakes are collected, and the error that tells several. Not here: what a mistake is (job_file.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tao_sdk.client.document import DocumentError
+from tao_sdk.model.errors import TaoError
+
+MOST = 20  # mistakes that are told of one file
+
+
+class Mistakes(DocumentError):
+    """Several mistakes of one file. Its own words are those of the first."""
+
+    def __init__(self, mistakes: Sequence[DocumentError]) -> None:
+        first = mistakes[0]
+        super().__init__(first.place, "")
+        self.what, self.why, self.next, self.key = first.what, first.why, first.next, first.key
+        self.mistakes = tuple(mistakes)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.mistakes))
+
+    def redacted(self, redact: Callable[[str], str]) -> TaoError:
+        for each in self.mistakes:
+            each.redacted(redact)
+        return super().redacted(redact)
+
+    def to_json(self) -> dict[str, Any]:
+        """The error object of the first, with all of them as `mistakes`."""
+        return {**super().to_json(), "mistakes": [each.to_json() for each in self.mistakes]}
+
+
+@dataclass
+class Collected:
+    """The mistakes of one file, in the order of its lines once all are there."""
+
+    found: list[DocumentError] = field(default_factory=list[DocumentError])
+
+    @contextmanager
+    def of(self, key: str) -> Generator[None]:
+        """Go on after a mistake in the value of `key`: others may follow."""
+        try:
+            yield
+        except DocumentError as error:
+            self.add(error, key)
+
+    def add(self, error: DocumentError, key: str) -> None:
+        error.key = error.key or key
+        self.found.append(error)
+        if len(self.found) >= MOST:
+            self.tell()
+
+    @property
+    def keys(self) -> set[str]:
+        """The fields that have a mistake already, of those that are meant by an unknown key too."""
+        top = {error.key.partition(".")[0] for error in self.found}
+        meant = {error.next.removeprefix("Did you mean ").rstrip("?") for error in self.found}
+        return top | meant
+
+    def tell(self) -> None:
+        """Raises what was found: the one mistake, or all of them."""
+        ordered = sorted(self.found, key=lambda error: (error.place.line, error.place.column))
+        if len(ordered) == 1:
+            raise ordered[0]
+        if ordered:
+            raise Mistakes(ordered)

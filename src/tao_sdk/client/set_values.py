@@ -1,0 +1,128 @@
+"""Set values: `train.lr=0.1` for one value of a job's specs or args.
+
+Here: where a key leads, and what was meant where it leads nowhere. Not here: how a value is read (document.py).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from tao_sdk.client.document import SHAPES, compose
+from tao_sdk.model.errors import UsageError
+from tao_sdk.model.spec import JobSpec
+
+Tree = dict[str, Any]
+MOST_SEARCHED = 10_000  # keys of a spec that are searched for one of that name
+
+
+@dataclass(frozen=True)
+class SetSpec:
+    """A spec with values set, and what is worth knowing about that."""
+
+    spec: JobSpec
+    notes: tuple[str, ...] = ()
+
+
+def with_values(spec: JobSpec, typed: Sequence[str]) -> SetSpec:
+    """The spec after each of `typed`, such as `train.lr=0.1`, in their order.
+
+    A key that is new below a mapping is added, with a note. Raises UsageError for one that resembles a key that is
+    there, for one that is new at the top, and for a value that would take the place of a mapping.
+    """
+    if not typed:
+        return SetSpec(spec)
+    name = field_of(spec)
+    tree = copied(getattr(spec, name))
+    notes = [note for text in typed if (note := set_one(tree, text, name))]
+    return SetSpec(replace(spec, **{name: tree}), tuple(notes))
+
+
+def field_of(spec: JobSpec) -> str:
+    """Which field of the job the values belong to. Raises UsageError where it has neither."""
+    if spec.specs is None and spec.args is None:
+        why = "--set changes a value of the job's specs or args, and it has neither."
+        raise UsageError("There is nothing to set.", why, "Give it specs: --specs FILE")
+    return "args" if spec.specs is None else "specs"
+
+
+def copied(value: Any) -> Any:
+    """The mappings of a value anew, so that the caller's stay as they are."""
+    if isinstance(value, Mapping):
+        return {key: copied(item) for key, item in cast("Mapping[str, Any]", value).items()}
+    return value
+
+
+def set_one(tree: Tree, text: str, name: str) -> str:
+    """Set one value in place; a note where its key is new."""
+    key, equals, typed = text.partition("=")
+    if not equals or not key:
+        raise UsageError(f"--set is {text!r}; it must be KEY=VALUE, such as train.lr=0.1.")
+    value = compose(typed, f"--set {key}").plain()
+    parts = [key] if name == "args" else key.split(".")
+    holder, rest = holder_of(tree, parts)
+    if len(rest) > 1 or rest[0] not in holder:
+        return add(tree, holder, parts, rest, value)
+    if isinstance(holder[rest[0]], dict) and not isinstance(value, dict):
+        inside = ", ".join(f"{key}.{each}" for each in list(holder[rest[0]])[:5])
+        raise UsageError(
+            f"--set {key}: it is a mapping.", "A value would take the place of all in it.", f"In it: {inside}."
+        )
+    holder[rest[0]] = value
+    return ""
+
+
+def holder_of(tree: Tree, parts: Sequence[str]) -> tuple[Tree, list[str]]:
+    """(the deepest mapping that is there on the way, the parts of the key that remain)."""
+    holder, rest = tree, list(parts)
+    while len(rest) > 1 and rest[0] in holder:
+        below = holder[rest[0]]
+        if below is None:  # `train:` with nothing below it
+            below = holder[rest[0]] = {}
+        if not isinstance(below, dict):
+            whole = ".".join(parts[: len(parts) - len(rest) + 1])
+            shape = SHAPES.get(type(below).__name__, "a value")
+            what = f"--set {'.'.join(parts)}: {whole} is {shape}."
+            raise UsageError(what, "Nothing is below it.", f"Set it whole: {whole}=VALUE")
+        holder, rest = cast("Tree", below), rest[1:]
+    return holder, rest
+
+
+def add(tree: Tree, holder: Tree, parts: Sequence[str], rest: Sequence[str], value: Any) -> str:
+    """Add what is not there, where it is likely to be meant; the note that says so."""
+    key, above = ".".join(parts), list(parts[: len(parts) - len(rest)])
+    if "" in rest:
+        raise UsageError(f"--set {key}: a part of the key is empty.", "", "Write it as train.lr=0.1.")
+    if meant := meant_by(tree, holder, above, rest):
+        raise UsageError(f"--set {key}: there is no such key.", "", f"Did you mean {meant}?")
+    if not above:
+        there = ", ".join(list(tree)[:10]) or "none"
+        raise UsageError(f"--set {key}: there is no key {rest[0]!r} at the top.", "", f"Known are: {there}.")
+    for part in reversed(rest[1:]):
+        value = {part: value}
+    holder[rest[0]] = value
+    return f"{key} is new: {'.'.join(above)} had no {rest[0]}."
+
+
+def meant_by(tree: Tree, holder: Tree, above: list[str], rest: Sequence[str]) -> str:
+    """The key that was probably meant: one beside it of a like name, or one of that name elsewhere; else \"\"."""
+    near = difflib.get_close_matches(rest[0], list(holder)[:MOST_SEARCHED], n=1, cutoff=0.7)
+    if near:
+        return ".".join([*above, near[0], *rest[1:]])
+    if above:
+        return ""
+    return next((key for key in keys_of(tree) if key.endswith("." + ".".join(rest))), "")
+
+
+def keys_of(tree: Tree) -> Iterator[str]:
+    """The keys of all values, those near the top first, as `train.lr`."""
+    waiting: list[tuple[str, Tree]] = [("", tree)]
+    for searched, (prefix, mapping) in enumerate(waiting):
+        if searched > MOST_SEARCHED:
+            return
+        for name, value in mapping.items():
+            yield prefix + name
+            if isinstance(value, dict):
+                waiting.append((f"{prefix}{name}.", cast("Tree", value)))

@@ -1,0 +1,134 @@
+"""Try again: what a person asks for once a job has ended, as a further attempt of it or as a new job like it.
+
+Not here: the further attempts that a watcher starts by itself (resubmit.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from tao_sdk.engine.drain import drain
+from tao_sdk.engine.engine import Engine
+from tao_sdk.engine.look import refused
+from tao_sdk.engine.prepare import Request, with_environment
+from tao_sdk.engine.resubmit import next_plan
+from tao_sdk.engine.retry import ASKED_RETRIES, asked_retries
+from tao_sdk.engine.submit import SUBMIT_LEASE_SECONDS, hand_over, lease_of
+from tao_sdk.model.errors import CredentialError, Refused, UsageError
+from tao_sdk.model.job import AttemptRow, Job
+from tao_sdk.model.plan import Plan
+from tao_sdk.model.secrets import Secret, SecretRef
+from tao_sdk.model.spec import JobSpec, stored_spec
+from tao_sdk.model.status import Status
+from tao_sdk.store import NewEvent
+
+OF_THE_LAST = frozenset({"released"})  # backend_details that are true of an ended attempt only
+
+
+def retry(engine: Engine, job_id: str) -> Job:
+    """The ended job with its next attempt handed over. It is not counted towards `retries`.
+
+    Raises UsageError for a job that is live or Complete, CredentialError, SpecError, Unreachable: then nothing has
+    changed. Raises Refused in the backend's words, which is the end of that attempt.
+    """
+    if not engine.take_lease(lease_of(job_id), SUBMIT_LEASE_SECONDS):
+        raise busy(job_id)
+    try:
+        with engine.kept_lease(lease_of(job_id), SUBMIT_LEASE_SECONDS):  # the log may be long
+            job = retryable(engine.store.get(job_id))
+            last = engine.store.attempt(job_id)
+            drain(engine, job, last)
+            plan = next_plan(engine, job, last)
+        secrets = secrets_now(engine, stored_spec(job.spec), plan.secrets, engine.store.keyring.load(job_id))
+        return _hand_over(engine, _reopen(engine, job, plan, secrets), plan, secrets)
+    finally:
+        engine.give_back(lease_of(job_id))
+
+
+def _hand_over(engine: Engine, job: Job, plan: Plan, secrets: Mapping[str, str]) -> Job:
+    try:
+        return hand_over(engine, job, plan, secrets)
+    except Refused as error:
+        refused(engine, engine.store.get(job.id), error)
+        raise
+
+
+def retryable(job: Job) -> Job:
+    """The job. Raises UsageError for one that is live, and for one that has done its work."""
+    if not job.status.terminal:
+        raise UsageError(
+            f"{job.id} is {job.status}: {job.message}" if job.message else f"{job.id} is {job.status}.",
+            "Only a job that has ended can be tried again.",
+            f"End it first: tao cancel {job.id}",
+        )
+    if job.status is Status.COMPLETE:
+        why = "A further attempt would begin at its end."
+        raise UsageError(f"{job.id} is Complete.", why, f"To run the same as a new job: tao retry {job.id} --anew")
+    return job
+
+
+def busy(job_id: str) -> UsageError:
+    return UsageError(f"Another process is starting {job_id}.", "", f"See what becomes of it: tao status {job_id}")
+
+
+def _reopen(engine: Engine, job: Job, plan: Plan, secrets: Mapping[str, str]) -> Job:
+    """Commit the next attempt, before the backend hears of it: a crash after it leaves an attempt that a look starts."""
+    if secrets:
+        engine.store.keyring.save(job.id, secrets)
+    number = plan.attempt.number
+    reopened = engine.store.reopen(
+        replace(
+            job,
+            attempt=number,
+            status=Status.PENDING,
+            message=f"attempt {number}",
+            exit_code=None,
+            ended=None,
+            cancel_asked=False,
+            absent_looks=0,
+            backend_details=details_for_next(job),
+        ),
+        AttemptRow(plan.attempt, plan.to_json()),
+        [NewEvent(job.id, "retry", Status.PENDING, "asked for", {"attempt": number})],
+    )
+    if reopened is None:
+        raise busy(job.id)
+    return reopened
+
+
+def details_for_next(job: Job) -> dict[str, object]:
+    kept = {name: value for name, value in job.backend_details.items() if name not in OF_THE_LAST}
+    return {**kept, ASKED_RETRIES: asked_retries(job) + 1}
+
+
+def request_anew(engine: Engine, job: Job) -> Request:
+    """The same job as a new one: its spec, options and packed command, with the environment of now."""
+    engine.store.attempt(job.id)  # raises for a job of which only another program knows
+    spec = stored_spec(job.spec)
+    names = [name for name, value in spec.env_vars.items() if isinstance(value, SecretRef)]
+    values = secrets_now(engine, spec, names, engine.store.keyring.load(job.id))
+    env_vars = {**spec.env_vars, **{name: Secret(value) for name, value in values.items()}}
+    return Request(
+        replace(spec, env_vars=env_vars), job.platform, dict(job.options), job.parent, packed=str(job.spec["packed"])
+    )
+
+
+def secrets_now(engine: Engine, spec: JobSpec, names: Iterable[str], kept: Mapping[str, str]) -> dict[str, str]:
+    """The values of these secrets as the caller has them now, else as they are kept: those of an ended job are not.
+
+    Raises CredentialError naming one that is neither here nor kept.
+    """
+    open_ones = {name: value for name, value in spec.env_vars.items() if not isinstance(value, SecretRef)}
+    _, found = with_environment(replace(spec, env_vars=open_ones, secrets=()), engine.settings)
+    values: dict[str, str] = {}
+    for name in names:
+        value = found.get(name) or engine.settings.get(name) or kept.get(name)
+        if value is None:
+            raise CredentialError(
+                f"The job was given {name}, which is secret and is not set here.",
+                "The secrets of a job that has ended are not kept.",
+                f"Export {name}, and try again.",
+            )
+        values[name] = value
+    return values

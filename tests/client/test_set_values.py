@@ -1,0 +1,78 @@
+"""`--set KEY=VALUE`: where a key leads, and what is said where it leads nowhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tao_sdk.client.set_values import with_values
+from tao_sdk.model.errors import SpecError, UsageError
+from tao_sdk.model.spec import JobSpec
+
+SPECS: dict[str, Any] = {
+    "train": {"lr": 0.01, "epochs": 3, "optim": {"name": "sgd"}, "steps": [1, 2]},
+    "seed": 1,
+    "eval": None,
+}
+
+
+def set_in_specs(*typed: str) -> Any:
+    return with_values(JobSpec(command="x", specs=SPECS), typed).spec.specs
+
+
+@pytest.mark.parametrize(
+    ("typed", "value"),
+    [("0.1", 0.1), ("1e-05", 1e-05), ("yes", True), ("null", None), ("", None), ("a b", "a b"), ("'7'", "7"),
+     ("[1, 2]", [1, 2]), ("a=b", "a=b"), ("x#y", "x#y")],
+)  # fmt: skip
+def test_a_value_is_read_as_in_yaml(typed: str, value: object) -> None:
+    assert set_in_specs(f"train.lr={typed}")["train"]["lr"] == value
+
+
+def test_everything_else_stays_and_the_last_of_several_wins() -> None:
+    changed = set_in_specs("train.lr=1", "seed=2", "train.lr=3", "train.optim={name: adam}")
+    assert changed == {"train": {**SPECS["train"], "lr": 3, "optim": {"name": "adam"}}, "seed": 2, "eval": None}
+    assert SPECS["train"]["lr"] == 0.01
+
+
+def test_a_key_that_is_new_below_a_mapping_is_added_with_a_note() -> None:
+    done = with_values(JobSpec(command="x", specs=SPECS), ["train.warmup.ratio=0.1", "eval.batch=2"])
+    assert done.spec.specs["train"]["warmup"] == {"ratio": 0.1}  # pyright: ignore[reportOptionalSubscript]
+    assert done.spec.specs["eval"] == {"batch": 2}  # pyright: ignore[reportOptionalSubscript]
+    assert done.notes == ("train.warmup.ratio is new: train had no warmup.", "eval.batch is new: eval had no batch.")
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("trian.lr=1", "Did you mean train.lr?"),
+        ("train.epoch=1", "Did you mean train.epochs?"),
+        ("lr=1", "Did you mean train.lr?"),
+        ("optim.name=x", "Did you mean train.optim.name?"),
+        ("nothing.like.it=1", "Known are: train, seed, eval."),
+        ("train=1", "it is a mapping"),
+        ("train.lr.x=1", "train.lr is a number"),
+        ("train.steps.0=1", "train.steps is a list"),
+        ("train..lr=1", "a part of the key is empty"),
+        ("train.lr", "it must be KEY=VALUE"),
+        ("=1", "it must be KEY=VALUE"),
+        ("train.lr=[", "this is not YAML"),
+        ("train.lr=.nan", "not a finite number"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_what_can(typed: str, told: str) -> None:
+    with pytest.raises((UsageError, SpecError), match=told.replace("?", r"\?")):
+        set_in_specs(typed)
+
+
+def test_args_are_set_by_name() -> None:
+    done = with_values(JobSpec(command="x", args={"lr": 1, "data.path": "a"}), ["lr=2", "data.path=b"])
+    assert done.spec.args == {"lr": 2, "data.path": "b"}
+    with pytest.raises(UsageError, match="Known are: lr"):
+        with_values(JobSpec(command="x", args={"lr": 1}), ["momentum=2"])
+
+
+def test_a_job_without_specs_and_args_has_nothing_to_set() -> None:
+    with pytest.raises(UsageError, match="neither"):
+        with_values(JobSpec(command="x"), ["a=1"])
