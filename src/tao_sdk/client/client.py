@@ -31,6 +31,7 @@ from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.errors import JobNotFound, PathNotFound, TaoError, UsageError, WaitTimeout
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job, JobStatus
+from tao_sdk.model.ranking import in_order
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec, read_spec
 from tao_sdk.model.status import Status
@@ -167,8 +168,12 @@ class Client:
         parent: str | None = None,
         limit: int | None = None,
         look: bool = True,
+        sort: str = "created",
     ) -> list[Job]:
         """Newest first, at most `limit`; `statuses` such as ["Running"].
+
+        `sort` is created, name, status, or a metric: then the job with its best value comes first, one without it last.
+        A metric that none of the jobs has is a UsageError.
 
         The live ones are looked at first, in one query per endpoint, and what is new in their logs is read.
         """
@@ -178,12 +183,13 @@ class Client:
         where = platform_name(platform or self.platform) or None
         seen = self._see(self.store.live(where)) if look else []
         parent_id = parent and self._id_of_parent(parent)
-        stored = self.store.list(statuses=wanted, platform=where, labels=labels or {}, parent=parent_id, limit=limit)
+        most = limit if sort == "created" else None  # what comes first by another order may be the oldest
+        stored = self.store.list(statuses=wanted, platform=where, labels=labels or {}, parent=parent_id, limit=most)
         newer = {(job.id, job.revision): job for job in seen}  # what a look that found nothing new has not written down
         jobs = [newer.get((job.id, job.revision), job) for job in stored]
         if where and not jobs and not is_known(where):  # jobs of the published SDK may have run on one that is gone
             raise unknown(where)
-        return jobs
+        return in_order(jobs, sort)[:limit]
 
     def _id_of_parent(self, parent: str) -> str:
         """A parent may have been forgotten since: then what was given is its id."""
