@@ -27,6 +27,7 @@ from tao_sdk.engine.reading import look_and_read, may_have_news
 from tao_sdk.engine.waiting import SharedLooks, Waiting, endpoint_of, polite_seconds
 from tao_sdk.engine.watch import Watcher
 from tao_sdk.model.clock import to_iso, utc_now
+from tao_sdk.model.comparison import Comparison, compare
 from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.errors import JobNotFound, PathNotFound, TaoError, UsageError, WaitTimeout
 from tao_sdk.model.finding import Finding
@@ -190,6 +191,16 @@ class Client:
         if where and not jobs and not is_known(where):  # jobs of the published SDK may have run on one that is gone
             raise unknown(where)
         return in_order(jobs, sort)[:limit]
+
+    def compare(self, jobs: Sequence[str], metric: str | None = None) -> Comparison:
+        """In which settings the jobs differ, and the best and last value of `metric`, or of the one that most of them have.
+
+        Raises UsageError for fewer than two jobs, and for a metric that none of them has.
+        """
+        found = [self.get_job(job) for job in dict.fromkeys(map(self.store.resolve, jobs))]
+        if len(found) < 2:
+            raise UsageError("There is one job to compare, at most.", "", "Name two or more: tao compare JOB JOB")
+        return compare(found, metric)
 
     def _id_of_parent(self, parent: str) -> str:
         """A parent may have been forgotten since: then what was given is its id."""
