@@ -7,9 +7,11 @@ import math
 import threading
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -41,6 +43,7 @@ from tao_sdk.store import Store, open_store
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 on
 
+CANCELERS = 16  # jobs that are ended at once
 EVENTS_SECONDS = 1.0  # between looks into the store for new events
 
 
@@ -342,6 +345,28 @@ class Client:
             self._fired([self.refresh_progress(job) if self._callbacks.want_epochs(found) else job])
         return over
 
+    def cancel_jobs(self, job_ids: Sequence[str], grace: float = 10.0) -> dict[str, bool | TaoError]:
+        """As `cancel_job` for many, several at once: what it returned of each, by id, or the error that it raised."""
+        ids = list(dict.fromkeys(job_ids))
+        pool = ThreadPoolExecutor(min(CANCELERS, max(len(ids), 1)), thread_name_prefix="tao-cancel")
+        try:
+            return dict(zip(ids, pool.map(partial(self._canceled, grace=grace), ids), strict=True))
+        finally:
+            pool.shutdown(cancel_futures=True)  # who gives up waiting has no further one ended
+
+    def _canceled(self, job_id: str, grace: float) -> bool | TaoError:
+        try:
+            return self.cancel_job(job_id, grace)
+        except TaoError as error:
+            return error
+
+    def live_children(self, parent: str) -> list[Job]:
+        """The jobs that `parent` started and that have not ended. Raises JobNotFound where there is no such job at all."""
+        if not self.list_jobs(parent=parent, limit=1, look=False):
+            self.store.resolve(parent)
+        live = [status for status in Status if not status.terminal]
+        return self.list_jobs(parent=parent, statuses=live, look=False)
+
     def remove(self, job_id: str, *, force: bool = False) -> bool:
         """Forget an ended job and what the backend still has of it. Its results stay where they are.
 
@@ -464,12 +489,15 @@ class Client:
         *,
         on_file: Callable[[str, int], None] | None = None,
         on_skip: Callable[[str, str], None] | None = None,
+        only: Sequence[str] = (),
     ) -> list[Path]:
         """Copy the results below `into`. Each file appears under its name only once it is whole.
 
+        `only` are patterns such as `*.pth` or `train/*`; where no file fits any of them, PathNotFound is raised.
+
         `on_file` is called with each one's name and size, `on_skip` with the name of what cannot be copied, and why.
         """
-        return results.fetch(self.engine, self.get_job(job_id), Path(into), on_file, on_skip)
+        return results.fetch(self.engine, self.get_job(job_id), Path(into), on_file, on_skip, only)
 
     def files(self, platform: str, path: str = "") -> Files:
         """`stat`, `list` and `read` of paths, as the platform sees them; of `path` in a bucket, as this machine does."""
