@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 import sweep
-from tao_command import Ran
+from tao_command import Ran, Tao
 
 Typed = Callable[..., Ran]
 FIRST, SECOND, EMPTY = "try-1111111111", "try-2222222222", "try-3333333333"
@@ -103,3 +104,11 @@ def test_keypoints_and_tokens_are_settings_and_no_secrets(typed: Typed, tmp_path
         sweep.add(tmp_path, job, spec={"command": "x", "args": args})
     told = typed("compare", FIRST, SECOND, "--json").json
     assert told["differ"] == ["args.num_keypoints", "args.max_tokens"]
+
+
+def test_running_jobs_are_compared_as_of_now(tao: Tao) -> None:
+    jobs = [tao.run_detached(f"echo epoch 1/9 loss 0.{n}; echo epoch 2/9 loss 0.{n}; sleep 60") for n in (3, 5)]
+    deadline = time.monotonic() + 60
+    while None in (told := [job["last_value"] for job in tao("compare", "--json", *jobs).json["jobs"]]):
+        assert time.monotonic() < deadline
+    assert told == [0.3, 0.5]

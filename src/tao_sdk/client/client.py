@@ -200,10 +200,12 @@ class Client:
 
         Raises UsageError for fewer than two jobs, and for a metric that none of them has.
         """
-        found = [self.get_job(job) for job in dict.fromkeys(map(self.store.resolve, jobs))]
-        if len(found) < 2:
+        ids = dict.fromkeys(map(self.store.resolve, jobs))
+        if len(ids) < 2:
             raise UsageError("There is one job to compare, at most.", "", "Name two or more: tao compare JOB JOB")
-        return compare(found, metric)
+        found = {job_id: self.store.get(job_id) for job_id in ids}
+        seen = self._see([job for job in found.values() if may_change(job)])  # one query per endpoint
+        return compare(list({**found, **{job.id: job for job in seen}}.values()), metric)
 
     def _id_of_parent(self, parent: str) -> str:
         """A parent may have been forgotten since: then what was given is its id."""
