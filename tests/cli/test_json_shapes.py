@@ -72,7 +72,7 @@ def test_a_job_has_the_documented_keys_and_types(ended: Ended) -> None:
 
 
 def test_the_list_the_waited_for_and_the_canceled_are_the_same_objects(ended: Ended) -> None:
-    listed = {job["id"]: job for job in ended.tao("ls", "--json").json}
+    listed = {job["id"]: job for job in ended.tao("ls", "--json", "--full").json}
     assert set(listed) == {ended.complete, ended.failed, ended.canceled}
     for job in listed.values():
         assert_shape("Jobs", job)

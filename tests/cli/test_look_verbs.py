@@ -22,7 +22,7 @@ from tao_sdk.store import Store
 
 def test_ls_lists_the_newest_first(ended: Ended) -> None:
     lines = ended.tao("ls").out.splitlines()
-    assert lines[0].split() == ["ID", "PLATFORM", "STATUS", "AGE", "TOOK", "PROGRESS", "MESSAGE"]
+    assert lines[0].split() == ["ID", "PLATFORM", "STATUS", "AGE", "TOOK", "PROGRESS", "BEST", "LABELS", "MESSAGE"]
     assert [line.split()[0] for line in lines[1:]] == [ended.canceled, ended.failed, ended.complete]
 
 

@@ -11,6 +11,7 @@ from tao_sdk.cli.command import JobId, command, job_argument, job_or_newest, new
 from tao_sdk.cli.failure import Detached
 from tao_sdk.cli.flags import pairs
 from tao_sdk.model.clock import utc_now
+from tao_sdk.model.ranking import FIXED_ORDERS
 from tao_sdk.model.status import Status
 from tao_sdk.store import published
 
@@ -41,6 +42,14 @@ MANY = 50
 @click.option(
     "--limit", type=click.IntRange(0), metavar="N", help=f"At most N, 0 for all. Default: {MANY}, with --json all."
 )
+@click.option(
+    "--sort",
+    default="created",
+    show_default=True,
+    metavar="ORDER",
+    help="created, name, status, or a metric: the best first, jobs without it last.",
+)
+@click.option("--full", is_flag=True, help="With --json: also the metrics of every epoch.")
 def ls(
     client: Client,
     out: Output,
@@ -49,24 +58,31 @@ def ls(
     labels: tuple[str, ...],
     parent: str | None,
     limit: int | None,
+    sort: str,
+    full: bool,
 ) -> None:
     """List jobs, newest first. The live ones are looked at first."""
     most = (None if out.json else MANY) if limit is None else limit or None
+    asked_labels = pairs("--label", labels)
     jobs = client.list_jobs(
         statuses=[Status(status) for status in statuses],
         platform=platform,
-        labels=pairs("--label", labels),
+        labels=asked_labels,
         parent=parent,
         limit=most and most + 1,
+        sort=sort,
     )
-    shown, now = jobs[:most], utc_now()
-    out.object([job.to_json() for job in shown])
+    shown = jobs[:most]
+    out.object([job.to_json(history=full) for job in shown])
     if shown:
-        out.table(show.HEAD, [show.row(job, now) for job in shown])
+        metric = None if sort in FIXED_ORDERS else sort
+        head, *rows = show.listing(shown, utc_now(), metric, hidden=asked_labels, narrow=out.width is not None)
+        out.table(head, rows)
     else:
         out.note(none_of(client, chosen(statuses, platform, labels, parent)))
     if len(jobs) > len(shown):
-        out.note(f"These are the newest {most}; all of them: tao ls --limit 0")
+        which = "newest" if sort == "created" else "first"
+        out.note(f"These are the {which} {most}; all of them: tao ls --limit 0")
 
 
 def chosen(statuses: tuple[str, ...], platform: str | None, labels: tuple[str, ...], parent: str | None) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timezone
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,7 @@ from tao_sdk.cli import show
 from tao_sdk.cli.command import command, job_or_newest, optional_job_argument, platform_option
 from tao_sdk.cli.output import printable
 from tao_sdk.model.clock import to_iso
-from tao_sdk.model.errors import PathNotFound
+from tao_sdk.model.errors import PathNotFound, UsageError
 from tao_sdk.model.units import format_size
 
 if TYPE_CHECKING:
@@ -35,19 +37,42 @@ WHOLE = {True: "whole", False: "not known to be whole"}
     type=click.Path(path_type=Path),
     help="Copy them into this folder, with the curve of the training.",
 )
-def results(client: Client, out: Output, job: str | None, fetch: Path | None) -> None:
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="PATTERN",
+    help="Of what --fetch copies, only this: '*.pth', 'train/*', a folder; may be given several times.",
+)
+@click.option(
+    "--epoch", type=click.IntRange(1), metavar="N", help="Show (and --fetch) the checkpoint of this epoch alone."
+)
+def results(
+    client: Client, out: Output, job: str | None, fetch: Path | None, only: tuple[str, ...], epoch: int | None
+) -> None:
     """Show where a job's results are, and its best and newest whole checkpoint; --fetch copies them here.
 
-    Without a job, those of the newest. A file that was copied before and has not changed is not copied again.
+    Without a job, those of the newest. A file that was copied before and has not changed is not copied again. The exit code
+    is 3 where there is no checkpoint of the epoch, or no file fits --only.
     """
+    if only and (fetch is None or epoch is not None):
+        raise UsageError("--only says what --fetch copies.", "", "Give --fetch DIR, and no --epoch.")
+    from tao_sdk.client.results import relative
+
     found = client.get_job(job_or_newest(client, out, job))
     left = client.results(found.id)
-    copied = fetched(client, out, found.id, left, fetch) if fetch is not None else None
-    out.object(results_json(found.id, left, copied))
+    checkpoint = left.of_epoch(epoch) if epoch is not None else None
+    wanted = ["./" + escape(relative(checkpoint.path, left.dir))] if checkpoint else only
+    copied = fetched(client, out, found.id, left, fetch, wanted) if fetch is not None else None
+    out.object(
+        {**results_json(found.id, left, copied), "of_epoch": checkpoint_json(checkpoint) if checkpoint else None}
+    )
+    if checkpoint:
+        out.line(f"{show.path(checkpoint.path)}  {format_size(checkpoint.size)}  {WHOLE[checkpoint.complete]}")
+        return
     out.lines([] if out.json else [*results_lines(left, not found.status.terminal), *fetch_lines(found, left, fetch)])
 
 
-def fetched(client: Client, out: Output, job_id: str, left: Results, into: Path) -> list[Path]:
+def fetched(client: Client, out: Output, job_id: str, left: Results, into: Path, only: Sequence[str]) -> list[Path]:
     from tao_sdk.client.results import CURVE, write_curve, writing
     from tao_sdk.model.curve import curve_svg
 
@@ -59,8 +84,8 @@ def fetched(client: Client, out: Output, job_id: str, left: Results, into: Path)
             f"{show.one_line(name)} was not copied. {show.one_line(why)}", {"note": f"{name} was not copied. {why}"}
         )
 
-    copied = client.fetch_results(job_id, into, on_file=told, on_skip=skipped)
-    if len(left.progress.history) > 1 and into / CURVE not in copied:
+    copied = client.fetch_results(job_id, into, on_file=told, on_skip=skipped, only=only)
+    if not only and len(left.progress.history) > 1 and into / CURVE not in copied:
         with writing(into):
             write_curve(into, curve_svg(left.progress), renew=True)
     return copied

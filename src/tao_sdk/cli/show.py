@@ -6,24 +6,28 @@ Not here: the screen of a running job (screen.py).
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tao_sdk.cli.output import COLORS, Output, printable
+from tao_sdk.cli.output import COLORS, Output, cut, printable
 from tao_sdk.model.clock import from_iso, utc_now
 from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job
 from tao_sdk.model.progress import Progress, is_loss, telling_order
+from tao_sdk.model.ranking import best_value
 from tao_sdk.model.status import Status
 from tao_sdk.model.units import format_clock
 
 if TYPE_CHECKING:
     from tao_sdk.model.checkpoints import Checkpoint
 
-HEAD = ("ID", "PLATFORM", "STATUS", "AGE", "TOOK", "PROGRESS", "MESSAGE")
+HEAD = ("ID", "PLATFORM", "STATUS", "AGE", "TOOK", "PROGRESS", "BEST", "LABELS", "MESSAGE")
+ALWAYS_SHOWN = frozenset({"ID", "PLATFORM", "STATUS", "AGE"})
+LABELS_WIDTH = 32  # on a terminal; longer labels are cut
+MORE_METRICS = 8  # metrics of one job, beyond the two beside its epoch
 
 
 NOW_SECONDS = 10.0  # what was read so short a time ago is shown without its age
@@ -64,7 +68,22 @@ def with_first(progress: Progress, text: str) -> str:
     return text if first is None or next(values, None) is None else f"{name} {number(first)} -> {value}"
 
 
-def row(job: Job, now: datetime) -> tuple[str, ...]:
+def listing(
+    jobs: Sequence[Job], now: datetime, metric: str | None, hidden: Collection[str] = (), narrow: bool = False
+) -> list[tuple[str, ...]]:
+    """A head and a row a job. A column that is empty for all jobs is left out.
+
+    The best value is that of `metric`, or of each job's most telling one. Labels in `hidden` are not shown: all jobs have
+    them. With `narrow`, long labels are cut.
+    """
+    rows = [row(job, now, metric, hidden, LABELS_WIDTH if narrow else None) for job in jobs]
+    shown = [at for at, name in enumerate(HEAD) if name in ALWAYS_SHOWN or any(cells[at] for cells in rows)]
+    return [tuple(cells[at] for at in shown) for cells in (HEAD, *rows)]
+
+
+def row(
+    job: Job, now: datetime, metric: str | None = None, hidden: Collection[str] = (), width: int | None = None
+) -> tuple[str, ...]:
     """A job as a row under HEAD."""
     return (
         job.id,
@@ -73,8 +92,28 @@ def row(job: Job, now: datetime) -> tuple[str, ...]:
         age((now - job.created).total_seconds()),
         took(job, now),
         "  ".join(how_far(job, now, most_metrics=1)),
+        best(job, metric),
+        cut(labels(job, hidden), width),
         message(job),
     )
+
+
+def best(job: Job, metric: str | None = None) -> str:
+    """`accuracy 0.957 @14`: the best value and its epoch; of `metric`, or of the one that tells most."""
+    progress = progress_of(job)
+    found = best_value(progress, metric) if metric else progress.best
+    return one_line(f"{found.metric} {number(found.value)} @{found.epoch}") if found else ""
+
+
+def labels(job: Job, hidden: Collection[str] = ()) -> str:
+    return one_line(" ".join(f"{name}={value}" for name, value in job.labels.items() if name not in hidden))
+
+
+def more_metrics(progress: Progress) -> str:
+    """The metrics that are not beside the epoch, the most telling first."""
+    beside = {text.partition(" ")[0] for text in metrics(progress)}
+    names = [name for name in sorted(progress.metrics, key=telling_order) if name not in beside][:MORE_METRICS]
+    return "  ".join(f"{name} {number(progress.metrics[name])}" for name in names)
 
 
 def age(seconds: float) -> str:
@@ -144,6 +183,8 @@ def details(job: Job, out: Output) -> list[str]:
         "image": job.image,
         "gpus": job.gpu_count,
         "epoch": "  ".join(how_far(job, now)),
+        "metrics": more_metrics(progress_of(job)),
+        "best": best(job),
         "created": moment(job.created),
         "started": moment(job.started),
         "ended": moment(job.ended),

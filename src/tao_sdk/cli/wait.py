@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import click
 
 from tao_sdk.cli import exit_codes, show
-from tao_sdk.cli.command import Duration, command, jobs_argument, newest, one_or_list
+from tao_sdk.cli.command import Duration, JobId, command, jobs_argument, newest, one_or_list
 from tao_sdk.cli.failure import Detached
 from tao_sdk.engine.diagnose import waits_for_watcher
 from tao_sdk.model.clock import utc_now
-from tao_sdk.model.errors import TaoError
+from tao_sdk.model.errors import TaoError, UsageError
 from tao_sdk.model.status import Status
 
 if TYPE_CHECKING:
@@ -59,22 +59,25 @@ def standing(job: Job, out: Output) -> str:
 
 
 @command("cancel")
-@jobs_argument
+@click.argument("jobs", nargs=-1, type=JobId(), metavar="JOB...")
+@click.option("--parent", metavar="JOB", help="All live jobs that this one started, instead of naming them.")
 @click.option(
     "--grace", type=Duration(), default="10s", show_default=True, help="How long the command has to end by itself."
 )
-def cancel(client: Client, out: Output, jobs: tuple[str, ...], grace: timedelta) -> int:
+def cancel(client: Client, out: Output, jobs: tuple[str, ...], parent: str | None, grace: timedelta) -> int:
     """End jobs. Their logs and results are kept. A job that is over already stays what it is."""
-    over, errors = dict[str, bool](), list[TaoError]()
-    for named in jobs:  # an error of one keeps no other from being ended
-        try:
-            job = client.get_job(named, look=False).id
-            over[job] = client.cancel_job(job, grace.total_seconds())
-        except TaoError as error:
-            errors.append(error)
+    if bool(jobs) == bool(parent):
+        raise UsageError("cancel takes jobs, or --parent JOB.", "", "tao cancel JOB, or tao cancel --parent JOB")
+    named, errors = resolved(client, jobs)
+    named += [job.id for job in client.live_children(parent)] if parent else []
+    ended = client.cancel_jobs(named, grace.total_seconds())
+    errors += [error for error in ended.values() if isinstance(error, TaoError)]
+    over = {job: bool(result) for job, result in ended.items() if not isinstance(result, TaoError)}
     found = [client.get_job(job) for job in over]
     if found or not errors:
         out.object(one_or_list([job.to_json() for job in found], len(jobs)))
+    if parent and not ended:
+        out.note(f"No job that {parent} started is live.")
     for job in found:
         out.line(standing(job, out))
         out.note(left_behind(job))
@@ -85,6 +88,17 @@ def cancel(client: Client, out: Output, jobs: tuple[str, ...], grace: timedelta)
     if errors:
         raise errors[0]
     return exit_codes.DONE if all(over.values()) else exit_codes.TIMED_OUT
+
+
+def resolved(client: Client, jobs: tuple[str, ...]) -> tuple[list[str], list[TaoError]]:
+    """The ids of jobs, and the errors of those that are none: they keep no other from being ended."""
+    ids, errors = list[str](), list[TaoError]()
+    for job in jobs:
+        try:
+            ids.append(client.get_job(job, look=False).id)
+        except TaoError as error:
+            errors.append(error)
+    return ids, errors
 
 
 def left_behind(job: Job) -> str:

@@ -7,9 +7,11 @@ import math
 import threading
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -27,10 +29,12 @@ from tao_sdk.engine.reading import look_and_read, may_have_news
 from tao_sdk.engine.waiting import SharedLooks, Waiting, endpoint_of, polite_seconds
 from tao_sdk.engine.watch import Watcher
 from tao_sdk.model.clock import to_iso, utc_now
+from tao_sdk.model.comparison import Comparison, compare
 from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.errors import JobNotFound, PathNotFound, TaoError, UsageError, WaitTimeout
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job, JobStatus
+from tao_sdk.model.ranking import in_order
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec, read_spec
 from tao_sdk.model.status import Status
@@ -39,6 +43,7 @@ from tao_sdk.store import Store, open_store
 if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 on
 
+CANCELERS = 16  # jobs that are ended at once
 EVENTS_SECONDS = 1.0  # between looks into the store for new events
 
 
@@ -167,8 +172,12 @@ class Client:
         parent: str | None = None,
         limit: int | None = None,
         look: bool = True,
+        sort: str = "created",
     ) -> list[Job]:
         """Newest first, at most `limit`; `statuses` such as ["Running"].
+
+        `sort` is created, name, status, or a metric: then the job with its best value comes first, one without it last.
+        A metric that none of the jobs has is a UsageError.
 
         The live ones are looked at first, in one query per endpoint, and what is new in their logs is read.
         """
@@ -178,12 +187,25 @@ class Client:
         where = platform_name(platform or self.platform) or None
         seen = self._see(self.store.live(where)) if look else []
         parent_id = parent and self._id_of_parent(parent)
-        stored = self.store.list(statuses=wanted, platform=where, labels=labels or {}, parent=parent_id, limit=limit)
+        most = limit if sort == "created" else None  # what comes first by another order may be the oldest
+        stored = self.store.list(statuses=wanted, platform=where, labels=labels or {}, parent=parent_id, limit=most)
         newer = {(job.id, job.revision): job for job in seen}  # what a look that found nothing new has not written down
         jobs = [newer.get((job.id, job.revision), job) for job in stored]
         if where and not jobs and not is_known(where):  # jobs of the published SDK may have run on one that is gone
             raise unknown(where)
-        return jobs
+        return in_order(jobs, sort)[:limit]
+
+    def compare(self, jobs: Sequence[str], metric: str | None = None) -> Comparison:
+        """In which settings the jobs differ, and the best and last value of `metric`, or of the one that most of them have.
+
+        Raises UsageError for fewer than two jobs, and for a metric that none of them has.
+        """
+        ids = dict.fromkeys(map(self.store.resolve, jobs))
+        if len(ids) < 2:
+            raise UsageError("There is one job to compare, at most.", "", "Name two or more: tao compare JOB JOB")
+        found = {job_id: self.store.get(job_id) for job_id in ids}
+        seen = self._see([job for job in found.values() if may_change(job)])  # one query per endpoint
+        return compare(list({**found, **{job.id: job for job in seen}}.values()), metric)
 
     def _id_of_parent(self, parent: str) -> str:
         """A parent may have been forgotten since: then what was given is its id."""
@@ -344,6 +366,28 @@ class Client:
             self._start_watching()
         return submission
 
+    def cancel_jobs(self, job_ids: Sequence[str], grace: float = 10.0) -> dict[str, bool | TaoError]:
+        """As `cancel_job` for many, several at once: what it returned of each, by id, or the error that it raised."""
+        ids = list(dict.fromkeys(job_ids))
+        pool = ThreadPoolExecutor(min(CANCELERS, max(len(ids), 1)), thread_name_prefix="tao-cancel")
+        try:
+            return dict(zip(ids, pool.map(partial(self._canceled, grace=grace), ids), strict=True))
+        finally:
+            pool.shutdown(cancel_futures=True)  # who gives up waiting has no further one ended
+
+    def _canceled(self, job_id: str, grace: float) -> bool | TaoError:
+        try:
+            return self.cancel_job(job_id, grace)
+        except TaoError as error:
+            return error
+
+    def live_children(self, parent: str) -> list[Job]:
+        """The jobs that `parent` started and that have not ended. Raises JobNotFound where there is no such job at all."""
+        if not self.list_jobs(parent=parent, limit=1, look=False):
+            self.store.resolve(parent)
+        live = [status for status in Status if not status.terminal]
+        return self.list_jobs(parent=parent, statuses=live, look=False)
+
     def remove(self, job_id: str, *, force: bool = False) -> bool:
         """Forget an ended job and what the backend still has of it. Its results stay where they are.
 
@@ -466,12 +510,15 @@ class Client:
         *,
         on_file: Callable[[str, int], None] | None = None,
         on_skip: Callable[[str, str], None] | None = None,
+        only: Sequence[str] = (),
     ) -> list[Path]:
         """Copy the results below `into`. Each file appears under its name only once it is whole.
 
+        `only` are patterns such as `*.pth` or `train/*`; where no file fits any of them, PathNotFound is raised.
+
         `on_file` is called with each one's name and size, `on_skip` with the name of what cannot be copied, and why.
         """
-        return results.fetch(self.engine, self.get_job(job_id), Path(into), on_file, on_skip)
+        return results.fetch(self.engine, self.get_job(job_id), Path(into), on_file, on_skip, only)
 
     def files(self, platform: str, path: str = "") -> Files:
         """`stat`, `list` and `read` of paths, as the platform sees them; of `path` in a bucket, as this machine does."""

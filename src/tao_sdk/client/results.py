@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping, Set
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -32,6 +33,7 @@ from tao_sdk.runner.tree import growing
 FETCHERS = 8  # files of a bucket that are copied at once
 PIECE = 8 * MiB  # of a file that is read at once
 TRIES = 3  # at a file that changes while it is copied
+NAMED = 12  # checkpoints that an error names
 DEEPEST = 100  # folders in one another
 CURVE = "curve.svg"
 UNNAMEABLE = (errno.ENAMETOOLONG, errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.EILSEQ, errno.EINVAL)
@@ -73,6 +75,16 @@ class Results:
         files = [(stat.path, stat.size, stat.mtime) for stat in self.files]
         return checkpoints.checkpoints(files, self.dir, self.manifest, self.settled)
 
+    def of_epoch(self, epoch: int) -> checkpoints.Checkpoint:
+        """The checkpoint of an epoch, counted from 1. Raises PathNotFound, with the checkpoints that there are."""
+        found = self.checkpoints
+        checkpoint = checkpoints.of_epoch(found, epoch, self.progress)
+        if checkpoint is None:
+            names = [relative(each.path, self.dir) for each in found]
+            there = f"There are: {', '.join(names[-NAMED:])}." if names else "There is none at all."
+            raise PathNotFound(f"There is no checkpoint of epoch {epoch}.", there, "All of them: tao results JOB")
+        return checkpoint
+
 
 def results(engine: Engine, job: Job) -> Results:
     """What is below the results directory; empty where the job has written nothing yet."""
@@ -81,12 +93,12 @@ def results(engine: Engine, job: Job) -> Results:
     progress = Progress.from_json(job.progress)
     manifest = read_manifest(files, job.results_dir)
     settled = settled_at(job)
-    chosen = checkpoints.choose(
+    named = checkpoints.choose(
         [(stat.path, stat.size, stat.mtime) for stat in found], job.results_dir, manifest, progress, settled
     )
     sweep(engine, job)
     return Results(
-        job.results_dir, tuple(found), chosen.best, chosen.newest, progress, manifest, named_elsewhere(job), settled,
+        job.results_dir, tuple(found), named.best, named.newest, progress, manifest, named_elsewhere(job), settled,
         diagnose.lost_results(engine, job) if is_cut(job, manifest) else "",
     )  # fmt: skip
 
@@ -166,13 +178,16 @@ def fetch(
     into: Path,
     on_file: Callable[[str, int], None] | None,
     on_skip: Callable[[str, str], None] | None,
+    only: Sequence[str] = (),
 ) -> list[Path]:
     """Copy the results below `into`, each under a temporary name until it is whole. A whole copy is not copied again.
+
+    With `only`, those that fit any of the patterns. Raises PathNotFound where none does.
 
     What is no file (any more), or can be none here, costs only itself: `on_skip` is called with its name, and why.
     """
     files = files_of(engine, job)
-    found = left_behind(files, job.results_dir)
+    found = chosen(left_behind(files, job.results_dir), job.results_dir, only)
     told, skipped = on_file or unheard, on_skip or unheard
     with writing(into):
         into.mkdir(parents=True, exist_ok=True)
@@ -198,6 +213,24 @@ def fetch(
             paths.append(into / name)
             told(name, stat.size)
     return paths
+
+
+def chosen(found: list[FileStat], folder: str, only: Sequence[str]) -> list[FileStat]:
+    """The files that fit any of the patterns; all of them where there is none. Raises PathNotFound where no file does."""
+    fitting = [stat for stat in found if any(fits(relative(stat.path, folder), pattern) for pattern in only)]
+    if only and not fitting:
+        why = f"There are {len(found)} other files." if found else "Nothing has been written there yet."
+        raise PathNotFound(
+            f"No file of the results fits {' or '.join(only)}.", why, "List them: tao results JOB --json"
+        )
+    return fitting if only else found
+
+
+def fits(name: str, pattern: str) -> bool:
+    """`*.pth` fits a name wherever it is, `train/*.pth` and `./last.pth` a path below the results; a folder, all in it."""
+    paths = [name, *folders_above(name)] if "/" in pattern else name.split("/")
+    pattern = pattern.removeprefix("./").rstrip("/")
+    return any(fnmatchcase(path, pattern) for path in paths)
 
 
 def relative(path: str, folder: str) -> str:

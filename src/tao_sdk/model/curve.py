@@ -18,6 +18,9 @@ _MOST = 1e30  # what is larger has diverged, and would press everything else fla
 
 _PANEL_WIDTH, _HEIGHT = 400, 270
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 20, 66, 40  # of the plot within its panel
+_NAMES_WIDTH, _NAME_HEIGHT = 400, 18  # beside a plot that compares jobs
+_DASHES = ("none", "7 4", "2 4", "12 4 2 4")
+COMPARISON_MARK = "<!-- tao compare -->"  # tells our picture from a file of somebody else
 
 _STYLE = """
   .card { fill: #ffffff; stroke: #e4e7ec }
@@ -80,7 +83,9 @@ class Scale:
 def panels_of(progress: Progress) -> list[tuple[str, list[Series]]]:
     """What is worth drawing, as (title, series): losses first, then the rest. A metric of one epoch is no curve."""
     names = dict.fromkeys(name for entry in progress.history for name in entry.metrics)
-    drawn = [series for name in sorted(names, key=telling_order) if len((series := _series(progress, name)).points) > 1]
+    drawn = [
+        series for name in sorted(names, key=telling_order) if len((series := series_of(progress, name)).points) > 1
+    ]
     losses = [series for series in drawn if is_loss(series.name)]
     others = _of_one_size([series for series in drawn if not is_loss(series.name)])
     return [(_title(some), some[:MOST_SERIES]) for some in (losses, others) if some]
@@ -104,6 +109,42 @@ def curve_svg(progress: Progress) -> str:
     )
 
 
+def comparison_svg(title: str, lines: Sequence[Series]) -> str:
+    """One line a job over the epochs, each with its name beside the plot, as a whole SVG document."""
+    height = max(_HEIGHT, _TOP + _NAME_HEIGHT * len(lines))
+    width = _PANEL_WIDTH + _NAMES_WIDTH
+    first = min(some.points[0][0] for some in lines)
+    last = max(first + 1, *(some.points[-1][0] for some in lines))
+    low, high = _value_range(lines)
+    across = Scale(first, last, _LEFT, _PANEL_WIDTH - _RIGHT)
+    up = Scale(low, high, _HEIGHT - _BOTTOM, _TOP)
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+            f' role="img" aria-label="{escape(f"{title} of {len(lines)} jobs")}">',
+            COMPARISON_MARK,
+            f"<style>{_STYLE}@media (prefers-color-scheme: dark) {{{_DARK}}}</style>",
+            f'<rect class="card" x=".5" y=".5" width="{width - 1}" height="{height - 1}" rx="10"/>',
+            f'<text class="title" x="20" y="30">{escape(title)}</text>',
+            *_grid(_value_ticks(low, high), across, up),
+            *_epoch_axis(_epoch_ticks(first, last), across),
+            *(_named_line(some, place, across, up) for place, some in enumerate(lines)),
+            "</svg>\n",
+        ]
+    )
+
+
+def _named_line(series: Series, place: int, across: Scale, up: Scale) -> str:
+    """A job's line, and its name in the column beside the plot. Beyond four jobs, the dashes tell one from another."""
+    colour, dashes = _COLOURS[place % 4], _DASHES[place // 4 % len(_DASHES)]
+    y = _TOP + _NAME_HEIGHT * place
+    sample = f'<path class="line {colour}" d="M{_PANEL_WIDTH} {y - 4}h24"/>'
+    return (
+        f'<g stroke-dasharray="{dashes}">{_line(series, colour, across, up)}{sample}</g>'
+        f'<text x="{_PANEL_WIDTH + 32}" y="{y}">{escape(series.name)}</text>'
+    )
+
+
 def curve_text(progress: Progress, width: int = 80, height: int = 6) -> list[str]:
     """The curves in lines of at most `width` characters: panels side by side where there is room, else one above another."""
     panels = panels_of(progress)
@@ -114,7 +155,7 @@ def curve_text(progress: Progress, width: int = 80, height: int = 6) -> list[str
     return [_joined(line, each) for row in rows for line in zip(*row, strict=True)]
 
 
-def _series(progress: Progress, name: str) -> Series:
+def series_of(progress: Progress, name: str) -> Series:
     seen = ((entry.epoch, entry.metrics[name]) for entry in progress.history if name in entry.metrics)
     return Series(name, tuple(point for point in seen if abs(point[1]) < _MOST))
 

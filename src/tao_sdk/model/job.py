@@ -64,8 +64,10 @@ class Job:
         pace = Pace.from_json(self.progress.get("pace"))
         return replace(known, eta_seconds=pace.seconds_left(known.epochs, started, as_of.timestamp()))
 
-    def to_json(self) -> dict[str, Any]:
-        """The job object of `--json`, schema 1: fields may be added, never removed."""
+    def to_json(self, *, history: bool = True) -> dict[str, Any]:
+        """The job object of `--json`, schema 1: fields may be added, never removed. Without `history`, that is empty."""
+        progress = self.seen_progress
+        progress = progress if history else replace(progress, history=())
         return {
             "schema": 1,
             "id": self.id,
@@ -79,7 +81,7 @@ class Job:
             "gpu_count": self.gpu_count,
             "labels": dict(self.labels),
             "parent": self.parent,
-            "progress": {**self.seen_progress.to_json(), "as_of": self.progress.get("as_of")},
+            "progress": {**progress.to_json(), "as_of": self.progress.get("as_of")},
             "created": to_iso(self.created),
             "started": to_iso(self.started),
             "ended": to_iso(self.ended),

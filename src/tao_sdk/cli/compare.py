@@ -1,0 +1,63 @@
+"""`tao compare`: jobs side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tao_sdk.cli import show
+from tao_sdk.cli.command import command, jobs_argument, newest
+from tao_sdk.cli.output import cut, printable
+
+if TYPE_CHECKING:
+    from tao_sdk.cli.output import Output
+    from tao_sdk.client.client import Client
+    from tao_sdk.model.comparison import Compared, Comparison
+
+CELL = 32  # letters of a setting on a terminal
+
+
+@command("compare")
+@jobs_argument
+@click.option("--metric", metavar="NAME", help="Compare by this metric. Default: the one that most of the jobs have.")
+@click.option(
+    "--out", "picture", metavar="FILE", type=click.Path(path_type=Path), help="The picture. Default: compare.svg here."
+)
+def compare(client: Client, out: Output, jobs: tuple[str, ...], metric: str | None, picture: Path | None) -> None:
+    """Show in which settings jobs differ, and the best and last values they came to, with a picture of their curves."""
+    from tao_sdk.client.compare import PICTURE, draw, write_picture
+
+    comparison = client.compare([newest(client, out, job) for job in jobs], metric)
+    svg = draw(comparison)
+    written = write_picture(picture or Path(PICTURE), svg) if svg else None
+    out.object({**comparison.to_json(), "picture": str(written) if written else None})
+    head, *rows = table(comparison, CELL if out.width else None)
+    out.table(head, rows)
+    if written:
+        out.line(f"picture  {show.path(str(written.absolute()))}")
+    else:
+        out.note("No picture: none of these jobs has told a metric in two epochs.")
+
+
+def table(comparison: Comparison, width: int | None) -> list[tuple[str, ...]]:
+    """A head and a row a job. The values stand before the settings, of which there may be many."""
+    values = [f"BEST {comparison.metric}", "LAST"] if comparison.metric else []
+    head = ("ID", "STATUS", *values, *comparison.differ)
+    rows = [row(job, comparison, width) for job in comparison.jobs]
+    return [tuple(map(printable, cells)) for cells in (head, *rows)]
+
+
+def row(compared: Compared, comparison: Comparison, width: int | None) -> tuple[str, ...]:
+    values = [best(compared), "" if compared.last is None else show.number(compared.last)] if comparison.metric else []
+    settings = [cut(cell(compared.settings.get(name)), width) for name in comparison.differ]
+    return (compared.job.id, compared.job.status.value, *values, *settings)
+
+
+def best(compared: Compared) -> str:
+    return f"{show.number(compared.best.value)} @{compared.best.epoch}" if compared.best else ""
+
+
+def cell(value: Any) -> str:
+    return "-" if value is None else show.one_line(str(value))

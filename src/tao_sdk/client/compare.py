@@ -1,0 +1,76 @@
+"""Comparing jobs: the picture of their curves, and the file that holds it.
+
+Not here: in which settings they differ, and how they did (model/comparison.py).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from tao_sdk.backends.below import Below
+from tao_sdk.client.results import NotWritten
+from tao_sdk.model.comparison import Compared, Comparison
+from tao_sdk.model.curve import COMPARISON_MARK, Series, comparison_svg, series_of
+from tao_sdk.model.errors import PathNotFound
+from tao_sdk.model.progress import Progress
+
+PICTURE = "compare.svg"
+HEAD_BYTES = 1024  # of a picture: its mark is in them
+NAME_LETTERS = 56  # of a job with its settings, beside the plot
+
+
+def draw(comparison: Comparison) -> str:
+    """The picture; "" where no job has told the metric in two epochs."""
+    lines = [series for compared in comparison.jobs if (series := _line(compared, comparison.metric))]
+    title = _shown(comparison.metric or "")[:NAME_LETTERS]
+    return comparison_svg(title, lines) if lines else ""
+
+
+def _line(compared: Compared, metric: str | None) -> Series | None:
+    series = series_of(Progress.from_json(compared.job.progress), metric or "")
+    settings = " ".join(f"{name.removeprefix('label ')}={value}" for name, value in compared.settings.items())
+    name = _shown(f"{compared.job.id} {settings}")
+    name = name if len(name) <= NAME_LETTERS else name[: NAME_LETTERS - 1] + "…"
+    return replace(series, name=name.strip()) if len(series.points) > 1 else None
+
+
+def _shown(text: str) -> str:
+    """The letters that can be seen: an SVG with others could not be read."""
+    return "".join(letter for letter in text if letter.isprintable())
+
+
+def write_picture(path: Path, svg: str) -> Path:
+    """Write the picture, over an earlier one too. Raises NotWritten over any other file, and where nothing can be written."""
+    folder = Below(str(path.parent), follow=True)
+    try:
+        if _is_there(path):
+            _refuse_other(folder, path)
+            with folder.creating(path.name, f".{path.name}.{os.getpid()}.part") as file:
+                file.write(svg.encode())
+        else:
+            folder.create(path.name, svg.encode())
+    except OSError as error:
+        raise NotWritten(
+            f"{path} could not be written.", f"{error.strerror or error}.", "Choose another: --out FILE"
+        ) from error
+    return path
+
+
+def _is_there(path: Path) -> bool:
+    return os.path.lexists(path)
+
+
+def _refuse_other(folder: Below, path: Path) -> None:
+    why = "It is no picture of tao compare, and is left as it is."
+    other = NotWritten(f"{path} is there already.", why, "Choose another: --out FILE")
+    if path.is_symlink():
+        raise other
+    try:
+        with folder.reading(path.name) as file:
+            ours = COMPARISON_MARK.encode() in file.read(HEAD_BYTES)
+    except (PathNotFound, IsADirectoryError) as error:
+        raise other from error
+    if not ours:
+        raise other

@@ -1,0 +1,43 @@
+"""`tao results --epoch` and `--only`: one checkpoint, and some of the files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tao_command import Ended
+
+
+def copied(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_an_epoch_is_shown_and_fetched_alone(ended: Ended, tmp_path: Path) -> None:
+    ran = ended.tao("results", ended.complete, "--epoch", "2", "--fetch", str(tmp_path / "copy"))
+    assert ran.code == 0
+    assert "train/model_epoch_002.pth" in ran.out
+    assert copied(tmp_path / "copy") == {"train/model_epoch_002.pth"}
+    told = ended.tao("results", "--json", ended.complete, "--epoch", "2").json
+    assert (told["of_epoch"]["epoch"], told["of_epoch"]["path"].endswith("_002.pth")) == (2, True)
+
+
+def test_an_epoch_without_a_checkpoint_ends_with_3_and_names_those_there_are(ended: Ended) -> None:
+    ran = ended.tao("results", ended.complete, "--epoch", "12")
+    assert (ran.code, ran.out) == (3, "")
+    assert "train/model_epoch_003.pth" in ran.err
+
+
+def test_only_what_fits_a_pattern_is_fetched(ended: Ended, tmp_path: Path) -> None:
+    one = ["--only", "*_001.pth", "--only", "train/*_003.pth"]
+    assert ended.tao("results", ended.complete, "--fetch", str(tmp_path / "two"), *one).code == 0
+    assert copied(tmp_path / "two") == {"train/model_epoch_001.pth", "train/model_epoch_003.pth"}
+    assert ended.tao("results", ended.complete, "--fetch", str(tmp_path / "all"), "--only", "train/").code == 0
+    assert len(copied(tmp_path / "all")) == 3
+
+
+def test_patterns_that_nothing_fits_end_with_3_and_copy_nothing(ended: Ended, tmp_path: Path) -> None:
+    ran = ended.tao("results", ended.complete, "--fetch", str(tmp_path / "none"), "--only", "*.onnx")
+    assert (ran.code, "*.onnx" in ran.err, (tmp_path / "none").exists()) == (3, True, False)
+
+
+def test_only_without_fetch_is_refused(ended: Ended) -> None:
+    assert ended.tao("results", ended.complete, "--only", "*.pth").code == 2

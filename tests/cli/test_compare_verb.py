@@ -1,0 +1,114 @@
+"""`tao compare`: what differs between jobs, how they did, and a picture that never takes another file's place."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import sweep
+from tao_command import Ran, Tao
+
+Typed = Callable[..., Ran]
+FIRST, SECOND, EMPTY = "try-1111111111", "try-2222222222", "try-3333333333"
+KEY = "sk-0123456789abcdef"
+
+
+def spec(lr: float, command: str) -> dict[str, object]:
+    return {"command": command, "specs": {"train": {"lr": lr, "epochs": 3}}, "args": {"depth": 50}}
+
+
+@pytest.fixture
+def tried(typed: Typed, tmp_path: Path) -> Typed:
+    one, two = (f"python train.py --seed {seed} --api-key {KEY}{seed} -m x" for seed in (1, 2))
+    sweep.add(tmp_path, FIRST, (0.5, 0.9, 0.7), spec=spec(0.1, one), labels={"sweep": "a", "lr": "0.1"})
+    sweep.add(tmp_path, SECOND, (0.4, 0.8), spec=spec(0.2, two), labels={"sweep": "a", "lr": "<0.2>"})
+    sweep.add(tmp_path, EMPTY, spec=spec(0.2, two), labels={"sweep": "a"}, options={"partition": "long"})
+    return typed
+
+
+def test_only_what_differs_is_told_with_best_and_last_values(tried: Typed) -> None:
+    ran = tried("compare", "--json", FIRST, SECOND, EMPTY)
+    assert ran.code == 0, ran.err
+    told = ran.json
+    assert told["differ"] == ["label lr", "--seed", "specs.train.lr", "option.partition"]
+    assert (told["metric"], told["smaller_is_better"]) == ("accuracy", False)
+    assert [(job["best_value"], job["best_epoch"], job["last_value"]) for job in told["jobs"]] == [
+        (0.9, 2, 0.7), (0.8, 2, 0.8), (None, None, None),
+    ]  # fmt: skip
+    assert told["jobs"][0]["settings"]["specs.train.lr"] == 0.1
+    assert told["jobs"][2]["settings"]["option.partition"] == "long"
+
+
+def test_the_table_has_a_line_a_job(tried: Typed) -> None:
+    lines = tried("compare", FIRST, SECOND).out.splitlines()
+    assert lines[0].split("  ")[0] == "ID"
+    assert "0.900 @2" in lines[1]
+    assert "0.800 @2" in lines[2]
+
+
+def test_the_value_of_a_secret_is_nowhere(tried: Typed, tmp_path: Path) -> None:
+    ran = tried("compare", FIRST, SECOND), tried("compare", "--json", FIRST, SECOND)
+    assert KEY not in "".join(each.out + each.err for each in ran) + (tmp_path / "compare.svg").read_text()
+
+
+def test_the_picture_has_a_named_line_for_each_job_with_a_curve(tried: Typed, tmp_path: Path) -> None:
+    assert tried("compare", FIRST, SECOND, EMPTY, "--out", "sub.svg").code == 0
+    texts = [element.text or "" for element in ElementTree.parse(tmp_path / "sub.svg").iter() if "text" in element.tag]
+    assert [any(text.startswith(job) for text in texts) for job in (FIRST, SECOND, EMPTY)] == [True, True, False]
+    assert "accuracy" in texts
+
+
+def test_a_picture_is_renewed_and_no_other_file_is_written_over(tried: Typed, tmp_path: Path) -> None:
+    assert (tried("compare", FIRST, SECOND).code, tried("compare", FIRST, SECOND).code) == (0, 0)
+    (tmp_path / "mine.svg").write_text("mine")
+    (tmp_path / "link.svg").symlink_to(tmp_path / "compare.svg")
+    (tmp_path / "away.svg").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "folder").mkdir()
+    for name in ("mine.svg", "link.svg", "away.svg", "folder", "none/x.svg"):
+        ran = tried("compare", "--json", FIRST, SECOND, "--out", name)
+        assert (ran.code, ran.error["code"]) == (2, "results.not_written"), name
+    assert (tmp_path / "mine.svg").read_text() == "mine"
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_fifty_jobs_are_fifty_named_lines(typed: Typed, tmp_path: Path) -> None:
+    ids = [f"sweep-{number:010}" for number in range(50)]
+    for number, job in enumerate(ids):
+        sweep.add(tmp_path, job, (0.5, number / 100), labels={"lr": str(number)})
+    assert typed("compare", *ids).code == 0
+    texts = [element.text or "" for element in ElementTree.parse(tmp_path / "compare.svg").iter()]
+    assert all(any(text.startswith(f"{job} lr=") for text in texts) for job in ids)
+
+
+def test_jobs_without_curves_are_compared_without_a_picture(typed: Typed, tmp_path: Path) -> None:
+    for job in (FIRST, SECOND):
+        sweep.add(tmp_path, job)
+    ran = typed("compare", FIRST, SECOND, "--json")
+    assert (ran.code, ran.json["picture"], ran.json["metric"]) == (0, None, None)
+    assert not (tmp_path / "compare.svg").exists()
+
+
+def test_one_job_and_a_metric_that_none_has_are_refused(tried: Typed) -> None:
+    assert tried("compare", FIRST).code == 2
+    ran = tried("compare", FIRST, SECOND, "--metric", "wer")
+    assert (ran.code, "accuracy" in ran.err) == (2, True)
+    assert tried("compare", "--json", FIRST, SECOND, "--metric", "loss").json["smaller_is_better"] is True
+
+
+def test_keypoints_and_tokens_are_settings_and_no_secrets(typed: Typed, tmp_path: Path) -> None:
+    for job, number in ((FIRST, 1), (SECOND, 2)):
+        args = {"num_keypoints": number, "max_tokens": number, "access_key": f"{KEY}{number}"}
+        sweep.add(tmp_path, job, spec={"command": "x", "args": args})
+    told = typed("compare", FIRST, SECOND, "--json").json
+    assert told["differ"] == ["args.num_keypoints", "args.max_tokens"]
+
+
+def test_running_jobs_are_compared_as_of_now(tao: Tao) -> None:
+    jobs = [tao.run_detached(f"echo epoch 1/9 loss 0.{n}; echo epoch 2/9 loss 0.{n}; sleep 60") for n in (3, 5)]
+    deadline = time.monotonic() + 60
+    while None in (told := [job["last_value"] for job in tao("compare", "--json", *jobs).json["jobs"]]):
+        assert time.monotonic() < deadline
+    assert told == [0.3, 0.5]

@@ -1,0 +1,91 @@
+"""Many jobs at a glance: `tao ls` and `status` with metrics and labels, sorted, and readable with fifty of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import sweep
+from tao_command import Ran, Tao
+from tao_terminal import on_terminal
+
+Typed = Callable[..., Ran]
+
+
+@pytest.fixture
+def swept(typed: Typed, tmp_path: Path) -> Typed:
+    sweep.add(tmp_path, "a-1111111111", (0.5, 0.9, 0.7), labels={"sweep": "a", "lr": "0.1"})
+    sweep.add(tmp_path, "c-2222222222", (0.4, 0.8), labels={"sweep": "a", "lr": "0.2"})
+    sweep.add(tmp_path, "b-3333333333", labels={"sweep": "a", "lr": "0.3"})
+    sweep.add(tmp_path, "d-4444444444", (0.95,), labels={"sweep": "b"})
+    return typed
+
+
+def listed(tao: Typed, *flags: str) -> list[str]:
+    return [job["name"] for job in tao("ls", "--json", *flags).json]
+
+
+def test_ls_shows_the_best_value_its_epoch_and_the_labels(swept: Typed) -> None:
+    ran = swept("ls")
+    assert "accuracy 0.900 @2  sweep=a lr=0.1" in ran.out
+    assert "BEST" in ran.out.splitlines()[0]
+
+
+def test_by_a_metric_the_best_comes_first_and_a_job_without_it_last(swept: Typed) -> None:
+    assert listed(swept, "--label", "sweep=a", "--sort", "accuracy") == ["a", "c", "b"]
+    assert listed(swept, "--sort", "accuracy") == ["d", "a", "c", "b"]
+    assert listed(swept, "--sort", "loss") == ["d", "a", "c", "b"]  # the smallest loss is the best
+    assert listed(swept, "--sort", "accuracy", "--limit", "1") == ["d"]
+
+
+def test_the_best_value_shown_is_that_of_the_metric_that_sorts(swept: Typed) -> None:
+    assert "loss 1.100 @2" in swept("ls", "--sort", "loss").out
+
+
+def test_jobs_are_sorted_by_name_and_status_as_well(swept: Typed) -> None:
+    assert listed(swept, "--sort", "name") == ["a", "b", "c", "d"]
+    assert listed(swept, "--sort", "created") == listed(swept) == ["d", "b", "c", "a"]
+    assert listed(swept, "--sort", "status") == ["d", "b", "c", "a"]
+
+
+def test_a_metric_that_no_job_has_is_refused_with_those_there_are(swept: Typed) -> None:
+    ran = swept("ls", "--sort", "acuracy")
+    assert (ran.code, ran.out) == (2, "")
+    assert "accuracy, precision, loss" in ran.err
+
+
+def test_labels_that_were_asked_for_and_columns_that_are_empty_for_all_are_left_out(swept: Typed) -> None:
+    ran = swept("ls", "--label", "sweep=a", "--label", "lr=0.3")
+    assert ran.out.splitlines()[0].split() == ["ID", "PLATFORM", "STATUS", "AGE"]
+    assert "sweep=a" not in ran.out
+
+
+def test_status_shows_the_best_value_and_the_other_metrics(swept: Typed) -> None:
+    ran = swept("status", "a-1111111111")
+    assert "accuracy 0.900 @2" in ran.out
+    assert re.search(r"metrics +precision 0.300", ran.out)
+
+
+def test_a_list_in_json_has_no_histories_unless_they_are_asked_for(swept: Typed) -> None:
+    short, full = (
+        swept("ls", "--json", "--sort", "name").json[0],
+        swept("ls", "--json", "--full", "--sort", "name").json[0],
+    )
+    assert short["progress"]["history"] == []
+    assert [entry["epoch"] for entry in full["progress"]["history"]] == [1, 2, 3]
+    assert {**short["progress"], "history": None} == {**full["progress"], "history": None}
+    assert swept("status", "--json", "a-1111111111").json == full
+
+
+def test_fifty_jobs_with_long_labels_stay_readable_on_a_terminal(tao: Tao, tmp_path: Path) -> None:
+    for number in range(50):
+        labels = {"note": "a very long note that says everything about the run", "lr": str(number)}
+        sweep.add(tmp_path, f"sweep-{number:010}", (0.5, number / 100), labels=labels)
+    code, written = on_terminal(tao, "ls", "--sort", "accuracy", columns=140)
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", written).splitlines()
+    assert (code, len(lines)) == (0, 51)
+    assert max(map(len, lines)) <= 140
+    assert lines[0].split() == ["ID", "PLATFORM", "STATUS", "AGE", "PROGRESS", "BEST", "LABELS"]
+    assert all("…" in line and "@" in line for line in lines[1:])
