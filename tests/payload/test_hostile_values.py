@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tao_sdk.model.errors import SpecError
 from tao_sdk.payload.commands import with_arguments
-from tao_sdk.payload.values import Hole
+from tao_sdk.payload.values import Hole, Tree
 from tao_sdk.runner.template import fill
 
 INSTALLED = [["bash"], ["bash", "--posix"], ["dash"], ["busybox", "sh"]]
@@ -309,3 +309,9 @@ def test_a_command_of_any_shape_is_read_to_its_end(command):
     except SpecError:
         return
     assert text.count("touch") <= 1
+
+
+@pytest.mark.parametrize("args", [{"lr": "a\0b"}, {"lr": ["a", "b\0"]}, {"l\0r": "a"}])
+def test_a_value_that_no_program_can_be_given_is_refused_by_its_name(args: dict[str, Tree]) -> None:
+    with pytest.raises(SpecError, match=r"args\.l.?r holds a NUL character"):
+        with_arguments("echo {lr}", args, [])

@@ -20,6 +20,7 @@ from tao_sdk.runner.document import Hole as Gap
 from tao_sdk.runner.document import Template
 from tao_sdk.runner.quote import PLAIN, shell
 
+NUL = "\0"
 CONFIG_PATH = "{config_path}"
 VARIABLE = "TAO_ARG_"
 NUMBER = re.compile(r"-?[0-9]+", re.ASCII)
@@ -251,6 +252,7 @@ def with_config_path(command: str) -> Template:
 def with_arguments(command: str, arguments: Mapping[str, Tree], flags: Sequence[str]) -> Template:
     """Args mode: `{name}` is replaced by the argument; an argument that is not named is appended as --name value."""
     values = {name: words(value) for name, value in arguments.items()}
+    refuse_nul(values)
     values = {**{name.replace("-", "_"): value for name, value in values.items()}, **values}
     named = {command[spot.start + 1 : spot.end - 1].replace("-", "_") for spot in replaced_spots(command, values)}
     appended: list[Value] = []
@@ -262,6 +264,12 @@ def with_arguments(command: str, arguments: Mapping[str, Tree], flags: Sequence[
         command = command.rstrip()
         refuse_heredoc_end(command)
     return command_template(command, values, appended)
+
+
+def refuse_nul(values: Mapping[str, Sequence[Value]]) -> None:
+    for name, given in values.items():
+        if any(NUL in text for text in (name, *given) if isinstance(text, str)):
+            raise SpecError(f"args.{name.replace(NUL, '?')} holds a NUL character.", "No argument of a program can.")
 
 
 def option(name: str, value: Tree) -> list[Value]:
