@@ -610,7 +610,31 @@ def test_both_streams_of_every_rank_can_be_read(cluster: Cluster, client: Client
         (1, "stdout"): b"out 1\n",
         (1, "stderr"): b"err 1\n",
     }
-    assert client.get_job_logs(made.id) == "out 0\nerr 0\n"
+    assert client.get_job_logs(made.id, rank=0) == "out 0\nerr 0\n"
+
+
+def test_the_log_of_a_job_of_two_nodes_holds_every_rank(cluster: Cluster, client: Client) -> None:
+    made = submit(client, "echo first $NODE_RANK; sleep 1; echo last $NODE_RANK", num_nodes=2)
+    followed = b"".join(client.follow_logs(made.id)).decode().splitlines()
+    of: dict[str, list[str]] = {"0": [], "1": []}
+    rank = "0"
+    for line in followed:
+        if line.startswith("==> rank "):
+            assert line != f"==> rank {rank} <=="
+            rank = line.split()[2]
+        else:
+            of[rank].append(line)
+    assert of == {"0": ["first 0", "last 0"], "1": ["first 1", "last 1"]}
+    assert client.get_job_logs(made.id) == "first 0\nlast 0\n==> rank 1 <==\nfirst 1\nlast 1\n"
+    assert client.get_job_logs(made.id, tail=1) == "last 0\n==> rank 1 <==\nlast 1\n"
+    assert client.get_job_logs(made.id, tail=0) == ""
+    assert client.get_job_logs(made.id, rank=1) == "first 1\nlast 1\n"
+
+
+def test_a_rank_that_has_said_nothing_adds_nothing_to_the_log(cluster: Cluster, client: Client) -> None:
+    made = submit(client, "[ $NODE_RANK = 0 ] || printf 'no newline'", num_nodes=2)
+    until_ended(client, made)
+    assert client.get_job_logs(made.id) == "==> rank 1 <==\nno newline"
 
 
 def test_the_log_of_a_released_attempt_is_gone_and_its_results_stay(cluster: Cluster, client: Client) -> None:
