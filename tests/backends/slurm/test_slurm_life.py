@@ -19,6 +19,7 @@ import known_here
 import pytest
 from cluster_here import Cluster, until
 
+from tao_sdk.backends.below import LeadsOut
 from tao_sdk.backends.contract import LogRequest
 from tao_sdk.backends.slurm.backend import SlurmBackend
 from tao_sdk.client import Client
@@ -678,6 +679,55 @@ def test_results_are_found_and_copied_here(cluster: Cluster, client: Client, tmp
     assert (tmp_path / "copy" / "train" / "model.pth").read_bytes() == theirs.read_bytes()
 
 
+LINKS = """
+mkdir -p in/deep; echo mine > in/deep/file; echo private > "$TAO_RESULTS_DIR/../private.txt"
+ln -s in/deep/file inner; ln -s in folder; ln -s "$TAO_RESULTS_DIR/../private.txt" out; ln -s .. above; ln -s nowhere dangling
+ln -s loop loop; mkfifo pipe; mkdir -p .tao; rm -f .tao/manifest.json
+"""
+
+
+def test_no_link_is_followed_out_of_the_results_and_no_pipe_is_read(cluster: Cluster, client: Client) -> None:
+    made = submit(client, LINKS)
+    until_ended(client, made)
+    results = made.results_dir
+    (cluster.path(results) / "odd 'name'\n").write_text("odd")
+    files = backend_of(client).files().below(results)
+    assert files.read(f"{results}/inner") == files.read(f"{results}/folder/deep/file") == b"mine\n"
+    assert files.read(f"{results}/odd 'name'\n", 1, 1) == b"d"
+    for path in ("out", "above", "above/private.txt", "in/../../private.txt", "folder/../../private.txt"):
+        for verb in (files.stat, files.list, files.read):
+            with pytest.raises(LeadsOut):
+                verb(f"{results}/{path}")
+    with pytest.raises(LeadsOut):
+        files.read(f"{results}/../private.txt")
+    with pytest.raises(LeadsOut):
+        files.read(f"{Path(results).parent}/private.txt")
+    for path, error in (("pipe", "a pipe"), ("in", "a folder"), ("loop", "nothing"), ("dangling", "nothing")):
+        with pytest.raises(PathNotFound, match=error):
+            files.read(f"{results}/{path}")
+    with pytest.raises(PathNotFound, match="a pipe"):
+        client.files("slurm").read(f"{results}/pipe")
+    seen = {Path(each.path).name: (each.is_dir, each.leads_to) for each in files.list(results)}
+    assert seen["folder"] == (True, f"{results}/in")
+    assert seen["in"] == (True, "")
+    assert all(
+        seen[name] == (False, "") for name in ("inner", "out", "above", "dangling", "loop", "pipe", "odd 'name'\n")
+    )
+    found = {str(Path(each.path).relative_to(results)) for each in client.results(made.id).files}
+    assert {"in/deep/file", "folder/deep/file", "out", "above", "pipe"} <= found
+    assert not any("private.txt" in path for path in found)
+
+
+def test_results_that_were_replaced_by_a_link_are_not_looked_at(cluster: Cluster, client: Client) -> None:
+    made = submit(client, "true")
+    until_ended(client, made)
+    here = cluster.path(made.results_dir)
+    here.rename(here.with_name("moved"))
+    here.symlink_to("moved")
+    with pytest.raises(LeadsOut):
+        backend_of(client).files().below(made.results_dir).list(made.results_dir)
+
+
 def test_login_nodes_that_refuse_or_hang_are_passed_over(cluster: Cluster, tmp_path: Path) -> None:
     hosts = f"deadlogin,{cluster.open_hung()},login2"
     here = surroundings(cluster, tmp_path, SLURM_HOSTNAME=hosts, SLURM_SSH_CONNECT_SECONDS="1")
@@ -744,6 +794,10 @@ def test_what_one_job_leaves_behind_does_not_hide_how_others_have_ended(cluster:
     pipe.unlink()
     os.mkfifo(pipe)
     assert ends() == [4, 3, 0]
+    ended = client.wait_all([each.id for each in made], timeout=60)
+    assert [each.exit_code for each in ended] == [4, 3, 0]
+    left = {Path(each.path).relative_to(made[0].results_dir) for each in client.results(made[0].id).files}
+    assert {Path("status.json"), Path("a/status.json"), Path("b/status.json")} <= left
 
 
 def test_what_is_known_of_a_cluster_is_looked_at_again_when_a_job_would_not_fit_in_it(
