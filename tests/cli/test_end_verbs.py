@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import time
 
+import pytest
 from tao_command import Ended, Tao
 
 
@@ -174,9 +175,10 @@ def test_gc_cleans_what_ended_long_enough_ago(tao: Tao) -> None:
     assert tao("gc").err == "Nothing is left of jobs that ended more than 7d ago.\n"
 
 
-def test_waiting_carries_a_job_whose_next_attempt_is_due(tao: Tao) -> None:
+@pytest.mark.parametrize("verb", [["wait", "--timeout", "60s"], ["logs", "--follow"], ["events", "--follow"]])
+def test_who_waits_or_follows_carries_a_job_whose_next_attempt_is_due(tao: Tao, verb: list[str]) -> None:
     mark = tao.home / "second"
     job = tao.run_detached(f"[ -e {mark} ] || {{ touch {mark}; kill -9 $PPID; sleep 0.1; exit 1; }}", "--retries", "1")
-    ended = tao("wait", "--timeout", "60s", job)
+    ended = tao(*verb, job)
     assert ended.code == 0, ended.out + ended.err
     assert tao("status", "--json", job).json["attempt"] == 2

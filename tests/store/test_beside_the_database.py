@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import gzip
 import json
 import os
+import tracemalloc
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from store_jobs import add, row
 
 from tao_sdk.model.errors import StoreError
 from tao_sdk.model.plan import Attempt
-from tao_sdk.store import Keyring, LogCopies, Store
+from tao_sdk.store import Keyring, LogCopies, Store, log_copies, log_segments
 from tao_sdk.store.payload_files import LARGEST_IN_A_ROW, Document, PayloadFiles, split
 
 JSON = st.recursive(
@@ -169,6 +171,78 @@ def test_every_attempt_and_rank_has_a_copy_of_its_own(tmp_path: Path) -> None:
     assert [whole(copies, attempt) for attempt in (ATTEMPT, SECOND)] == [b"first", b"second"]
     assert copies.read(SECOND, rank=1) == b"rank 1"
     assert copies.size(SECOND, rank=2) == 0
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 3000), st.integers(15, 500), st.integers(1, 40), st.integers(1, 150))
+def test_a_compressed_copy_is_read_as_the_plain_one_was(
+    tmp_path_factory: pytest.TempPathFactory, size: int, step: int, limit: int, block: int
+) -> None:
+    copies = LogCopies(tmp_path_factory.mktemp("logs"), cap=400)
+    log = bytes(n % 251 for n in range(size))
+    for start in range(0, size, step):
+        copies.append(ATTEMPT, log[start : start + step])
+    plain = whole(copies, limit=limit)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(log_segments, "BLOCK", block)
+        patched.setattr(log_copies, "SMALL", 0)
+        copies.compress(ATTEMPT.job_id)
+        assert whole(copies, limit=limit) == plain
+    files = list(copies.directory.rglob("*.0.*"))
+    assert all(file.suffix == ".gz" for file in files)
+    assert b"".join(gzip.decompress(file.read_bytes()) for file in sorted(files)[:1]) == log[:100]
+
+
+def test_a_compressed_copy_takes_a_fraction_and_grows_on_where_more_comes(tmp_path: Path) -> None:
+    copies = LogCopies(tmp_path / "logs")
+    log = b"".join(b"epoch %d: loss 0.%06d lr 1e-4\n" % (n, n * 7919 % 1000003) for n in range(200_000))
+    copies.append(ATTEMPT, log)
+    copies.compress(ATTEMPT.job_id)
+    [file] = (copies.directory / "digits-a1").iterdir()
+    assert file.stat().st_size < len(log) / 3
+    assert file.stat().st_mode & 0o777 == 0o600
+    tracemalloc.start()
+    assert copies.read(ATTEMPT, 5_000_000, 1000) == log[5_000_000:5_001_000]
+    assert copies.size(ATTEMPT) == len(log)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 4 * 1024 * 1024
+    copies.append(ATTEMPT, b"more")
+    assert whole(copies, limit=1024 * 1024) == log + b"more"
+
+
+@pytest.mark.parametrize("killed_at", ["fsync", "replace", "unlink"])
+def test_a_compression_that_was_cut_short_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed_at: str
+) -> None:
+    copies = LogCopies(tmp_path / "logs")
+    log = b"a line\n" * 10_000
+    copies.append(ATTEMPT, log)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(*((os, "fsync") if killed_at == "fsync" else (Path, killed_at)), killed)
+        with pytest.raises(KeyboardInterrupt):
+            copies.compress(ATTEMPT.job_id)
+    copies.append(ATTEMPT, b"more\n")
+    assert whole(copies, limit=100_000) == log + b"more\n"
+    copies.compress(ATTEMPT.job_id)
+    assert whole(copies, limit=100_000) == log + b"more\n"
+    assert [file.name for file in (copies.directory / "digits-a1").iterdir()] == ["1.0.0.gz"]
+
+
+def test_a_damaged_compressed_copy_is_an_error_and_no_wrong_log(tmp_path: Path) -> None:
+    copies = LogCopies(tmp_path / "logs")
+    copies.append(ATTEMPT, b"a line\n" * 10_000)
+    copies.compress(ATTEMPT.job_id)
+    [file] = (copies.directory / "digits-a1").iterdir()
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 0xFF
+    file.write_bytes(data)
+    with pytest.raises(StoreError, match="damaged"):
+        copies.read(ATTEMPT)
 
 
 def test_a_long_log_is_read_in_flat_memory(tmp_path: Path) -> None:

@@ -4,27 +4,40 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tao_sdk.cli.command import command, job_or_newest, optional_job_argument
 from tao_sdk.cli.failure import Detached
 
+ALL = "all"
+
 if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
     from tao_sdk.client.client import Client
 
 
+class Rank(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  generic since click 8.4 only
+    """The number of a rank, or `all`."""
+
+    name = "rank"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        return value if value == ALL else click.IntRange(0).convert(value, param, ctx)
+
+
 @command("logs")
 @optional_job_argument
 @click.option("--follow", "-f", is_flag=True, help="Go on until the job has ended.")
-@click.option("--tail", "-n", type=click.IntRange(0), metavar="N", help="Only the last N lines.")
+@click.option("--tail", "-n", type=click.IntRange(0), metavar="N", help="Only the last N lines, of each rank.")
 @click.option("--events", is_flag=True, help="Keep the lines `@tao {...}` of the program that runs in the job.")
 @click.option(
     "--stream", type=click.Choice(["stdout", "stderr"]), help="Only this stream, where the platform keeps them apart."
 )
-@click.option("--rank", type=click.IntRange(0), default=0, metavar="N", help="Of this node of a job of several.")
+@click.option(
+    "--rank", type=Rank(), default="all", metavar="N|all", help="Of this node of a job of several.  [default: all]"
+)
 def logs(
     client: Client,
     out: Output,
@@ -33,16 +46,20 @@ def logs(
     tail: int | None,
     events: bool,
     stream: str | None,
-    rank: int,
+    rank: int | str,
 ) -> None:
     """Print a job's log, unchanged, over all its attempts; without a job, that of the newest.
 
     It can be read after the job's container is gone, too.
 
+    Of a job of several nodes a line `==> rank 1 <==` stands before what is of another rank than before. With --follow, a
+    further attempt that is due meanwhile is started.
+
     With --json a line is printed for each piece of the log: {"job": ..., "text": ...}.
     """
     found = client.get_job(job_or_newest(client, out, job), look=False)
-    chunks = client.follow_logs(found.id, tail=tail, follow=follow, events=events, stream=stream or "", rank=rank)
+    one = rank if isinstance(rank, int) else None
+    chunks = client.follow_logs(found.id, tail=tail, follow=follow, events=events, stream=stream or "", rank=one)
     try:
         pieces(out, found.id, chunks) if out.json else raw(out, chunks)
     except KeyboardInterrupt:

@@ -50,7 +50,7 @@ class LogFeed:
 
     def _read(self, client: Client, job_id: str) -> None:
         try:
-            for chunk in client.follow_logs(job_id, events=True):
+            for chunk in client.follow_logs(job_id, events=True, rank=0):
                 self._pieces.put(chunk)
         except (TaoError, sqlite3.ProgrammingError):
             pass  # the job's status tells its end; a closed store is somebody's Ctrl-C

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import threading
 import time
@@ -23,7 +22,7 @@ from tao_sdk.engine import cancel, diagnose, hooks, prepare, progress, submit, t
 from tao_sdk.engine.bucket_files import files_at
 from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
-from tao_sdk.engine.logs import LogView, read
+from tao_sdk.engine.logs import LogView, read, refuse_stream
 from tao_sdk.engine.look import look
 from tao_sdk.engine.reading import look_and_read, may_have_news
 from tao_sdk.engine.waiting import SharedLooks, Waiting, endpoint_of, polite_seconds
@@ -218,20 +217,27 @@ class Client:
         """What happened after sequence number `since`, in order; with follow, without end or until the job has ended."""
         job_id = self.store.resolve(job) if job else None
         waiting = Waiting(self.engine)
-        while True:
-            over = not follow or self._has_ended(job_id, waiting)
-            for event in self.store.events(job_id, since):
-                since = event.seq
-                yield event
-            if over:
-                return
-            time.sleep(EVENTS_SECONDS)
+        with self._carrying() as carry:
+            while True:
+                over = not follow or self._has_ended(job_id, waiting, carry)
+                for event in self.store.events(job_id, since):
+                    since = event.seq
+                    yield event
+                if over:
+                    return
+                time.sleep(EVENTS_SECONDS)
 
-    def _has_ended(self, job_id: str | None, waiting: Waiting) -> bool:
-        """Look, where it is time to; whether the job has ended, or was forgotten. All jobs never have."""
+    def _has_ended(self, job_id: str | None, waiting: Waiting, carry: Callable[[], None]) -> bool:
+        """Look, where it is time to; whether the job has ended, or was forgotten. All jobs never have.
+
+        A further attempt that is due is started by us where nobody else watches.
+        """
         try:
             jobs = self.store.live() if job_id is None else [self.store.get(job_id)]
-            return all(job.status.terminal for job in self._fired(waiting.look(jobs))) and job_id is not None
+            seen = self._fired(waiting.look(jobs))
+            if any(map(diagnose.waits_for_watcher, seen)):
+                carry()
+            return all(job.status.terminal for job in seen) and job_id is not None
         except JobNotFound:  # forgotten meanwhile, or its submit was refused
             return job_id is not None
 
@@ -320,20 +326,27 @@ class Client:
         follow: bool = True,
         events: bool = False,
         stream: str = "",
-        rank: int = 0,
+        rank: int | None = None,
     ) -> Iterator[bytes]:
         """The log's bytes, unchanged, over all attempts; `events` keeps the runner's own lines.
 
-        `stream`: stdout or stderr alone, of a platform that keeps them apart and still has the log.
+        Of a job of several ranks all of them, with a line `==> rank 1 <==` before what is of another than before; or of
+        `rank` alone, without such lines. With follow, a further attempt that is due is started by us where nobody else
+        watches. `stream`: stdout or stderr alone, of a platform that keeps them apart and still has the log.
         """
-        request = LogRequest(rank=rank, stream=stream, tail=tail, follow=follow)
-        return read(self.engine, self.store.resolve(job_id), LogView(request, events))
+        request = LogRequest(rank=rank or 0, stream=stream, tail=tail and max(tail, 0), follow=follow)
+        found = self.store.resolve(job_id)
+        refuse_stream(self.engine, found, stream)
+        return self._logs(found, LogView(request, events, every_rank=rank is None))
 
-    def get_job_logs(self, job_id: str, tail: int | None = None, *, stream: str = "") -> str:
-        """The log as text, the last `tail` lines of it when given. A log of many megabytes is better followed."""
-        data = b"".join(self.follow_logs(job_id, tail=tail, follow=False, stream=stream))
-        text = data.decode("utf-8", "replace")
-        return text if tail is None else "".join(list(io.StringIO(text, newline="\n"))[-tail:] if tail > 0 else [])
+    def _logs(self, job_id: str, view: LogView) -> Iterator[bytes]:
+        with self._carrying() as carry:
+            yield from read(self.engine, job_id, replace(view, carry=carry))
+
+    def get_job_logs(self, job_id: str, tail: int | None = None, *, stream: str = "", rank: int | None = None) -> str:
+        """The log as text, the last `tail` lines of it when given, of each rank. A log of many megabytes is better followed."""
+        data = b"".join(self.follow_logs(job_id, tail=tail, follow=False, stream=stream, rank=rank))
+        return data.decode("utf-8", "replace")
 
     # Acting
 

@@ -1,6 +1,7 @@
 """Drain: keep a copy of an attempt's log, every rank's, before the backend forgets it.
 
-Where a log goes with its place (a container that somebody removes), what is read of it for its progress is kept as well.
+Once the job is over its copies are compressed. Where a log goes with its place (a container that somebody removes), what
+is read of it for its progress is kept as well.
 One at a time keeps a job's log, by a lease.
 """
 
@@ -34,7 +35,9 @@ def drain(engine: Engine, job: Job, row: AttemptRow, most: float = float("inf"))
             try:
                 row = _drain_rank(engine, job, row, rank, most)
             except PathNotFound:
-                return
+                break
+        if engine.store.get(job.id).status.terminal:
+            engine.store.log_copies.compress(job.id)
 
 
 def _drain_rank(engine: Engine, job: Job, row: AttemptRow, rank: int, most: float) -> AttemptRow:

@@ -1,4 +1,4 @@
-"""Logs: one stream over all attempts of a job, resumed after a drop, and kept when the backend forgets.
+"""Logs: one stream over all attempts of a job and all their ranks, resumed after a drop, and kept when the backend forgets.
 
 Bytes pass through unchanged and in bounded memory.
 """
@@ -7,19 +7,24 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from tao_sdk.backends.contract import LogChunk, LogRequest, MiB
+from tao_sdk.engine import rank_logs
+from tao_sdk.engine.diagnose import waits_for_watcher
+from tao_sdk.engine.drain import ranks
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.kept_log import KeptLog, kept_log
 from tao_sdk.engine.waiting import Waiting
 from tao_sdk.model.errors import NoLog, PathNotFound, Unreachable, UsageError
-from tao_sdk.model.job import AttemptRow
+from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.runner.events import EventFilter
 
 log = logging.getLogger("tao_sdk.logs")
 WAIT_SECONDS = 0.2  # between looks for an attempt that has not started
+SLOW_SECONDS = 3.0  # between rounds of reading that bring nothing new
 LONGEST_WAIT_SECONDS = 15.0  # between tries to reach a backend again
 SAID_AT = WAIT_SECONDS * 2  # the pause after the second try in vain: a connection that only broke is not told
 TOGETHER = "The platform's own log is not to be had, and our copy has stdout and stderr together."
@@ -27,21 +32,42 @@ LEAVE_OUT = "Leave the stream out."
 STREAMS = ("stdout", "stderr")
 
 
+def nobody() -> None:
+    """For a caller who starts no attempts."""
+
+
 @dataclass(frozen=True)
 class LogView:
-    """Which logs are wanted, and how."""
+    """Which logs are wanted, and how. `carry` is called while a further attempt waits for a watcher."""
 
-    request: LogRequest = LogRequest()
+    request: LogRequest = LogRequest()  # its rank counts unless all are wanted
     events: bool = False  # keep the runner's own event lines
+    every_rank: bool = False
+    carry: Callable[[], None] = nobody
 
 
 def read(engine: Engine, job_id: str, view: LogView) -> Iterator[bytes]:
-    """The log of every attempt, in order; with a tail, of the newest alone. With follow, until the job has ended."""
+    """The log of every attempt, in order; with a tail, of the newest alone. With follow, until the job has ended.
+
+    Of several ranks each one's follows that of the one before; with follow their lines come as they are written.
+    """
     refuse_stream(engine, job_id, view.request.stream)
-    if view.events:
-        return (chunk.data for chunk in raw(engine, job_id, view.request))
-    request = view.request if view.request.tail is None else past_events(engine, job_id, view.request)
-    return without_events(chunk.data for chunk in raw(engine, job_id, request))
+    requests = requests_of(engine, job_id, view)
+    if not view.events and view.request.tail is not None:
+        requests = [past_events(engine, job_id, request) for request in requests]
+    pieces: rank_logs.Pieces = ((rank, chunk.data) for rank, chunk in raw(engine, job_id, requests, view.carry))
+    if not view.events:
+        pieces = rank_logs.without_events(pieces)
+    if len(requests) > 1 and view.request.follow:
+        pieces = rank_logs.in_whole_lines(pieces)
+    return rank_logs.with_headers(pieces) if len(requests) > 1 else (data for _, data in pieces)
+
+
+def requests_of(engine: Engine, job_id: str, view: LogView) -> list[LogRequest]:
+    """One for each rank that is wanted."""
+    if not view.every_rank:
+        return [view.request]
+    return [replace(view.request, rank=rank) for rank in range(ranks(engine.store.attempt(job_id)))]
 
 
 def refuse_stream(engine: Engine, job_id: str, stream: str) -> None:
@@ -58,9 +84,10 @@ def past_events(engine: Engine, job_id: str, request: LogRequest) -> LogRequest:
     wanted = asked = request.tail or 0
     while True:
         events, whole, own = EventFilter(), LineCount(), LineCount()
-        for chunk in raw(engine, job_id, replace(request, tail=asked, follow=False)):
-            whole.feed(chunk.data)
-            own.feed(events.feed(chunk.data)[0])
+        with suppress(NoLog):  # who reads it for good is told
+            for _, chunk in raw(engine, job_id, [replace(request, tail=asked, follow=False)]):
+                whole.feed(chunk.data)
+                own.feed(events.feed(chunk.data)[0])
         own.feed(events.close())
         found = whole.lines - own.lines
         if wanted + found <= asked:
@@ -83,28 +110,22 @@ class LineCount:
         return self.newlines + self.open
 
 
-def without_events(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    events = EventFilter()
-    for chunk in chunks:
-        user, _ = events.feed(chunk)
-        if user:
-            yield user
-    if rest := events.close():
-        yield rest
-
-
-def raw(engine: Engine, job_id: str, request: LogRequest) -> Iterator[LogChunk]:
-    number: int | None = engine.store.get(job_id).attempt if request.tail is not None else 1
+def raw(
+    engine: Engine, job_id: str, requests: Sequence[LogRequest], carry: Callable[[], None] = nobody
+) -> Iterator[tuple[int, LogChunk]]:
+    """(rank, chunk) of each rank that is asked for, attempt after attempt."""
+    wait = Coming(engine, job_id, requests[0].follow, carry)
+    number: int | None = engine.store.get(job_id).attempt if requests[0].tail is not None else 1
     while number is not None:
-        row = _started(engine, job_id, number, request.follow)
+        row = wait.started(number)
         lost = None
         try:
             if row is not None:
-                yield from of_attempt(engine, row, request)
+                yield from of_ranks(engine, row, requests)
         except NoLog as error:
             lost = error
-        request = replace(request, tail=None, cursor="")
-        following = _next_attempt(engine, job_id, number, request.follow)
+        requests = [replace(request, tail=None, cursor="") for request in requests]
+        following = wait.next_attempt(number)
         if lost is not None and following is None:
             raise lost
         if lost is not None:
@@ -112,26 +133,140 @@ def raw(engine: Engine, job_id: str, request: LogRequest) -> Iterator[LogChunk]:
         number = following
 
 
-def _started(engine: Engine, job_id: str, number: int, follow: bool) -> AttemptRow | None:
-    """The attempt's row once there is something to read; None when it will never be, or is not wanted to wait for."""
-    waiting = Waiting(engine)
+@dataclass(frozen=True)
+class Coming:
+    """Attempts of a job as they come; with follow they are waited for."""
+
+    engine: Engine
+    job_id: str
+    follow: bool
+    carry: Callable[[], None]
+
+    def started(self, number: int) -> AttemptRow | None:
+        """The attempt's row once there is something to read; None when it will never be, or is not wanted to wait for."""
+        waiting = Waiting(self.engine)
+        while True:
+            row = self.engine.store.attempt(self.job_id, number)
+            if row.ref is not None and row.ref.ready:
+                return row
+            job = waiting.look([self.engine.store.get(self.job_id)])[0]
+            if job.status.terminal or not self.follow:
+                return row if row.ref is not None else None
+            self.pause(job)
+
+    def next_attempt(self, number: int) -> int | None:
+        """The attempt after `number`; with follow, waited for as long as one can still come."""
+        job, waiting = self.engine.store.get(self.job_id), Waiting(self.engine)
+        while self.follow and job.attempt == number and not job.status.terminal:
+            self.pause(job)
+            job = waiting.look([self.engine.store.get(self.job_id)])[0]
+        return number + 1 if job.attempt > number else None
+
+    def pause(self, job: Job) -> None:
+        if waits_for_watcher(job):
+            self.carry()
+        time.sleep(WAIT_SECONDS)
+
+
+def of_ranks(engine: Engine, row: AttemptRow, requests: Sequence[LogRequest]) -> Iterator[tuple[int, LogChunk]]:
+    """(rank, chunk) of one attempt. Raises NoLog where no rank has a log."""
+    if len(requests) == 1:
+        return ((requests[0].rank, chunk) for chunk in of_attempt(engine, row, requests[0]))
+    logs = [AttemptLog(engine, row, replace(request, follow=False)) for request in requests]
+    return followed(engine, row, logs) if requests[0].follow else one_by_one(logs)
+
+
+def one_by_one(logs: Sequence[AttemptLog]) -> Iterator[tuple[int, LogChunk]]:
+    lost: list[NoLog] = []
+    for each in logs:
+        try:
+            for chunk in of_attempt(each.engine, each.row, each.request):
+                yield each.rank, chunk
+        except NoLog as error:
+            lost.append(error)
+    if len(lost) == len(logs):
+        raise lost[0]
+
+
+def followed(engine: Engine, row: AttemptRow, logs: Sequence[AttemptLog]) -> Iterator[tuple[int, LogChunk]]:
+    """What is new of each, round after round, until the attempt is over and all has been read.
+
+    One question after the other: a rank is not followed by a connection of its own.
+    """
+    waiting, pause, away = Waiting(engine), WAIT_SECONDS, 0
     while True:
-        row = engine.store.attempt(job_id, number)
-        if row.ref is not None and row.ref.ready:
-            return row
-        job = waiting.look([engine.store.get(job_id)])[0]
-        if job.status.terminal or not follow:
-            return row if row.ref is not None else None
-        time.sleep(WAIT_SECONDS)
+        over = is_over(row, waiting.look([engine.store.get(row.attempt.job_id)])[0])
+        given, unseen = sum(each.given for each in logs), False
+        for each in logs:
+            try:
+                yield from each.news()
+            except Unreachable as error:
+                unseen = True
+                away += 1
+                if away == 2 * len(logs):
+                    log.warning("%s cannot be seen now, its log goes on once it can: %s", row.attempt.job_id, error)
+        if over and not unseen:
+            break
+        away = away if unseen else 0
+        pause = WAIT_SECONDS if sum(each.given for each in logs) > given else min(pause * 1.5, SLOW_SECONDS)
+        time.sleep(pause)
+    if all(each.lost for each in logs):
+        raise logs[0].lost or lost_log(row)
 
 
-def _next_attempt(engine: Engine, job_id: str, number: int, follow: bool) -> int | None:
-    """The attempt after `number`; with follow, waited for as long as one can still come."""
-    job, waiting = engine.store.get(job_id), Waiting(engine)
-    while follow and job.attempt == number and not job.status.terminal:
-        time.sleep(WAIT_SECONDS)
-        job = waiting.look([engine.store.get(job_id)])[0]
-    return number + 1 if job.attempt > number else None
+def is_over(row: AttemptRow, job: Job) -> bool:
+    return job.status.terminal or job.attempt > row.attempt.number or waits_for_watcher(job)
+
+
+class AttemptLog:
+    """One rank's log of one attempt, read to where it is now: from the backend, else from what is kept."""
+
+    def __init__(self, engine: Engine, row: AttemptRow, request: LogRequest) -> None:
+        self.engine, self.row, self.request, self.rank = engine, row, request, request.rank
+        self.given = 0  # bytes
+        self.over = False
+        self.lost: NoLog | None = None
+        self._as_copied = request == LogRequest(rank=request.rank, follow=request.follow)
+
+    def news(self) -> Iterator[tuple[int, LogChunk]]:
+        """(rank, chunk) of what has come since. Raises Unreachable."""
+        if self.over:
+            return
+        try:
+            for chunk in self.of_backend():
+                yield self.rank, chunk
+        except PathNotFound as gone:
+            self.over = True
+            try:
+                for chunk in self.after_loss(gone):
+                    yield self.rank, chunk
+            except NoLog as error:
+                self.lost = error
+
+    def of_backend(self) -> Iterator[LogChunk]:
+        """Each call goes on where the one before has ended."""
+        assert self.row.ref is not None
+        backend = self.engine.backend(self.row.attempt.platform, self.row.attempt.endpoint)
+        for chunk in backend.logs(self.row.ref, self.request):
+            self.request = replace(self.request, cursor=chunk.cursor, tail=None)
+            self.given += len(chunk.data)
+            yield chunk
+
+    def after_loss(self, lost: PathNotFound) -> Iterator[LogChunk]:
+        """The rest, from what is kept. Raises NoLog where nothing was given and nothing is kept."""
+        kept = kept_log(self.engine, self.row, self.rank)
+        if kept is None and not self.given:
+            raise lost if isinstance(lost, NoLog) else lost_log(self.row) from lost
+        if self._as_copied and (kept is None or kept.is_bytewise):
+            return _rest_of(kept, self.given)
+        return _whole_of(kept, self.request)
+
+    def while_away(self, away: Unreachable) -> Iterator[LogChunk]:
+        """What is kept. Raises the backend's Unreachable where it may have a log of which nothing is kept."""
+        kept = kept_log(self.engine, self.row, self.rank)
+        if kept is None and not self.given:
+            raise away
+        return _whole_of(kept, self.request)
 
 
 def of_attempt(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator[LogChunk]:
@@ -139,35 +274,20 @@ def of_attempt(engine: Engine, row: AttemptRow, request: LogRequest) -> Iterator
 
     Where neither has any: raises NoLog, or the Unreachable of a backend that may have some.
     """
-    assert row.ref is not None
-    wait, given = WAIT_SECONDS, 0
-    as_copied = request == LogRequest(rank=request.rank, follow=request.follow)
+    attempt_log, wait, given = AttemptLog(engine, row, request), WAIT_SECONDS, 0
     while True:
         try:
-            backend = engine.backend(row.attempt.platform, row.attempt.endpoint)
-            for chunk in backend.logs(row.ref, request):
-                request = replace(request, cursor=chunk.cursor, tail=None)
-                wait, given = WAIT_SECONDS, given + len(chunk.data)
-                yield chunk
+            yield from attempt_log.of_backend()
             return
         except PathNotFound as lost:
-            kept = kept_log(engine, row, request.rank)
-            if kept is None and not given and isinstance(lost, NoLog):
-                raise
-            if kept is None and not given:
-                raise lost_log(row) from lost
-            if as_copied and (kept is None or kept.is_bytewise):
-                yield from _rest_of(kept, given)
-            else:
-                yield from _whole_of(kept, request)
+            yield from attempt_log.after_loss(lost)
             return
         except Unreachable as away:
             if not request.follow:
-                kept = kept_log(engine, row, request.rank)
-                if kept is None and not given:
-                    raise
-                yield from _whole_of(kept, request)
+                yield from attempt_log.while_away(away)
                 return
+            wait = wait if attempt_log.given == given else WAIT_SECONDS
+            given = attempt_log.given
             if wait == SAID_AT:
                 log.warning("%s cannot be seen now, its log goes on once it can: %s", row.attempt.job_id, away)
             time.sleep(wait)

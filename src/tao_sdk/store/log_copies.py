@@ -2,21 +2,27 @@
 
 A copy has a cap. It is kept in segments of a quarter of the cap: the first stays, of the others the newest three, so
 the log's start and its end are kept, and one line between them says how much is not. Offsets count the bytes of the
-copy, that line included. One process at a time appends (the holder of the watch's lease).
+copy, that line included. One process at a time appends or compresses (the holder of the watch's lease). Once a job is
+over its segments are compressed (log_segments.py); what is appended all the same begins a segment.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from tao_sdk.model.plan import Attempt
+from tao_sdk.store.log_segments import ASIDE, GZ, compress, read_segment, size_of
 from tao_sdk.store.private_files import explained, make_directory, name_in
 
 CAP = 256 * 1024 * 1024  # bytes per attempt and rank
 NEWEST_KEPT = 3  # segments besides the first
+SMALL = 4096  # bytes; a smaller segment would not take less of a disk
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -30,9 +36,7 @@ class Part:
     def read(self, offset: int, limit: int) -> bytes:
         if self.path is None:
             return self.line[offset : offset + limit]
-        with self.path.open("rb") as file:
-            file.seek(offset)
-            return file.read(limit)
+        return read_segment(self.path, offset, limit)
 
 
 class LogCopies:
@@ -54,16 +58,28 @@ class LogCopies:
     def size(self, attempt: Attempt, rank: int = 0) -> int:
         """Bytes that `read` can return."""
         with explained(self.directory):
-            return sum(part.size for part in self._parts(attempt, rank))
+            return again_if_replaced(lambda: sum(part.size for part in self._parts(attempt, rank)))
 
     def read(self, attempt: Attempt, offset: int = 0, limit: int = 1024 * 1024, rank: int = 0) -> bytes:
         """At most `limit` bytes from `offset` on; fewer than asked, but at least one, until the end."""
         with explained(self.directory):
-            for part in self._parts(attempt, rank):
-                if offset < part.size:
-                    return part.read(offset, limit)
-                offset -= part.size
+            return again_if_replaced(lambda: self._read(attempt, offset, limit, rank))
+
+    def _read(self, attempt: Attempt, offset: int, limit: int, rank: int) -> bytes:
+        for part in self._parts(attempt, rank):
+            if offset < part.size:
+                return part.read(offset, limit)
+            offset -= part.size
         return b""
+
+    def compress(self, job_id: str) -> None:
+        """The copies of a job that is over."""
+        job = self._job(job_id)
+        with explained(self.directory):
+            plain = [path for path in job.iterdir() if is_plain(path)] if job.is_dir() else []
+            for path in plain:
+                if path.stat().st_size > SMALL:
+                    compress(path)
 
     def forget(self, job_id: str) -> None:
         path = self._job(job_id)
@@ -80,36 +96,53 @@ class LogCopies:
 
     def _newest(self, attempt: Attempt, rank: int) -> tuple[int, int]:
         """(the segment to write to, its room). When a new one begins, the oldest but the first goes."""
-        numbers = self._numbers(attempt, rank)
-        if not numbers:
+        segments = self._segments(attempt, rank)
+        if not segments:
             return 0, self.segment_size
-        room = self.segment_size - self._segment(attempt, rank, numbers[-1]).stat().st_size
+        numbers = sorted(segments)
+        newest = segments[numbers[-1]]
+        room = 0 if newest.suffix == GZ else self.segment_size - newest.stat().st_size
         if room > 0:
             return numbers[-1], room
         for number in numbers[1 : 1 - NEWEST_KEPT]:
-            self._segment(attempt, rank, number).unlink(missing_ok=True)
+            segments[number].unlink(missing_ok=True)
         return numbers[-1] + 1, self.segment_size
 
     def _parts(self, attempt: Attempt, rank: int) -> Iterator[Part]:
         expected = 0
-        for number in self._numbers(attempt, rank):
+        for number, path in sorted(self._segments(attempt, rank).items()):
             if number > expected:
                 yield _gap((number - expected) * self.segment_size)
-            path = self._segment(attempt, rank, number)
-            yield Part(path.stat().st_size, path)
+            yield Part(size_of(path), path)
             expected = number + 1
 
-    def _numbers(self, attempt: Attempt, rank: int) -> list[int]:
+    def _segments(self, attempt: Attempt, rank: int) -> dict[int, Path]:
+        """Each by its number; the plain one where a compression was cut short before it was removed."""
         start = f"{attempt.number}.{rank}."
         job = self._job(attempt.job_id)
-        names = [path.name for path in job.iterdir()] if job.is_dir() else []
-        return sorted(int(name.removeprefix(start)) for name in names if name.startswith(start))
+        paths = [path for path in job.iterdir() if path.name.startswith(start)] if job.is_dir() else []
+        plain_last = sorted(paths, key=is_plain)
+        return {int(path.name.removeprefix(start).removesuffix(GZ)): path for path in plain_last}
 
     def _job(self, job_id: str) -> Path:
         return name_in(self.directory, job_id)
 
     def _segment(self, attempt: Attempt, rank: int, number: int) -> Path:
         return self._job(attempt.job_id) / f"{attempt.number}.{rank}.{number}"
+
+
+def is_plain(path: Path) -> bool:
+    return path.suffix != GZ and not path.name.startswith(ASIDE)
+
+
+def again_if_replaced(look: Callable[[], T]) -> T:
+    """What was found plain may have been compressed before it was opened."""
+    for _ in range(NEWEST_KEPT + 1):
+        try:
+            return look()
+        except FileNotFoundError:
+            continue
+    return look()
 
 
 def _gap(size: int) -> Part:

@@ -19,6 +19,7 @@ import known_here
 import pytest
 from cluster_here import Cluster, until
 
+from tao_sdk.backends.below import LeadsOut
 from tao_sdk.backends.contract import LogRequest
 from tao_sdk.backends.slurm.backend import SlurmBackend
 from tao_sdk.client import Client
@@ -610,7 +611,31 @@ def test_both_streams_of_every_rank_can_be_read(cluster: Cluster, client: Client
         (1, "stdout"): b"out 1\n",
         (1, "stderr"): b"err 1\n",
     }
-    assert client.get_job_logs(made.id) == "out 0\nerr 0\n"
+    assert client.get_job_logs(made.id, rank=0) == "out 0\nerr 0\n"
+
+
+def test_the_log_of_a_job_of_two_nodes_holds_every_rank(cluster: Cluster, client: Client) -> None:
+    made = submit(client, "echo first $NODE_RANK; sleep 1; echo last $NODE_RANK", num_nodes=2)
+    followed = b"".join(client.follow_logs(made.id)).decode().splitlines()
+    of: dict[str, list[str]] = {"0": [], "1": []}
+    rank = "0"
+    for line in followed:
+        if line.startswith("==> rank "):
+            assert line != f"==> rank {rank} <=="
+            rank = line.split()[2]
+        else:
+            of[rank].append(line)
+    assert of == {"0": ["first 0", "last 0"], "1": ["first 1", "last 1"]}
+    assert client.get_job_logs(made.id) == "first 0\nlast 0\n==> rank 1 <==\nfirst 1\nlast 1\n"
+    assert client.get_job_logs(made.id, tail=1) == "last 0\n==> rank 1 <==\nlast 1\n"
+    assert client.get_job_logs(made.id, tail=0) == ""
+    assert client.get_job_logs(made.id, rank=1) == "first 1\nlast 1\n"
+
+
+def test_a_rank_that_has_said_nothing_adds_nothing_to_the_log(cluster: Cluster, client: Client) -> None:
+    made = submit(client, "[ $NODE_RANK = 0 ] || printf 'no newline'", num_nodes=2)
+    until_ended(client, made)
+    assert client.get_job_logs(made.id) == "==> rank 1 <==\nno newline"
 
 
 def test_the_log_of_a_released_attempt_is_gone_and_its_results_stay(cluster: Cluster, client: Client) -> None:
@@ -652,6 +677,55 @@ def test_results_are_found_and_copied_here(cluster: Cluster, client: Client, tmp
     assert sorted(path.name for path in copied) == ["log.txt", "model.pth"]
     theirs = cluster.path(made.results_dir) / "train" / "model.pth"
     assert (tmp_path / "copy" / "train" / "model.pth").read_bytes() == theirs.read_bytes()
+
+
+LINKS = """
+mkdir -p in/deep; echo mine > in/deep/file; echo private > "$TAO_RESULTS_DIR/../private.txt"
+ln -s in/deep/file inner; ln -s in folder; ln -s "$TAO_RESULTS_DIR/../private.txt" out; ln -s .. above; ln -s nowhere dangling
+ln -s loop loop; mkfifo pipe; mkdir -p .tao; rm -f .tao/manifest.json
+"""
+
+
+def test_no_link_is_followed_out_of_the_results_and_no_pipe_is_read(cluster: Cluster, client: Client) -> None:
+    made = submit(client, LINKS)
+    until_ended(client, made)
+    results = made.results_dir
+    (cluster.path(results) / "odd 'name'\n").write_text("odd")
+    files = backend_of(client).files().below(results)
+    assert files.read(f"{results}/inner") == files.read(f"{results}/folder/deep/file") == b"mine\n"
+    assert files.read(f"{results}/odd 'name'\n", 1, 1) == b"d"
+    for path in ("out", "above", "above/private.txt", "in/../../private.txt", "folder/../../private.txt"):
+        for verb in (files.stat, files.list, files.read):
+            with pytest.raises(LeadsOut):
+                verb(f"{results}/{path}")
+    with pytest.raises(LeadsOut):
+        files.read(f"{results}/../private.txt")
+    with pytest.raises(LeadsOut):
+        files.read(f"{Path(results).parent}/private.txt")
+    for path, error in (("pipe", "a pipe"), ("in", "a folder"), ("loop", "nothing"), ("dangling", "nothing")):
+        with pytest.raises(PathNotFound, match=error):
+            files.read(f"{results}/{path}")
+    with pytest.raises(PathNotFound, match="a pipe"):
+        client.files("slurm").read(f"{results}/pipe")
+    seen = {Path(each.path).name: (each.is_dir, each.leads_to) for each in files.list(results)}
+    assert seen["folder"] == (True, f"{results}/in")
+    assert seen["in"] == (True, "")
+    assert all(
+        seen[name] == (False, "") for name in ("inner", "out", "above", "dangling", "loop", "pipe", "odd 'name'\n")
+    )
+    found = {str(Path(each.path).relative_to(results)) for each in client.results(made.id).files}
+    assert {"in/deep/file", "folder/deep/file", "out", "above", "pipe"} <= found
+    assert not any("private.txt" in path for path in found)
+
+
+def test_results_that_were_replaced_by_a_link_are_not_looked_at(cluster: Cluster, client: Client) -> None:
+    made = submit(client, "true")
+    until_ended(client, made)
+    here = cluster.path(made.results_dir)
+    here.rename(here.with_name("moved"))
+    here.symlink_to("moved")
+    with pytest.raises(LeadsOut):
+        backend_of(client).files().below(made.results_dir).list(made.results_dir)
 
 
 def test_login_nodes_that_refuse_or_hang_are_passed_over(cluster: Cluster, tmp_path: Path) -> None:
@@ -720,6 +794,10 @@ def test_what_one_job_leaves_behind_does_not_hide_how_others_have_ended(cluster:
     pipe.unlink()
     os.mkfifo(pipe)
     assert ends() == [4, 3, 0]
+    ended = client.wait_all([each.id for each in made], timeout=60)
+    assert [each.exit_code for each in ended] == [4, 3, 0]
+    left = {Path(each.path).relative_to(made[0].results_dir) for each in client.results(made[0].id).files}
+    assert {Path("status.json"), Path("a/status.json"), Path("b/status.json")} <= left
 
 
 def test_what_is_known_of_a_cluster_is_looked_at_again_when_a_job_would_not_fit_in_it(

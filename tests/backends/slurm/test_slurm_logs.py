@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tao_sdk.backends.contract import LogRequest
 from tao_sdk.backends.slurm import logs
-from tao_sdk.engine.logs import without_events
+from tao_sdk.engine.rank_logs import without_events
 from tao_sdk.runner import report
 from tao_sdk.transports.ssh import Answer
 
@@ -70,7 +70,7 @@ def test_both_files_are_one_log_whose_events_are_whole_however_it_is_read(
 
         patched.setattr(report, "write_all", write)
         patched.setattr(logs, "BLOCK", block)
-        got = b"".join(without_events(seen(folder, happened))).decode()
+        got = b"".join(data for _, data in without_events((0, data) for data in seen(folder, happened))).decode()
     for stream, letters in ((1, "AB"), (2, "ab")):
         written = "".join(text for number, text in happened if number == stream)
         assert [each for each in got if each in letters] == [each for each in written if each in letters]

@@ -1,20 +1,74 @@
-"""Files of a cluster, as its login node sees them: one exec for each look."""
+"""Files of a cluster, as its login node sees them: one exec for each look.
+
+Below a job's results no link is followed out of them: a name is resolved there, and what was opened is asked where it
+lies before a byte of it is read. What a script looks at comes in its environment, not in its words.
+"""
 
 from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 
+from tao_sdk.backends.below import LeadsOut
 from tao_sdk.backends.contract import FileStat
 from tao_sdk.model.errors import PathNotFound, Unreachable, UsageError
 from tao_sdk.transports.ssh import Answer, Ssh
 
-GONE = re.compile(r"No such file or directory|Not a directory")
-FOUND = "%y\\t%s\\t%T@\\t%p\\0"  # kind, size, time, path, as find prints them
+GONE = re.compile(r"No such file or directory|Not a directory|Too many levels of symbolic links")
+SECONDS = 60  # that the login node looks for
+LEADS_OUT, ENDLESS, TOO_LONG = 45, 46, 124  # exit codes of the scripts; the last is that of `timeout`
+
+# TAO_PATH is looked at, and must lie below TAO_ROOT where that is not "". `real` is where it leads.
+FIND = """
+inside() { case "$1/" in "$root"/*) ;; *) exit 45 ;; esac; }
+resolve() { real=$(realpath -e -- "$1" && echo .) || exit 1; real=${real%??}; }
+root= real=$TAO_PATH
+if [ -n "$TAO_ROOT" ]; then
+  [ ! -L "$TAO_ROOT" ] || exit 45
+  resolve "$TAO_ROOT"; root=${real%/}
+  resolve "$TAO_PATH"; inside "$real"
+fi
+"""
+
+READ = f"""{FIND}
+[ -r "$real" ] || {{ head -c 0 "$real"; exit 1; }}
+[ -f "$real" ] || exit {ENDLESS}
+exec 3<"$real"
+[ -z "$TAO_ROOT" ] || inside "$(readlink /proc/$$/fd/3)"
+[ -f /proc/$$/fd/3 ] || exit {ENDLESS}
+if [ -n "$TAO_LIMIT" ]; then tail -c +"$TAO_FROM" <&3 | head -c "$TAO_LIMIT"; else tail -c +"$TAO_FROM" <&3; fi
+"""
+
+# Each row is "kind size time", a path, and for a link to a folder where below the root that is; a NUL after each.
+ROW = r"%y %s %T@\0%p\0\0"
+STAT = f"""{FIND}
+find "$real" -maxdepth 0 -printf '{ROW}'
+"""
+OF_LINKS = r"""
+for link; do
+  real=$(realpath -e -- "$link" 2>/dev/null && echo .); real=${real%??}; leads=
+  case "$real/" in
+    "$TAO_REAL"/*) seen=$(find "$real" -maxdepth 0 -printf "%y %s %T@"); [ ! -d "$real" ] || leads=${real#"$TAO_REAL"}/ ;;
+    *) seen=$(find "$link" -maxdepth 0 -printf "%y %s %T@") ;;
+  esac
+  [ -z "$seen" ] || printf "%s\\0%s\\0%s\\0" "$seen" "$link" "$leads"
+done
+"""
+LIST = f"""{FIND}
+if [ -d "$real" ]; then
+  cd -P -- "$real" || exit 1
+  inside "$(pwd -P)"
+  export TAO_REAL="$root"
+  find . -mindepth 1 -maxdepth 1 ! -type l -printf '{ROW}' -o -mindepth 1 -type l -exec sh -c "$TAO_LINKS" sh {{}} +
+else
+  find "$real" -maxdepth 0 -printf '{ROW}'
+fi
+"""
 
 
 class SlurmFiles:
-    """Takes plain paths, lustre:// and slurm:// addresses; follows links."""
+    """Takes plain paths, lustre:// and slurm:// addresses that a person names; follows links."""
 
     def __init__(self, ssh: Ssh) -> None:
         self.ssh = ssh
@@ -29,31 +83,81 @@ class SlurmFiles:
         return sorted(within, key=lambda each: each.path) if itself.is_dir else [itself]
 
     def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
-        least = f" | head -c {limit}" if limit is not None else ""
-        name = shlex.quote(place(path))
-        return self.asked(
-            path, f"[ -r {name} ] || {{ head -c 0 {name}; exit 1; }}\ntail -c +{offset + 1} {name}{least}"
-        ).out
+        return read(self.ssh, path, "", offset, limit)
 
-    def below(self, folder: str) -> SlurmFiles:  # noqa: ARG002  its links lead where the cluster lets the same user look
-        return self
+    def below(self, folder: str) -> SlurmResults:
+        return SlurmResults(self.ssh, folder)
 
     def found(self, path: str, depth: str) -> list[FileStat]:
         name = place(path)
-        answer = self.asked(path, f"find -L {shlex.quote(name)} {depth} -printf '{FOUND}'", partly=True)
-        rows = [row.split("\t", 3) for row in answer.out.decode("utf-8", "surrogateescape").split("\0") if row]
-        if not rows:
-            raise missing(path)
-        return [file_stat(row) for row in rows]
+        script = f"find -L {shlex.quote(name)} {depth} -printf '{ROW}'"
+        return file_stats(path, asked(self.ssh, path, script, partly=True))
 
-    def asked(self, path: str, script: str, partly: bool = False) -> Answer:
-        """`partly`: output is an answer although the command failed for a part of it."""
-        answer = self.ssh.run(f"export LC_ALL=C\n{script}", seconds=120)
-        if answer.rc and not (partly and answer.out):
-            if GONE.search(answer.words):
-                raise missing(path)
-            raise Unreachable(f"{path} cannot be looked at: {answer.words or answer.rc}")
-        return answer
+
+class SlurmResults:
+    """What lies below a folder that a job writes to; takes paths that begin with the folder's. Follows no link out of it."""
+
+    def __init__(self, ssh: Ssh, folder: str) -> None:
+        self.ssh, self.folder = ssh, folder.rstrip("/")
+
+    def stat(self, path: str) -> FileStat:
+        [seen] = file_stats(path, self._asked(path, STAT))
+        return FileStat(path, seen.is_dir, seen.size, seen.mtime)
+
+    def list(self, path: str) -> list[FileStat]:
+        """What lies in a folder, by name; of a file, itself. A link that leads nowhere, or out, is itself."""
+        seen = file_stats(path, self._asked(path, LIST), least=0)
+        if [each.path for each in seen if not each.path.startswith("./")]:
+            return [FileStat(path, seen[0].is_dir, seen[0].size, seen[0].mtime)]
+        return sorted((self._in(path, each) for each in seen), key=lambda each: each.path)
+
+    def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
+        self._check(path)
+        return read(self.ssh, path, place(self.folder), offset, limit)
+
+    def below(self, folder: str) -> SlurmResults:
+        return SlurmResults(self.ssh, folder)
+
+    def _in(self, path: str, seen: FileStat) -> FileStat:
+        leads_to = f"{self.folder}{seen.leads_to}".rstrip("/") if seen.leads_to else ""
+        return FileStat(f"{path.rstrip('/')}/{seen.path[2:]}", seen.is_dir, seen.size, seen.mtime, leads_to)
+
+    def _asked(self, path: str, script: str) -> Answer:
+        self._check(path)
+        return asked(self.ssh, path, timed(path, place(self.folder), script, TAO_LINKS=OF_LINKS), partly=True)
+
+    def _check(self, path: str) -> None:
+        if path.rstrip("/") != self.folder and not path.startswith(f"{self.folder}/"):
+            raise LeadsOut(f"{path} lies outside the results.")
+
+
+def read(ssh: Ssh, path: str, root: str, offset: int, limit: int | None) -> bytes:
+    """Raises PathNotFound for a folder, a pipe or a device, also for one that takes a file's place meanwhile."""
+    words = {"TAO_FROM": str(offset + 1), "TAO_LIMIT": "" if limit is None else str(limit)}
+    return asked(ssh, path, timed(path, root, READ, **words)).out
+
+
+def timed(path: str, root: str, script: str, **words: str) -> str:
+    """The script, ended there after SECONDS: a pipe that took a file's place would be waited for without end."""
+    given = {"TAO_PATH": place(path), "TAO_ROOT": root, **words}
+    exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in given.items())
+    return f"{exports}\ntimeout {SECONDS} /bin/sh -c {shlex.quote(script)}"
+
+
+def asked(ssh: Ssh, path: str, script: str, partly: bool = False) -> Answer:
+    """`partly`: output is an answer although the command failed for a part of it."""
+    answer = ssh.run(f"export LC_ALL=C\n{script}", seconds=SECONDS + 20.0)
+    if answer.rc == LEADS_OUT:
+        raise LeadsOut.by(path)
+    if answer.rc == ENDLESS:
+        raise PathNotFound(f"{path} is no file: it is a folder, a pipe, a socket or a device.")
+    if answer.rc == TOO_LONG:
+        raise Unreachable(f"{path} cannot be looked at: no answer of the file system within {SECONDS} s.")
+    if answer.rc and not (partly and answer.out):
+        if GONE.search(answer.words):
+            raise missing(path)
+        raise Unreachable(f"{path} cannot be looked at: {answer.words or answer.rc}")
+    return answer
 
 
 def missing(path: str) -> PathNotFound:
@@ -67,7 +171,17 @@ def place(path: str) -> str:
     return plain
 
 
-def file_stat(row: list[str]) -> FileStat:
-    kind, size, time, path = row
+def file_stats(path: str, answer: Answer, least: int = 1) -> list[FileStat]:
+    """The rows of an answer. Raises PathNotFound where there are fewer than `least`."""
+    fields = answer.out.decode("utf-8", "surrogateescape").split("\0")
+    rows = [file_stat(fields[at : at + 3]) for at in range(0, len(fields) - 3, 3)]
+    if len(rows) < least:
+        raise missing(path)
+    return rows
+
+
+def file_stat(row: Sequence[str]) -> FileStat:
+    seen, path, leads_to = row
+    kind, size, time = seen.split(" ")
     is_dir = kind == "d"
-    return FileStat(path, is_dir, 0 if is_dir else int(size), float(time))
+    return FileStat(path, is_dir, 0 if is_dir else int(size), float(time), leads_to)

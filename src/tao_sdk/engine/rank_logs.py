@@ -1,0 +1,51 @@
+"""Rank logs: the logs of several ranks as one stream, the way `tail` shows several files.
+
+Here: how their pieces are joined. Not here: where they come from (logs.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tao_sdk.backends.contract import KiB
+from tao_sdk.runner.events import EventFilter
+
+LONGEST_HELD = 64 * KiB  # of an unfinished line; a longer one is passed on as it comes
+
+Pieces = Iterable[tuple[int, bytes]]  # (rank, some bytes of its log)
+
+
+def with_headers(pieces: Pieces) -> Iterator[bytes]:
+    """The bytes of all, with a line before what is of another rank than what came before. It begins with rank 0."""
+    last, open_line = 0, False
+    for rank, data in pieces:
+        if rank != last:
+            yield b"\n" * open_line + f"==> rank {rank} <==\n".encode()
+        yield data
+        last, open_line = rank, not data.endswith(b"\n")
+
+
+def without_events(pieces: Pieces) -> Iterator[tuple[int, bytes]]:
+    """Each rank's own output: the runner's events are left out."""
+    filters: dict[int, EventFilter] = {}
+    for rank, data in pieces:
+        user, _ = filters.setdefault(rank, EventFilter()).feed(data)
+        if user:
+            yield rank, user
+    yield from _rests({rank: each.close() for rank, each in filters.items()})
+
+
+def in_whole_lines(pieces: Pieces) -> Iterator[tuple[int, bytes]]:
+    """The same bytes; an unfinished line waits for its rest, so that no other rank's comes between."""
+    held: dict[int, bytes] = {}
+    for rank, piece in pieces:
+        data = held.get(rank, b"") + piece
+        end = len(data) if len(data) > LONGEST_HELD and b"\n" not in data else data.rfind(b"\n") + 1
+        held[rank] = data[end:]
+        if end:
+            yield rank, data[:end]
+    yield from _rests(held)
+
+
+def _rests(of_ranks: dict[int, bytes]) -> Iterator[tuple[int, bytes]]:
+    return ((rank, data) for rank, data in sorted(of_ranks.items()) if data)
