@@ -68,11 +68,10 @@ def cancel(client: Client, out: Output, jobs: tuple[str, ...], parent: str | Non
     """End jobs. Their logs and results are kept. A job that is over already stays what it is."""
     if bool(jobs) == bool(parent):
         raise UsageError("cancel takes jobs, or --parent JOB.", "", "tao cancel JOB, or tao cancel --parent JOB")
-    named, errors = resolved(client, jobs)
-    named += [job.id for job in client.live_children(parent)] if parent else []
+    named = [job.id for job in client.live_children(parent)] if parent else list(jobs)
     ended = client.cancel_jobs(named, grace.total_seconds())
-    errors += [error for error in ended.values() if isinstance(error, TaoError)]
-    over = {job: bool(result) for job, result in ended.items() if not isinstance(result, TaoError)}
+    errors = [error for error in ended.values() if isinstance(error, TaoError)]
+    over = {client.store.resolve(job): result for job, result in ended.items() if isinstance(result, bool)}
     found = [client.get_job(job) for job in over]
     if found or not errors:
         out.object(one_or_list([job.to_json() for job in found], len(jobs)))
@@ -88,17 +87,6 @@ def cancel(client: Client, out: Output, jobs: tuple[str, ...], parent: str | Non
     if errors:
         raise errors[0]
     return exit_codes.DONE if all(over.values()) else exit_codes.TIMED_OUT
-
-
-def resolved(client: Client, jobs: tuple[str, ...]) -> tuple[list[str], list[TaoError]]:
-    """The ids of jobs, and the errors of those that are none: they keep no other from being ended."""
-    ids, errors = list[str](), list[TaoError]()
-    for job in jobs:
-        try:
-            ids.append(client.get_job(job, look=False).id)
-        except TaoError as error:
-            errors.append(error)
-    return ids, errors
 
 
 def left_behind(job: Job) -> str:

@@ -380,7 +380,7 @@ class Client:
         return submission
 
     def cancel_jobs(self, job_ids: Sequence[str], grace: float = 10.0) -> dict[str, bool | TaoError]:
-        """As `cancel_job` for many, several at once: what it returned of each, by id, or the error that it raised."""
+        """As `cancel_job` for many, several at once: of each as it was named, what that returned, or the error that it raised."""
         ids = list(dict.fromkeys(job_ids))
         pool = ThreadPoolExecutor(min(CANCELERS, max(len(ids), 1)), thread_name_prefix="tao-cancel")
         try:
