@@ -83,3 +83,16 @@ def test_a_status_file_is_looked_for_in_a_number_of_folders(tmp_path: Path, monk
     assert status_file.read_on(LocalFiles(), str(tmp_path), status_file.Place())[0] == b""
     (tmp_path / "03" / "status.json").write_text('{"epoch": 2}\n')
     assert status_file.read_on(LocalFiles(), str(tmp_path), status_file.Place())[0] == b'{"epoch": 2}\n'
+
+
+def test_a_secret_that_a_job_prints_is_in_no_diagnosis_and_no_event(client: Client) -> None:
+    spec = JobSpec(
+        command='echo "CUDA out of memory: $A_TOKEN"; exit 1', gpu_count=0, env_vars={"A_TOKEN": "hunter2-battery"}
+    )
+    job = client.submit(spec, "local").job
+    client.wait_all([job.id], timeout=60)
+    diagnosis = client.diagnose(job.id)
+    assert diagnosis
+    assert diagnosis.rule == "cuda_oom"
+    assert diagnosis.events[0].message == diagnosis.evidence == "CUDA out of memory: ***"
+    assert not [event for event in client.events(job.id) if "hunter2" in str(event)]

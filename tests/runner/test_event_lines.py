@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tao_sdk.runner.events import EventFilter, parse
 from tao_sdk.runner.jsontext import dumps
-from tao_sdk.runner.report import LONGEST, SEAM, encode
+from tao_sdk.runner.report import LONGEST, SEAM, Failure, Report, encode, secrets_of
 from tao_sdk.script_runner import build_entrypoint
 
 TRICKY = [
@@ -172,3 +172,15 @@ def test_a_name_that_is_no_unicode_is_told_too():
 def test_a_line_that_holds_what_no_event_holds_is_the_commands(facts):
     assert parse(b'@tao {"event": "transfer", "time": 1, "bytes": 1}\n')
     assert parse(b'@tao {"event": "transfer", "time": 1, %s}\n' % facts.encode()) is None
+
+
+def test_a_failure_quotes_no_secret_of_the_jobs_environment(capfd):
+    """A server may answer with the token that it was sent."""
+    report = Report(
+        secrets_of({"HF_TOKEN": "hf_tok", "MY_api_key": "hf_tok-longer\n", "A_TOKEN": "on", "HOME": "/root"})
+    )
+    report.fail(Failure("hub.private", "hf_tok-longer is on /root", "you sent Bearer hf_tok"))
+    report.queue("warning", code="x", what="hf_tok")
+    told = capfd.readouterr().err
+    assert "hf_tok" not in told
+    assert "*** is on /root" in told

@@ -336,3 +336,10 @@ def test_where_md5_is_forbidden_an_object_that_has_no_other_checksum_is_fetched_
     env = {**os.environ, "OPENSSL_CONF": str(tmp_path / "openssl.cnf")}
     ran = subprocess.run(argv, env=env, capture_output=True, check=False, text=True)
     assert (ran.returncode, ran.stdout.split()[-1:]) == (0, ["0123456789"]), ran.stderr
+
+
+def test_a_path_of_very_many_folders_is_refused_and_shown_short():
+    with pytest.raises(Failure, match=r"fetch\.path") as told:
+        transfer.checked([Source("a/" * 3000 + "b", 4, "x")])
+    assert len(told.value.what) < 300
+    assert "more than" in told.value.why

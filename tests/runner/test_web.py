@@ -15,7 +15,7 @@ from web_server import Reply, WebServer
 
 from tao_sdk.runner import web
 from tao_sdk.runner.report import Failure
-from tao_sdk.runner.web import Web, resolved
+from tao_sdk.runner.web import Web, is_local, resolved
 from tao_sdk.runner.wire import excepted, proxy_for, split
 
 
@@ -216,6 +216,26 @@ def test_no_proxy(host, exceptions, excepts):
 def test_what_gives_keys_to_this_machine_alone_is_not_asked_through_a_proxy():
     for host in ("169.254.170.2", "169.254.169.254"):
         assert proxy_for(("http", host, 80), {"http_proxy": "http://p:1"}) is None
+
+
+@pytest.mark.parametrize(
+    ("address", "here"),
+    [
+        ("127.1", True),
+        ("::1", True),
+        ("0:0:0:0:0:0:0:1", True),
+        ("::ffff:7f00:1", True),
+        ("::FFFF:a9fe:a9fe", True),
+        ("::ffff:127.0.0.1", True),
+        ("fe80::1", True),
+        ("::ffff:808:808", False),
+        ("2001:db8::1", False),
+        ("8.8.8.8", False),
+        ("host.example", False),
+    ],
+)
+def test_this_machine_is_known_in_every_way_to_write_its_address(address, here):
+    assert is_local(address) is here
 
 
 def test_addresses_are_taken_apart():

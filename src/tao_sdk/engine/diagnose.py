@@ -63,9 +63,8 @@ def explain(engine: Engine, job: Job) -> Diagnosis:
         return not_started(job)
     backend = engine.backend_of(job)
     found = backend.diagnose(evidence) or rules.diagnose(evidence)
-    redact = engine.redactor(job)
     by_runner = any(what and what in found.evidence for what in failures(evidence))
-    return replace(found, cause=redact(found.cause), evidence=redact(found.evidence), by_runner=by_runner)
+    return replace(found.redacted(engine.redactor(job)), by_runner=by_runner)
 
 
 def lost_results(engine: Engine, job: Job) -> str:

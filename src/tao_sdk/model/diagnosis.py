@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from typing import Any
 
@@ -50,6 +50,16 @@ class Diagnosis:
     rule: str = ""
     events: tuple[NodeEvent, ...] = ()
     by_runner: bool = False  # the runner itself has said so
+
+    def redacted(self, redact: Callable[[str], str]) -> Diagnosis:
+        """The same diagnosis, its texts passed through `redact`: a job may have printed a secret."""
+        return replace(
+            self,
+            cause=redact(self.cause),
+            suggestion=redact(self.suggestion),
+            evidence=redact(self.evidence),
+            events=tuple(replace(event, message=redact(event.message)) for event in self.events),
+        )
 
     def to_json(self) -> dict[str, Any]:
         return {

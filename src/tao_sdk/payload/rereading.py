@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from enum import Enum
+from itertools import pairwise
 
-from tao_sdk.payload.shell import Place, Simple, Spot, Word
+from tao_sdk.payload.shell import Outer, Place, Simple, Spot, Word
 
 
 class Reading(Enum):
@@ -22,7 +23,8 @@ class Reading(Enum):
     NAME = "name"
 
 
-SHELLS = frozenset("sh bash dash ash ksh zsh fish csh tcsh $SHELL ${SHELL} $BASH ${BASH}".split())
+SHELLS = frozenset("sh bash dash ash ksh zsh fish csh tcsh".split())
+A_SHELL = re.compile(r"[$`].*\b(SHELL|BASH|sh|bash)\b|\$0$")  # ${SHELL:-bash}, $(which bash)
 # program -> the letters of its options that a script follows
 SCRIPT_OPTIONS = {
     **dict.fromkeys(SHELLS, "c"),
@@ -31,15 +33,20 @@ SCRIPT_OPTIONS = {
     **dict.fromkeys(("lua", "Rscript", "julia"), "e"),
     "node": "ep",
     "php": "r",
-    "sed": "e",
+    **dict.fromkeys(("sed", "awk", "gawk"), "e"),
+    "env": "S",
 }
-INTERPRETERS = frozenset(SCRIPT_OPTIONS) - {"sed"}
+LONG_OPTION = "--(?:expression|eval|print|source|split-string|command)"  # that a script follows
+INTERPRETERS = frozenset(SCRIPT_OPTIONS) - {"sed", "awk", "gawk", "env"}
 NAMES_SCRIPT = re.compile(r"-\w*[cerm]")  # an option of an interpreter whose script is not on standard input
-VALUED = frozenset({"-o", "+o", "-O", "+O", "-W", "-X", "-I", "--rcfile", "--init-file"})
+VALUED = frozenset({"-W", "-X", "-I", "--rcfile", "--init-file"})
+SETTING = re.compile(r"[-+]\w*[oO]\w*")  # an option of a shell that one more word follows: -euo pipefail
+STANDARD_INPUT = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
+REPLACING = re.compile(r"-[Ii].*|--replace.*")  # of xargs: what it reads goes into the script of a shell
 LATE_OPTION = frozenset({"su", "runuser", "script", "flock"})  # their -c may come behind other words
 # program -> the letters of its options that a value follows; its first other word is the script, unless -f or -e names one
 SCRIPT_FIRST = {"awk": "vFf", "gawk": "vFfe", "mawk": "vFf", "nawk": "vFf", "sed": "efl", "trap": "l"}
-EVERY_WORD = frozenset({"eval", "alias", "ssh", "watch", "parallel", "tmux"})
+EVERY_WORD = frozenset({"eval", "alias", "ssh", "watch", "parallel", "tmux", "compgen", "complete", "bind"})
 SEVERAL_SCRIPTS = frozenset({"sed", "perl", "ruby"})  # each of their -e has one
 SOURCING = frozenset({".", "source"})
 WRAPPERS = frozenset("sudo env timeout nohup nice ionice exec time stdbuf xargs setsid srun mpirun numactl".split())
@@ -49,7 +56,7 @@ HARMLESS_OPTIONS = re.compile(r"-[xrg]+")
 COMPARED = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*(\[[^\]]*\])?\+?=")
 RUN_VARIABLE = re.compile(r"(PS[0-4]|PROMPT_COMMAND|BASH_ENV|ENV)\+?=")  # a shell reads its value as code
-PRINTING = frozenset({"echo", "printf"})
+PRINTING = frozenset({"echo", "printf", "yes"})
 
 
 def reading(text: str, spot: Spot) -> Reading | None:
@@ -59,7 +66,7 @@ def reading(text: str, spot: Spot) -> Reading | None:
     command = spot.document.command if spot.document else spot.command
     if not command:
         return None
-    as_input = spot.document is not None or spot.word in command.here_strings
+    as_input = spot.document is not None or spot.word in command.read_words
     if as_input and reads_input(text, command):
         return Reading.CODE
     as_argument = of_argument(text, spot, command) if spot.word in command.words else None
@@ -76,12 +83,20 @@ def printed_code(text: str, command: Simple) -> bool:
     outer = command.outer
     if not outer:
         return False
+    if outer.word and outer.word in outer.command.read_words and reads_input(text, outer.command):
+        return True
     if outer.word and outer.word in outer.command.words:
         whole = Spot(outer.word.start, outer.word.end, Place.WORD, outer.word, outer.command)
         if of_argument(text, whole, outer.command) or runs_file(text, outer.command, outer.word):
             return True
-    passes_on = not outer.word or PRINTING.intersection(program(bare(text, each)) for each in outer.command.words)
-    return bool(passes_on) and printed_code(text, outer.command)
+    return passes_on(text, outer) and printed_code(text, outer.command)
+
+
+def passes_on(text: str, outer: Outer) -> bool:
+    """Whether what is printed inside is printed once more: by a group, by `echo "$(...)"`, by a filter of <(...)."""
+    if not outer.word or text.startswith("<(", outer.word.start):
+        return True
+    return bool(PRINTING.intersection(program(bare(text, each)) for each in outer.command.words))
 
 
 def runs_file(text: str, command: Simple, word: Word) -> bool:
@@ -96,7 +111,7 @@ def of_argument(text: str, spot: Spot, command: Simple) -> Reading | None:
     assert spot.word
     words = [bare(text, each) for each in command.words]
     index = command.words.index(spot.word)
-    before, after = text[spot.word.start : spot.start], text[spot.end : spot.word.end]
+    before, after = unquoted(text[spot.word.start : spot.start]), unquoted(text[spot.end : spot.word.end])
     if is_name(words, index, before, after) or (command.defines and index == len(words) - 1):
         return Reading.NAME
     if is_number(words, index, before, after):
@@ -106,11 +121,17 @@ def of_argument(text: str, spot: Spot, command: Simple) -> Reading | None:
 
 def bare(text: str, word: Word) -> str:
     """The word without its quotes."""
-    return re.sub(r"['\"\\]", "", text[word.start : word.end])
+    return unquoted(text[word.start : word.end])
+
+
+def unquoted(text: str) -> str:
+    return re.sub(r"['\"\\]", "", text)
 
 
 def program(word: str) -> str:
     """/usr/bin/python3.11 is python."""
+    if A_SHELL.match(word):
+        return "sh"
     return re.sub(r"[\d.]+$", "", word.rpartition("/")[2]) or word
 
 
@@ -137,9 +158,9 @@ def is_name(words: Sequence[str], index: int, before: str, after: str) -> bool:
 
 
 def first_program(words: Sequence[str]) -> int:
-    """The index of the word that names what is run: behind the assignments, and `command`."""
+    """The index of the word that names what is run: behind the assignments, and `command` or `time` with its options."""
     for index, word in enumerate(words):
-        if not ASSIGNMENT.match(word) and word not in ("command", "builtin"):
+        if not ASSIGNMENT.match(word) and not word.startswith("-") and word not in ("command", "builtin", "coproc"):
             return index
     return len(words)
 
@@ -157,12 +178,17 @@ def is_code(words: Sequence[str], index: int, before: str) -> bool:
     first = first_program(words)
     if index < first:
         return bool(RUN_VARIABLE.match(before))
-    if words[first] in {*DECLARING, "env", "sudo"} and RUN_VARIABLE.match(before):
+    if RUN_VARIABLE.match(before) and sets_variables(words[first:index]):
         return True
     if first < index and words[first] in DECLARING:
         options = [each for each in words[first + 1 : index] if each.startswith("-")]
         return not all(map(HARMLESS_OPTIONS.fullmatch, options))  # a list or a number, read once more
     return any(reads_word(words, at, index, before) for at in range(index))
+
+
+def sets_variables(words: Sequence[str]) -> bool:
+    """Whether these words stand before assignments: export, env -i, nohup sudo."""
+    return words[0] in DECLARING or (words[0] in WRAPPERS and not {"env", "sudo"}.isdisjoint(words))
 
 
 def reads_word(words: Sequence[str], at: int, index: int, before: str) -> bool:
@@ -176,18 +202,21 @@ def reads_word(words: Sequence[str], at: int, index: int, before: str) -> bool:
     if name in EVERY_WORD:
         return True
     if name in LATE_OPTION:
-        return words[index - 1] in ("-c", "--command")
+        announced = re.fullmatch(r"-\w*c|--command", words[index - 1])
+        return bool(announced or re.match(r"-\w*c|--command=", before))
     return name in SCRIPT_FIRST and index == first_operand(words, at, SCRIPT_FIRST[name])
 
 
 def reads_option(words: Sequence[str], at: int, index: int, before: str) -> bool:
     """Whether the word is the script that an option of the interpreter at `at` announces, or has in itself."""
     name = program(words[at])
-    letters = SCRIPT_OPTIONS[name]
+    announcing = rf"-\w*[{SCRIPT_OPTIONS[name]}]"
     for option in own_options(words, at):
         if option == index:
-            return name not in SHELLS and bool(re.match(rf"-\w*[{letters}]", before))
-        if re.fullmatch(rf"-\w*[{letters}]", words[option]):
+            return name not in SHELLS and bool(re.match(rf"{announcing}|{LONG_OPTION}=", before))
+        if name in SHELLS and re.fullmatch(r"-\w*c\w*", words[option]):
+            return index == behind_options(words, at)
+        if re.fullmatch(rf"{announcing}|{LONG_OPTION}", words[option]):
             script = next((n for n in range(option + 1, len(words)) if not is_option(words[n])), -1)
             if index == script or name not in SEVERAL_SCRIPTS:
                 return index == script
@@ -197,18 +226,24 @@ def reads_option(words: Sequence[str], at: int, index: int, before: str) -> bool
 def own_options(words: Sequence[str], at: int) -> Iterator[int]:
     """The indexes of the options of the program at `at`: those in front of its first other word."""
     n = at + 1
-    several = program(words[at]) in SEVERAL_SCRIPTS
     while n < len(words) and is_option(words[n]):
         yield n
-        valued = words[n] in VALUED or (several and re.fullmatch(r"-\w*[eE]", words[n]))
-        n += 2 if valued else 1
+        n += 1 + option_values(program(words[at]), words[n])
+
+
+def option_values(name: str, option: str) -> int:
+    """How many words behind an option are its values; a script that -c announces is none of them."""
+    if name in SHELLS and SETTING.fullmatch(option):
+        return len(re.findall("[oO]", option))
+    several = name in SEVERAL_SCRIPTS and re.fullmatch(rf"-\w*[eE]|{LONG_OPTION}", option)
+    return 1 if several or option in VALUED else 0
 
 
 def behind_options(words: Sequence[str], at: int) -> int:
     """The index of the first word of the program at `at` that is no option of it."""
     end = at + 1
     for option in own_options(words, at):
-        end = option + (2 if words[option] in VALUED else 1)
+        end = option + 1 + option_values(program(words[at]), words[option])
     return end
 
 
@@ -227,14 +262,32 @@ def first_operand(words: Sequence[str], at: int, valued: str) -> int:
 
 
 def reads_input(text: str, command: Simple) -> bool:
-    """Whether a program of this command reads code from its standard input."""
-    words = [bare(text, each) for each in command.words]
-    if SOURCING.intersection(words[:1]) and any(word.startswith("/dev/") for word in words):
+    """Whether a program of this command, or of a group's, reads code from its standard input."""
+    if any(reads_input(text, part) for part in command.parts):
         return True
-    return any(
-        program(word) == "ssh" or (program(word) in INTERPRETERS and no_script(words, at))
+    words = [bare(text, each) for each in command.words]
+    if SOURCING.intersection(words[:1]) and not STANDARD_INPUT.isdisjoint(words):
+        return True
+    return any(takes_input(words, at) for at in range(len(words)))
+
+
+def takes_input(words: Sequence[str], at: int) -> bool:
+    """Whether the program at `at` takes code from standard input."""
+    name = program(words[at])
+    if name == "ssh" or (name in INTERPRETERS and no_script(words, at)):
+        return True
+    if name in SCRIPT_FIRST:
+        return any(option == "-f" and file in STANDARD_INPUT for option, file in pairwise(words[at:]))
+    return name == "xargs" and fills_script(words[at + 1 :])
+
+
+def fills_script(words: Sequence[str]) -> bool:
+    """Whether xargs puts what it reads into a script: xargs -I% sh -c 'train %', xargs sh -c."""
+    runs_script = any(
+        program(word) in INTERPRETERS and not no_script(words, at) and words[at + 1].startswith("-")
         for at, word in enumerate(words)
     )
+    return words[-1:] == ["-c"] or (runs_script and any(map(REPLACING.fullmatch, words)))
 
 
 def no_script(words: Sequence[str], at: int) -> bool:
@@ -245,4 +298,4 @@ def no_script(words: Sequence[str], at: int) -> bool:
             return True
         if NAMES_SCRIPT.fullmatch(words[option]) and not (name in SHELLS and not words[option].endswith("c")):
             return False
-    return end >= len(words) or words[end] == "/dev/stdin"
+    return end >= len(words) or words[end] in STANDARD_INPUT

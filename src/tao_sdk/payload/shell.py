@@ -13,11 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-KEYWORDS = frozenset("if then else elif fi do done while until ! { } time coproc".split())
+KEYWORDS = frozenset("if then else elif fi do done while until ! { } time".split())
+OPENING = frozenset("{ if while until for select case".split())  # what is up to the closing word is one command
+CLOSING = frozenset("} fi done esac".split())
 HERE = re.compile(r"<<(-?)[ \t]*((?:'[^']*'|\"[^\"]*\"|\\.|[^\s;|&()<>'\"\\])+)", re.DOTALL)
 QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"|\\(.)", re.DOTALL)
 FUNCTION = re.compile(r"\([ \t]*\)")
 REDIRECTION = re.compile(r"&?(?:<>|>>|>\||[<>])&?")
+DESCRIPTOR = re.compile(r"[0-9]+|\{\w+\}")  # 2>file, {log}>file
 
 
 class Place(Enum):
@@ -47,18 +50,26 @@ class Word:
 
 @dataclass(eq=False)
 class Simple:
-    """A simple command: its words without redirections, the command that reads what it prints, and what it stands in."""
+    """A command: its words without redirections, the one that reads what it prints, what it stands in, and its parts.
+
+    A group, such as (...), { ...; } or a loop, has no words of its own, but the commands in it as its parts.
+    """
 
     outer: Outer | None = None
     words: list[Word] = field(default_factory=list[Word])
-    here_strings: list[Word] = field(default_factory=list[Word])
+    parts: list[Simple] = field(default_factory=list["Simple"])
+    read_words: list[Word] = field(default_factory=list[Word])  # of <<< word, and of < <(...)
     defines: bool = False  # a function: name() { ...
     piped_to: Simple | None = None
+
+    def __post_init__(self) -> None:
+        if self.outer and not self.outer.word:
+            self.outer.command.parts.append(self)
 
 
 @dataclass(frozen=True, eq=False)
 class Outer:
-    """Where a pair of parentheses with commands in it stands: in a word, such as "$(...)", or as a command, (...)."""
+    """What commands stand in: a word, such as "$(...)", or a group, such as (...) or { ...; }."""
 
     command: Simple
     word: Word | None
@@ -95,8 +106,9 @@ class Line:
     """The words read so far of one list of commands: the whole text, or what is inside one pair of parentheses."""
 
     def __init__(self, text: str, outer: Outer | None = None) -> None:
-        self.text, self.outer = text, outer
+        self.text = text
         self.command = Simple(outer)
+        self.groups: list[Simple] = []  # open ones, but those in parentheses
         self.word: Word | None = None
         self.redirection = ""  # whose target the next word is
         self.cases = 0  # open ones: an unmatched ) ends a pattern
@@ -110,12 +122,29 @@ class Line:
             return
         word, self.word = self.word, None
         word.end = at
+        text = self.text[word.start : at]
         if self.redirection:
-            if self.redirection == "<<<":
-                self.command.here_strings.append(word)
+            if self.redirection == "<<<" or (self.redirection == "<" and text.startswith("<(")):
+                self.command.read_words.append(word)
             self.redirection = ""
-        elif not self.is_keyword(self.text[word.start : at]):
+            return
+        self.name_group(text)
+        if text in OPENING and not self.command.words:
+            self.open_group()
+        if not self.is_keyword(text):
             self.command.words.append(word)
+        elif text in CLOSING and self.groups:
+            self.command = self.groups.pop()
+
+    def name_group(self, text: str) -> None:
+        """function f { and coproc C { name what follows, and are no part of it."""
+        words = [self.text[each.start : each.end] for each in self.command.words]
+        if text == "{" and words and words[0] in ("function", "coproc"):
+            self.command = Simple(self.command.outer)
+
+    def open_group(self) -> None:
+        self.groups.append(self.command)
+        self.command = Simple(Outer(self.command, None))
 
     def is_keyword(self, text: str) -> bool:
         """A word that another command follows. Counts the cases that it opens and closes."""
@@ -130,9 +159,17 @@ class Line:
 
     def end_command(self, at: int, piped: bool = False) -> None:
         self.end_word(at)
-        ended, self.command = self.command, Simple(self.outer)
+        ended = self.command
+        if piped or ended.words or ended.parts:  # else the line goes on: `train |`, and below it `tee log`
+            self.command = Simple(ended.outer)
         if piped:
             ended.piped_to = self.command
+
+    def end_descriptor(self, at: int) -> None:
+        """The word in front of < or >, unless it is the number of what is redirected."""
+        if self.word and DESCRIPTOR.fullmatch(self.text, self.word.start, at):
+            self.word = None
+        self.end_word(at)
 
 
 class Scanner:
@@ -210,7 +247,7 @@ class Scanner:
         if self.text.startswith("<<<", at):
             self.target(line, 3, "<<<")
         elif here := HERE.match(self.text, at):
-            line.end_word(at)
+            line.end_descriptor(at)
             delimiter = QUOTED.sub(lambda match: match[1] or match[2] or match[3] or "", here[2])
             self.waiting.append(HereDocument(delimiter, here.span(2), bool(here[1]), line.command))
             self.region(Place.DELIMITER, here.end())
@@ -220,10 +257,10 @@ class Scanner:
             self.script(line)
         else:
             operator = REDIRECTION.match(self.text, at)
-            self.target(line, len(operator[0]) if operator else 1, ">")
+            self.target(line, len(operator[0]) if operator else 1, operator[0] if operator else ">")
 
     def target(self, line: Line, length: int, operator: str) -> None:
-        line.end_word(self.at)
+        line.end_descriptor(self.at)
         self.at += length
         line.redirection = operator
 

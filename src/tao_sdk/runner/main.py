@@ -9,7 +9,7 @@ from . import private
 from .outputs import explicit, in_bucket, make, settle
 from .place import Place
 from .process import Command, exit_code
-from .report import Failure, Report, Stopped, crash
+from .report import Failure, Report, Stopped, crash, secrets_of
 from .signals import Signals
 from .template import fill
 
@@ -26,7 +26,7 @@ OWN_FAILURE = 125  # when the runner itself failed; the event "failed" says so, 
 
 def main(document: Document, blobs: List[bytes], env: Mapping[str, str]) -> int:
     """Run the job; the exit code of this process. Whatever goes wrong is told before it ends."""
-    report = Report()
+    report = Report(secrets_of(env))
     place = Place(env, document["job_id"])
     signals = Signals(place.grace)
     try:

@@ -9,18 +9,22 @@ or anything else that may be secret.
 from __future__ import annotations
 
 import os
+import re
 import time
 
 from .jsontext import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, List, Tuple, Union
+    from typing import Dict, List, Mapping, Sequence, Tuple, Union
 
     Value = Union[str, int, float, bool, None, List[str]]
 
 PREFIX = b"@tao "
 SEAM = b"\x1e\n"  # our newline after a line that the command left open
+TEXTS = ("failed", "warning")  # events that quote what a server said, which may be what we sent it
+SECRET_NAME = re.compile("KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
+SHORTEST_SECRET = 6  # characters; a shorter value occurs in ordinary text
 LONGEST = 16_000  # bytes of one event, so that a reader never has to hold more
 
 
@@ -66,6 +70,12 @@ def shortened(value: Value) -> Value:
     return value[:1000] + "…" if isinstance(value, str) and len(value) > 1000 else value
 
 
+def secrets_of(env: Mapping[str, str]) -> List[str]:
+    """The values that no event may quote, the longest first."""
+    values = {value.strip() for name, value in env.items() if SECRET_NAME.search(name)}
+    return sorted((each for each in values if len(each) >= SHORTEST_SECRET), key=len, reverse=True)
+
+
 def write_all(fd: int, data: bytes) -> bool:
     """Write every byte, waiting where the reader is slow. False when nobody reads any more."""
     view = memoryview(data)
@@ -80,7 +90,8 @@ def write_all(fd: int, data: bytes) -> bool:
 class Report:
     """The runner's own voice. It knows how the command's last line ended, so that events start a line of their own."""
 
-    def __init__(self) -> None:
+    def __init__(self, secrets: Sequence[str] = ()) -> None:
+        self.secrets = secrets
         self.one_stream = os.path.sameopenfile(1, 2)
         self.open_lines = {1: False, 2: False}  # the stream -> whether its last byte was no newline
         self.alone = True  # no command runs whose line an event could break
@@ -94,11 +105,19 @@ class Report:
 
     def event(self, event: str, **facts: Value) -> None:
         """Tell an event now, on a line of its own."""
+        if event in TEXTS:
+            facts = {name: self.without_secrets(value) for name, value in facts.items()}
         line = encode(event, facts)
         if any(self.open_lines.values()):
             line = SEAM + encode(event, {**facts, "joined": True})
             self.open_lines[2] = False
         write_all(2, line)
+
+    def without_secrets(self, value: Value) -> Value:
+        if isinstance(value, str):
+            for secret in self.secrets:
+                value = value.replace(secret, "***")
+        return value
 
     def queue(self, event: str, **facts: Value) -> None:
         """Tell an event when the command's line is whole; safe from any thread."""

@@ -34,6 +34,7 @@ FEW = 16  # threads; of more, each has two parts at least: beginning a connectio
 READINGS = 4  # of one source that changes all the time, or whose bytes do not fit its checksum
 LOOK = 0.5  # seconds between two looks at how far it is
 SPARE = 16 << 20  # bytes of the disk that stay free
+DEEPEST = 200  # folders in each other
 
 
 class Source:
@@ -430,11 +431,14 @@ def checked(sources: List[Source]) -> List[Source]:
     folders: Set[str] = set()
     for source in sources:
         steps = [step for step in source.path.split("/") if step not in ("", ".")]
-        if ".." in steps or "\0" in source.path or not steps:
+        if ".." in steps or "\0" in source.path or not 0 < len(steps) <= DEEPEST:
+            deep = len(steps) > DEEPEST
             raise Failure(
                 "fetch.path",
-                "%r cannot be a file here." % source.path,
-                "Its name leads out of the folder that it belongs into.",
+                "%r cannot be a file here." % source.path[:200],
+                "It lies in more than %d folders." % DEEPEST
+                if deep
+                else "Its name leads out of the folder that it belongs into.",
                 "Rename it at the source, or name the objects that you need one by one.",
             )
         path = "/".join(steps)

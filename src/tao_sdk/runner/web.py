@@ -20,10 +20,11 @@ itself or to its metadata: `outside` marks an address that such a server told.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
-from socket import gaierror, inet_aton, inet_ntoa
+from socket import AF_INET6, gaierror, inet_aton, inet_ntoa, inet_ntop, inet_pton
 from typing import cast
 
 from .place import number
@@ -360,12 +361,14 @@ def is_here(connection: Connection) -> bool:
     """True where it ends at this machine, or at what only this machine reaches: its metadata, its neighbours on the link."""
     if not connection.proxy:
         return is_local(connection.peer)
-    host = connection.origin[1]  # a proxy finds out where a name leads
+    host = connection.origin[1].rstrip(".")  # a proxy finds out where a name leads
     return is_local(host) or host == "localhost" or host.endswith(".localhost")
 
 
 def is_local(address: str) -> bool:
     """True for loopback, link-local and the like; in any of the ways in which an address can be written."""
+    with contextlib.suppress(OSError, ValueError):  # a name, or an address of four numbers
+        address = inet_ntop(AF_INET6, inet_pton(AF_INET6, address))  # of the ways to write one, the shortest
     address = address.rpartition("::ffff:")[2] if "." in address else address
     try:
         return inet_ntoa(inet_aton(address)).startswith(HERE)
