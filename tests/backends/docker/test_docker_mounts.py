@@ -122,6 +122,21 @@ def test_a_path_of_the_spec_that_nobody_declares_and_no_mount_holds_is_a_warning
     assert not told("", **declared)
 
 
+@pytest.mark.parametrize("scheme", ["lustre", "slurm"])
+def test_an_input_of_a_shared_file_system_is_looked_for_where_it_is_mounted(
+    client: Client, tmp_path: Path, scheme: str
+) -> None:
+    (tmp_path / "here").touch()
+    mounts = [f"{tmp_path}:/lustre/me:ro"]
+
+    def told(name: str, **more: Any) -> Severity | None:
+        return findings(client, inputs=["a"], specs={"a": f"{scheme}:///lustre/me/{name}"}, **more).get("input.missing")
+
+    assert told("here", mounts=mounts) is None
+    assert told("gone", mounts=mounts) is Severity.ERROR
+    assert told("here") is Severity.ERROR
+
+
 def test_a_declared_input_in_no_mount_has_to_be_in_the_image(client: Client, here: Daemon) -> None:
     assert "input.missing" not in findings(client, inputs=["/etc/debian_version", "/tmp/"])
     assert findings(client, inputs=["/data/train"])["input.missing"] is Severity.ERROR

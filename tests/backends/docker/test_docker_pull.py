@@ -282,6 +282,7 @@ def test_a_pull_that_fails_while_its_job_is_pending_is_tried_again_where_retries
         client.wait(job.id, timeout=60)
         now = client.get_job(job.id)
         assert (now.status, now.attempt) == ended
+        client.remove(job.id)
 
 
 def test_a_job_that_waits_for_another_try_of_its_pull_says_why_and_can_be_canceled(
