@@ -34,3 +34,8 @@ def test_a_platform_that_nobody_knows_is_a_mistake_and_no_finding(tao: Tao) -> N
     assert (told.code, told.out, told.error["code"], told.error["hint"]) == (2, "", "usage", "Did you mean docker?")
     ahead = tao("doctor", "--json", "kubernetes")
     assert (ahead.code, ahead.json["findings"][0]["code"]) == (2, "platform.not_built")
+
+
+def test_a_smoke_job_is_run_only_where_a_platform_is_named(tao: Tao) -> None:
+    told = tao("doctor", "--smoke", "--json")
+    assert (told.code, told.error["next"]) == (2, "Run: tao doctor docker --smoke")

@@ -9,7 +9,7 @@ import pytest
 import s3_here
 
 from tao_sdk.client import Client
-from tao_sdk.model.errors import Refused, SpecError, Unreachable, UsageError
+from tao_sdk.model.errors import CredentialError, Refused, SpecError, Unreachable, UsageError
 from tao_sdk.model.finding import Severity
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
@@ -107,9 +107,11 @@ def test_a_look_into_a_bucket_that_may_not_be_in_aws_says_where_to_name_its_stor
 def test_without_keys_a_job_that_runs_here_is_refused(client, bucket, tmp_path):
     here = {"S3_ENDPOINT_URL": s3_here.minio().url, "AWS_EC2_METADATA_DISABLED": "true"}
     environ = {**here, "TAO_SDK_STATE_DIR": str(tmp_path / "other"), "HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
-    with Client(settings=Settings(environ)) as without, pytest.raises(Refused) as error:
-        without.submit(reading(f"s3://{bucket}/data"), "local")
-    assert error.value.code == "s3.no_credentials"
+    with Client(settings=Settings(environ)) as without:
+        with pytest.raises(CredentialError, match="ACCESS_KEY") as error:
+            without.submit(reading(f"s3://{bucket}/data"), "local")
+        assert error.value.code == "s3.no_credentials"
+        assert without.list_jobs() == []
 
 
 def opened(tmp_path, **environ):

@@ -9,7 +9,7 @@ from tao_sdk.payload.declared import declared_inputs
 from tao_sdk.runner.local import path_of
 from tao_sdk.runner.scheme import scheme
 
-PATHS = frozenset({"", "file"})
+PATHS = frozenset({"", "file", "lustre", "slurm"})  # a lustre:// address names the path under which it can be read
 
 
 def absolute_inputs(spec: JobSpec) -> dict[str, str]:

@@ -55,6 +55,18 @@ def cache_finding(path: str, targets: Iterable[str]) -> list[Finding]:
     return [Finding(Severity.WARNING, "mount_path.no_mount", what, "No other job would find it.", fix)]
 
 
+def unmounted_finding(found: Sequence[tuple[str, str]]) -> list[Finding]:
+    """One warning for all paths of a spec that no input declares and no mount holds: (key, path)."""
+    if not found:
+        return []
+    (key, path), *others = found
+    more = f", and {len(others)} more such values" if others else ""
+    what = f"{key} is {path}, which nobody declares and no mount holds{more}."
+    why = "A path of this machine is not in the container, unless the image has it."
+    fix = f"Mount it: mounts: [{path}:{path}:ro]; declare {key} in inputs, or as type text if the image has it."
+    return [Finding(Severity.WARNING, "spec.not_mounted", what, why, fix)]
+
+
 def read_mounts(given: Any, cwd: str, home: str) -> list[Mount]:
     """Raises SpecError naming the mount that cannot be understood."""
     found = [mount(one, cwd, home) for one in separate(given)]

@@ -14,6 +14,8 @@ from tao_sdk.backends.registry import is_known
 from tao_sdk.cli import exit_codes, show
 from tao_sdk.cli.command import Platform, command, platform_option
 from tao_sdk.cli.submit import DEFAULT_PLATFORM, Asked, asked, set_option
+from tao_sdk.client.smoke import IMAGE
+from tao_sdk.client.smoke import smoke as smoke_finding
 from tao_sdk.model.errors import SpecError, TaoError, Unreachable, UsageError
 from tao_sdk.model.finding import Finding, Severity
 
@@ -29,8 +31,17 @@ MENDED_HERE = frozenset({"extra.missing"})  # what --fix runs: installing a libr
 @platform_option(help="Only this platform. Default: all.")
 @set_option
 @click.option("--fix", is_flag=True, help="Run the commands that install missing libraries; others are only shown.")
+@click.option("--smoke", is_flag=True, help="Also run a small job with one GPU there, and say what it saw.")
+@click.option("--smoke-image", default=IMAGE, show_default=True, help="The image of that job.")
 def doctor(
-    client: Client, out: Output, of: str | None, platform: str | None, values: tuple[str, ...], fix: bool
+    client: Client,
+    out: Output,
+    of: str | None,
+    platform: str | None,
+    values: tuple[str, ...],
+    fix: bool,
+    smoke: bool,
+    smoke_image: str,
 ) -> int:
     """Find what is missing or wrong on this machine; with a job file, also what would stop that job on its platform.
 
@@ -43,6 +54,8 @@ def doctor(
         )
     platform = job.platform if job else platform or of
     found = looked_at(client, out, platforms_asked(client, platform), fix)
+    if smoke:
+        found[named(platform)].append(smoke_finding(client, named(platform), smoke_image))
     if job is not None:
         found[job.platform] += new(checked_job(client, job), found[job.platform])
     ready = [name for name, findings in found.items() if not any(each.severity is Severity.ERROR for each in findings)]
@@ -51,6 +64,13 @@ def doctor(
     out.lines([*finding_lines(found, out), *([] if platform else ready_lines(ready))])
     needed = platform or DEFAULT_PLATFORM  # what nobody asked for may be missing
     return exit_codes.DONE if needed in ready else exit_codes.WRONG
+
+
+def named(platform: str | None) -> str:
+    """Raises UsageError where none is: a job is run only where somebody asked for it."""
+    if platform:
+        return platform
+    raise UsageError("--smoke runs a job, and no platform is named.", "", "Run: tao doctor docker --smoke")
 
 
 def platforms_asked(client: Client, platform: str | None) -> list[str]:

@@ -72,7 +72,7 @@ def environment(settings: Settings, own: Mapping[str, str] | None = None) -> dic
 
 def aws_words(settings: Settings, own: Mapping[str, object]) -> dict[str, str]:
     """What the AWS profile adds; of keys nothing where a job has its own: a token goes with its own pair."""
-    keys = KEYS if "AWS_ACCESS_KEY_ID" in own else ()
+    keys = KEYS if "AWS_ACCESS_KEY_ID" in own or "ACCESS_KEY" in own else ()
     return {name: value for name, value in settings.aws.items() if name not in keys}
 
 

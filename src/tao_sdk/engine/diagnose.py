@@ -51,8 +51,9 @@ def stored(found: Diagnosis, attempt: int) -> dict[str, Any]:
 
 
 def told_at_the_end(engine: Engine, job: Job) -> Diagnosis | None:
-    """What was found when it failed."""
-    event = engine.store.last_event(job.id, "diagnosis") if job.status is Status.ERROR else None
+    """What was found when it failed, or when its newest attempt did."""
+    failed = job.status is Status.ERROR or waits_for_watcher(job)
+    event = engine.store.last_event(job.id, "diagnosis") if failed else None
     return Diagnosis.from_json(event.data) if event and event.data["attempt"] == job.attempt else None
 
 
@@ -61,10 +62,21 @@ def explain(engine: Engine, job: Job) -> Diagnosis:
     evidence = gather(engine, job)
     if evidence is None:
         return not_started(job)
-    backend = engine.backend_of(job)
-    found = backend.diagnose(evidence) or rules.diagnose(evidence)
-    by_runner = any(what and what in found.evidence for what in failures(evidence))
-    return replace(found.redacted(engine.redactor(job)), by_runner=by_runner)
+    found = rule_found(engine, job, evidence)
+    redact = engine.redactor(job)
+    by_runner = any(what and redact(what) in found.evidence for what in failures(evidence))
+    return replace(found, by_runner=by_runner)
+
+
+def explain_refusal(engine: Engine, job: Job, error: TaoError) -> Diagnosis:
+    """What a backend's refusal of an attempt says."""
+    return rule_found(engine, job, Evidence(phase=Status.ERROR.value, reason=str(error)))
+
+
+def rule_found(engine: Engine, job: Job, evidence: Evidence) -> Diagnosis:
+    """What the first rule that fits says, without the values of secrets."""
+    found = engine.backend_of(job).diagnose(evidence) or rules.diagnose(evidence)
+    return found.redacted(engine.redactor(job))
 
 
 def lost_results(engine: Engine, job: Job) -> str:

@@ -82,9 +82,15 @@ def _look_at_endpoint(
         seen = backend.observe([ref for _, ref in places if ref])
     except TaoError as error:  # this endpoint's jobs alone cannot be seen
         return [Looked(_unseen(engine, job, error)) for job, _ in group]
-    return [
-        judge(engine, backend, job, ref, seen[ref]) if ref else Looked(_as_stored(engine, job)) for job, ref in places
-    ]
+    return [judge(engine, backend, job, ref, seen[ref]) if ref else _without_place(engine, job) for job, ref in places]
+
+
+def _without_place(engine: Engine, job: Job) -> Looked:
+    """A job of which there is nothing to look at; one whose newest attempt was refused may be due for another."""
+    now = _as_stored(engine, job)
+    if not diagnose.waits_for_watcher(now) or now.seen_at is None:
+        return Looked(now)
+    return Looked(now, _after_wait(now, now.seen_at))
 
 
 def _as_stored(engine: Engine, job: Job) -> Job:
@@ -99,10 +105,12 @@ def _settled(engine: Engine, job: Job, row: AttemptRow) -> Ref | None:
     """The attempt's ref, after finishing a submit that was cut short; None while there is nothing to look at."""
     if row.ref is not None and row.ref.ready:
         return row.ref
+    if diagnose.waits_for_watcher(job):  # it was refused, and is not handed over again
+        return None
     try:
         return engine.store.attempt(job.id).ref if settle(engine, job) else None
     except Refused as error:
-        refused(engine, job, error)
+        refused_attempt(engine, job, error)
     except JobNotFound:  # removed meanwhile
         return None
     except TaoError as error:
@@ -119,6 +127,21 @@ def refused(engine: Engine, job: Job, error: TaoError) -> Job:
     """Write down the end of a job whose newest attempt the backend refused."""
     seen = Observation(Phase.FAILED, error.what, reason=str(error))
     return _write(engine, job, seen, advance(job.standing, seen))
+
+
+def refused_attempt(engine: Engine, job: Job, error: TaoError) -> Job:
+    """Write down that the backend refused the newest attempt: another follows where the job may have one, else it ends."""
+    why = diagnose.explain_refusal(engine, job, error)
+    if not policy_of(engine.backend_of(job), job).again(job.attempt, why, job.cancel_asked):
+        return refused(engine, job, error)
+    seen = Observation(Phase.FAILED, error.what, reason=str(error))
+    return _write(engine, job, seen, _waiting(job, job.standing), why)
+
+
+def _waiting(job: Job, standing: Standing) -> Standing:
+    """The standing of a job whose newest attempt has failed, and is to be followed by another."""
+    waits = f"attempt {job.attempt + 1} {diagnose.WAITS_FOR_WATCHER}: tao watch"
+    return replace(standing, status=Status.PENDING, message=waits)
 
 
 def judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observation, *, own_end: bool = False) -> Looked:
@@ -149,8 +172,7 @@ def _judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observati
     if why and why.by_runner:
         standing = replace(standing, message=why.cause)
     if policy_of(backend, job).again(job.attempt, why, job.cancel_asked):
-        waits = f"attempt {job.attempt + 1} {diagnose.WAITS_FOR_WATCHER}: tao watch"
-        written = _write(engine, job, seen, replace(standing, status=Status.PENDING, message=waits))
+        written = _write(engine, job, seen, _waiting(job, standing))
         return Looked(written, _retry_at(written, seen))
     if standing.status.terminal and _is_worth_reading(backend, job, standing):
         scanned = _read_to_end(engine, job)  # before the end is told, so that its epochs are told first
@@ -224,7 +246,11 @@ def _why(engine: Engine, backend: Backend, job: Job, standing: Standing) -> Diag
 
 def _retry_at(job: Job, seen: Observation) -> datetime:
     """When the next attempt is due: counted from the end of this one, or from the look that first saw it ended."""
-    return (seen.ended_at or job.seen_at or seen.seen_at) + timedelta(seconds=wait_before(job.attempt + 1))
+    return _after_wait(job, seen.ended_at or job.seen_at or seen.seen_at)
+
+
+def _after_wait(job: Job, ended: datetime) -> datetime:
+    return ended + timedelta(seconds=wait_before(job.attempt + 1))
 
 
 def _write(engine: Engine, job: Job, seen: Observation, standing: Standing, why: Diagnosis | None = None) -> Job:
@@ -235,7 +261,9 @@ def _write(engine: Engine, job: Job, seen: Observation, standing: Standing, why:
     events: list[NewEvent] = []
     if standing.status is not job.status:
         events.append(NewEvent(job.id, "status", standing.status, seen.raw, {"message": standing.message}))
-        events.extend([NewEvent(job.id, "diagnosis", data=diagnose.stored(why, job.attempt))] if why else [])
+    if why:
+        events.append(NewEvent(job.id, "diagnosis", data=diagnose.stored(why, job.attempt)))
+    if standing.status is not job.status:
         events.extend(hooks.due(after))
     written = engine.store.update(after, events)
     if written is None:

@@ -13,6 +13,7 @@ from tao_sdk.backends.contract import Backend
 from tao_sdk.engine.bucket_files import aws_words, in_bucket
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.input_findings import input_findings
+from tao_sdk.engine.store_login import require_login
 from tao_sdk.model.credentials import IN_THE_JOB, NEVER_IN_THE_JOB, job_credentials
 from tao_sdk.model.errors import CredentialError, SpecError, TaoError
 from tao_sdk.model.fields import read_settings, settings_of
@@ -75,7 +76,8 @@ def plan_with(engine: Engine, backend: Backend, request: Request, secrets: Mappi
     refuse_too_large(packed, backend)
     plan = backend.plan(packed, options, facts, attempt)
     check_bucket(plan.results_dir, "The place of the results")  # it may have come from S3_BUCKET_NAME
-    seen = input_findings(engine, spec, secrets, backend.capabilities)
+    seen = list(input_findings(engine, spec, secrets, backend.capabilities))
+    require_login(spec, engine.settings, plan.results_dir, seen)
     findings = [*backend.check(plan, facts), *general_findings(spec, backend), *placeholder_findings(spec), *seen]
     return Planned(plan, tuple(findings), spec, packed.command, options, secrets)
 
@@ -94,7 +96,8 @@ def with_environment(spec: JobSpec, settings: Settings) -> tuple[JobSpec, dict[s
                 )
             marked[name] = Secret(value)
     aws = aws_words(settings, spec.env_vars) if speaks_s3(spec, settings) else {}
-    everything = {**aws, **job_credentials(settings.get), **marked, **spec.env_vars}
+    own = in_the_job(spec.env_vars)
+    everything = {**aws, **job_credentials(settings.get), **marked, **own}
     wanted = {
         name: value for name, value in everything.items() if name not in NEVER_IN_THE_JOB and name != "TAO_JOB_ID"
     }
@@ -106,11 +109,24 @@ def with_environment(spec: JobSpec, settings: Settings) -> tuple[JobSpec, dict[s
     return replace(spec, env_vars=env_vars), secrets
 
 
+def in_the_job(given: Mapping[str, EnvValue]) -> dict[str, EnvValue]:
+    """A job's own variables, its credentials also under the names that programs know; a name that was given stands."""
+    known = {inside: given[name] for name, inner in IN_THE_JOB.items() if given.get(name) for inside in inner}
+    return {**known, **given}
+
+
 def callers_name(variable: str, spec: JobSpec, settings: Settings) -> str:
     """How the caller calls a variable of the job: S3_ENDPOINT_URL becomes AWS_ENDPOINT_URL there."""
     if variable in spec.env_vars:
         return variable
-    return next((name for name, inner in IN_THE_JOB.items() if variable in inner and settings.get(name)), variable)
+    return next(
+        (
+            name
+            for name, inner in IN_THE_JOB.items()
+            if variable in inner and (name in spec.env_vars or settings.get(name))
+        ),
+        variable,
+    )
 
 
 PLAIN_DATA = ("specs", "args", "inputs", "outputs", "mounts", "native")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
-from tao_sdk.engine.look import refused
+from tao_sdk.engine.look import refused, refused_attempt
 from tao_sdk.engine.prepare import read_options
 from tao_sdk.engine.submit import SUBMIT_LEASE_SECONDS, hand_over, lease_of
 from tao_sdk.model.errors import Refused, SpecError
@@ -20,7 +20,8 @@ from tao_sdk.store import NewEvent
 def resubmit(engine: Engine, job: Job) -> Job:
     """The job with its next attempt handed over; as it is when someone else acted first. Call it as the watcher only.
 
-    Raises Unreachable, with nothing changed: the next look finds it due again. A refusal is the job's end.
+    Raises Unreachable, with nothing changed: the next look finds it due again. A refused attempt is followed by another
+    where the job may have one; else the refusal is the job's end.
     """
     if not engine.take_lease(lease_of(job.id), SUBMIT_LEASE_SECONDS):
         return engine.store.get(job.id)
@@ -32,7 +33,8 @@ def resubmit(engine: Engine, job: Job) -> Job:
         kept = _keep(engine, job, plan)
         return hand_over(engine, kept, plan, engine.store.keyring.load(job.id)) if kept else engine.store.get(job.id)
     except (Refused, SpecError) as error:
-        return refused(engine, engine.store.get(job.id), error)
+        now = engine.store.get(job.id)
+        return refused_attempt(engine, now, error) if now.attempt > job.attempt else refused(engine, now, error)
     finally:
         engine.give_back(lease_of(job.id))
 

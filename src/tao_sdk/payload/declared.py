@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import posixpath
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -27,6 +28,7 @@ LITERAL = frozenset(
 )  # values the program reads itself: nothing to fetch, no place to choose
 KINDS = ("file", "folder", *sorted(LITERAL))
 OWN = frozenset({"", ".", "..", ".tao", "work"})  # no names for a copy below the results
+PATH = re.compile(r"/[^/\s]\S*")  # what a value has to be to be taken for an absolute path
 RESUME = "resume_training_checkpoint_path"
 
 
@@ -382,6 +384,25 @@ def passed_on(spec: JobSpec) -> list[tuple[str, str]]:
         for way, value in found
         if keys and isinstance(value, str) and scheme(value) == "s3" and not keys.literal_type(way)
     ]
+
+
+def undeclared_paths(spec: JobSpec) -> list[tuple[str, str]]:
+    """(key, absolute path) of each value of the spec that is a path and that nothing declares; of a glob, its folder."""
+    keys = with_holes(spec)
+    if keys is None:
+        return []
+    declared = declared_inputs(spec)
+    known = [path_of(each["uri"]) for each in declared if schemes.is_here(each["uri"])]
+    known += [*(each["target"] for each in declared), *chosen_outputs(spec), *spec.files]
+    values = ((joined(way), value) for way, value in leaves(keys.tree, []) if keys.literal_type(way) != "text")
+    paths = [
+        (key, before_wildcards(value)) for key, value in values if isinstance(value, str) and PATH.fullmatch(value)
+    ]
+    return [(key, path) for key, path in paths if not any(lies_in(path, each) for each in known if each)]
+
+
+def lies_in(path: str, folder: str) -> bool:
+    return f"{posixpath.normpath(path)}/".startswith(f"{posixpath.normpath(folder)}/")
 
 
 def with_holes(spec: JobSpec) -> SpecKeys | None:

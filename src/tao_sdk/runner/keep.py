@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     Destination = Folder | Bucket
 
 GLANCE = 0.5  # seconds between looks whether the job was told to end
+MOMENT = 1.0  # seconds that keeping results has at least: log, manifest and what is on this machine need no more
 SPARE = 0.5  # seconds of the grace that are left for saying what was not kept, and for giving it up
 LAST = 1.0  # seconds for giving up what is on its way; a store that is away would take longer
 
@@ -113,8 +114,9 @@ class Keeper:
         errors += filter(None, [caught(self.end, each, ending) for each in self.destinations])
 
     def in_time(self, closing: threading.Thread) -> bool:
-        """Wait for it, for as long as there is time."""
-        while closing.is_alive() and self.signals.time_left() > SPARE:
+        """Wait for it, for as long as there is time; a command that used up the grace leaves it a moment all the same."""
+        least = time.monotonic() + MOMENT
+        while closing.is_alive() and (self.signals.time_left() > SPARE or time.monotonic() < least):
             closing.join(GLANCE)
         return not closing.is_alive()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import http.server
 import json
@@ -74,6 +75,12 @@ class Registry:
         name = f"{ADDRESS}:{port or self.port}"
         argv = ["docker", "--config", str(config), "-H", here.host, "login", "-u", USER, "--password-stdin", name]
         subprocess.run(argv, input=PASSWORD.encode(), check=True, capture_output=True)
+
+    def login_at(self, config: Path, port: int) -> None:
+        """As `login`, at a port where nobody answers yet."""
+        config.mkdir()
+        word = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
+        (config / "config.json").write_text(json.dumps({"auths": {f"{ADDRESS}:{port}": {"auth": word}}}))
 
     def push(self, here: Daemon, image: str, name: str, config: Path) -> str:
         """The image's name in the registry; the daemon has it no more."""

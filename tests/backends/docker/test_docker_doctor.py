@@ -237,3 +237,15 @@ def test_the_last_finding_says_whether_a_job_with_gpus_can_run(surroundings: dic
     assert last.what.startswith("No job with GPUs can run here: ")
     assert "nvidia-ctk" in last.fix
     assert here.docker("ps", "-aq").stdout == ""
+
+
+def test_fix_installs_the_library_into_the_python_that_runs_the_doctor(
+    surroundings: dict[str, str], tmp_path: Path
+) -> None:
+    """Without an index pip can only say that the library, which is hidden from the doctor, is in this Python already."""
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['docker'] = sys.modules['requests'] = None\n")
+    environ = {**surroundings, "PYTHONPATH": str(tmp_path), "PIP_NO_INDEX": "1", "PIP_DRY_RUN": "1"}
+    argv = [sys.executable, "-m", "tao_sdk.cli.main", "doctor", "docker", "--fix"]
+    done = subprocess.run(argv, env=environ, cwd=tmp_path, capture_output=True, text=True)
+    assert f"+ {sys.executable} -m pip install 'nvidia-tao-sdk[docker]>=8'" in done.stderr
+    assert "Requirement already satisfied: docker" in done.stdout + done.stderr

@@ -6,9 +6,11 @@ there; nvidia-smi is a program that shows three GPUs.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -148,6 +150,63 @@ def test_the_doctor_sees_the_gpus_and_the_toolkit(client: Client) -> None:
     assert seen["docker.gpus"] == (Severity.OK, "nvidia-smi shows 3 GPU(s).")
     assert seen["docker.toolkit"] == (Severity.OK, "The daemon has the runtime nvidia.")
     assert client.doctor("docker")[-1].what == "A job with GPUs can run here."
+
+
+@pytest.mark.parametrize(
+    ("driver", "cuda", "toolkit", "old"),
+    [
+        ("580.65.06", "13.0", "1.19.0", []),
+        ("595.10", "13.2", "1.20.1", []),
+        ("575.9", "12.9", "1.17.8", ["docker.driver", "docker.cuda", "docker.toolkit_version"]),
+        ("580.1", "13.0", "1.9.0", ["docker.toolkit_version"]),
+    ],
+)
+def test_the_doctor_compares_driver_cuda_and_toolkit_with_what_the_images_are_made_for(
+    client: Client,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    driver: str,
+    cuda: str,
+    toolkit: str,
+    old: list[str],
+) -> None:
+    smi = f'case "$*" in *driver*) echo {driver};; *query*) echo 0, GPU-0a;; *) echo "| CUDA Version: {cuda}  |";; esac'
+    program(tmp_path / "nvidia-smi", smi)
+    program(tmp_path / "nvidia-ctk", f"echo NVIDIA Container Toolkit CLI version {toolkit}; echo commit: 1.2.3")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    told = {each.code: each for each in client.doctor("docker")}
+    versions = [told[code] for code in ("docker.driver", "docker.cuda", "docker.toolkit_version")]
+    assert [each.code for each in versions if each.severity is Severity.WARNING] == old
+    assert all(each.fix.startswith("sudo ") for each in versions if each.code in old)
+    assert (driver in versions[0].what, cuda in versions[1].what, toolkit in versions[2].what) == (True, True, True)
+
+
+def test_the_smoke_job_says_what_it_saw_and_leaves_nothing(there: Daemon, surroundings: dict[str, str]) -> None:
+    make = "printf '#!/bin/sh\\necho GPU 0: as it was seen\\n' > /bin/nvidia-smi; chmod 755 /bin/nvidia-smi"
+    there.docker("run", "--name=smoking", BUSYBOX, "sh", "-c", make)
+    there.docker("commit", "smoking", "smoking-image")
+    there.docker("rm", "smoking")
+    for image, ready, told in (("smoking-image", True, "GPU 0: as it was seen"), (BUSYBOX, False, "nvidia-smi")):
+        argv = [
+            sys.executable,
+            "-m",
+            "tao_sdk.cli.main",
+            "doctor",
+            "docker",
+            "--smoke",
+            "--smoke-image",
+            image,
+            "--json",
+        ]
+        environ = {**surroundings, "DOCKER_HOST": there.host}
+        done = subprocess.run(argv, env=environ, cwd=surroundings["HOME"], capture_output=True, text=True)
+        assert done.stdout, done.stderr
+        [said] = [each for each in json.loads(done.stdout)["findings"] if each["code"] == "gpu.smoke"]
+        assert (done.returncode, said["severity"]) == ((0, "ok") if ready else (2, "error")), said
+        assert told in said["what"] + said["evidence"]
+    with Client(settings=Settings(environ)) as client:
+        assert client.list_jobs() == []
+    assert there.docker("ps", "-aq", "--filter", "label=tao-sdk-job-id").stdout == ""
 
 
 def test_the_documents_check_of_the_toolkit_passes_where_there_is_one(

@@ -104,6 +104,39 @@ def test_a_declared_input_is_looked_for_in_its_mount_on_the_host(client: Client,
     assert findings(client, **config)["input.missing"] is Severity.ERROR
 
 
+def test_a_path_of_the_spec_that_nobody_declares_and_no_mount_holds_is_a_warning(
+    client: Client, tmp_path: Path
+) -> None:
+    def told(value: str, **more: Any) -> bool:
+        return "spec.not_mounted" in findings(client, **{"specs": {"data": {"train": [value]}}, **more})
+
+    assert told("/data/train.json")
+    assert told("/data/train/*.json")
+    assert told("/data/train.json", image="not/here:1")
+    assert not told("/data/train.json", mounts=[f"{tmp_path}:/data:ro"])
+    assert not told("/data/train.json", files={"/data/train.json": "{}"})
+    assert not told("/etc/debian_version")  # the image has it
+    assert not told("/results/mine")
+    assert not told("/ of nothing")
+    declared = {"specs": {"a": "/etc/debian_version", "b": "/data/text"}, "inputs": {"a": {}, "b": "text"}}
+    assert not told("", **declared)
+
+
+@pytest.mark.parametrize("scheme", ["lustre", "slurm"])
+def test_an_input_of_a_shared_file_system_is_looked_for_where_it_is_mounted(
+    client: Client, tmp_path: Path, scheme: str
+) -> None:
+    (tmp_path / "here").touch()
+    mounts = [f"{tmp_path}:/lustre/me:ro"]
+
+    def told(name: str, **more: Any) -> Severity | None:
+        return findings(client, inputs=["a"], specs={"a": f"{scheme}:///lustre/me/{name}"}, **more).get("input.missing")
+
+    assert told("here", mounts=mounts) is None
+    assert told("gone", mounts=mounts) is Severity.ERROR
+    assert told("here") is Severity.ERROR
+
+
 def test_a_declared_input_in_no_mount_has_to_be_in_the_image(client: Client, here: Daemon) -> None:
     assert "input.missing" not in findings(client, inputs=["/etc/debian_version", "/tmp/"])
     assert findings(client, inputs=["/data/train"])["input.missing"] is Severity.ERROR

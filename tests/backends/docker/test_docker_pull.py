@@ -22,6 +22,7 @@ from slow_link import SlowLink
 from tao_sdk.backends.docker import rules
 from tao_sdk.backends.docker.pull import Layers, Pulled
 from tao_sdk.client import Client
+from tao_sdk.engine import diagnose
 from tao_sdk.model.diagnosis import ErrClass
 from tao_sdk.model.errors import Refused
 from tao_sdk.model.job import Job
@@ -228,6 +229,78 @@ def test_a_pull_that_failed_for_an_earlier_job_is_tried_anew_for_a_later_one(
             client.cancel_job(job.id)
     finally:
         registry.stop()
+
+
+class Recovering(SlowLink):
+    """The way to a registry: for the time being it takes connections and says nothing."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.silent = True
+        self.taken: list[socket.socket] = []
+        super().__init__(ADDRESS, registry.port, 50_000_000)
+
+    def _serve(self, near: socket.socket) -> None:
+        if self.silent:
+            self.taken.append(near)
+        else:
+            super()._serve(near)
+
+    def hang_up(self) -> None:
+        while self.taken:
+            self.taken.pop().close()
+
+
+@pytest.fixture
+def recovering(registry: Registry, here: Daemon, surroundings: dict[str, str]) -> Iterator[Recovering]:
+    link = Recovering(registry)
+    registry.trust(link.port)
+    registry.login_at(Path(surroundings["HOME"]) / ".docker", link.port)
+    yield link
+    here.docker("rmi", "-f", image(link), check=False)
+    registry.distrust(link.port)
+    link.stop()
+
+
+@pytest.mark.parametrize(("retries", "ended"), [(1, (Status.COMPLETE, 2)), (0, (Status.ERROR, 1))])
+def test_a_pull_that_fails_while_its_job_is_pending_is_tried_again_where_retries_are_asked(
+    surroundings: dict[str, str], recovering: Recovering, retries: int, ended: tuple[Status, int]
+) -> None:
+    with Client(settings=Settings(surroundings), watch=True) as client:
+        spec = JobSpec(image=image(recovering), command="echo pulled", gpu_count=0, retries=retries)
+        job = client.submit(spec, "docker").job
+        assert (job.status, "pulling" in job.message) == (Status.PENDING, True)
+
+        def has_failed() -> bool:
+            recovering.hang_up()
+            return not client.get_job(job.id).message.startswith("pulling")
+
+        dockerd_here.until(has_failed, 60)
+        recovering.silent = False
+        why = client.diagnose(job.id)
+        assert why is not None
+        assert (why.rule, why.retryable) == ("docker.registry_unreachable", True)
+        client.wait(job.id, timeout=60)
+        now = client.get_job(job.id)
+        assert (now.status, now.attempt) == ended
+        client.remove(job.id)
+
+
+def test_a_job_that_waits_for_another_try_of_its_pull_says_why_and_can_be_canceled(
+    client: Client, recovering: Recovering
+) -> None:
+    spec = JobSpec(image=image(recovering), command="echo pulled", gpu_count=0, retries=1)
+    job = client.submit(spec, "docker").job
+
+    def has_failed() -> bool:
+        recovering.hang_up()
+        return client.get_job(job.id).message == "attempt 2 waits for a watcher: tao watch"
+
+    dockerd_here.until(has_failed, 60)
+    why = client.diagnose(job.id)
+    assert why is not None
+    assert (why.rule, why.suggestion) == ("docker.registry_unreachable", diagnose.FOLLOWS)
+    assert client.cancel_job(job.id) is True
+    assert client.get_job(job.id).status is Status.CANCELED
 
 
 def test_a_registry_that_hangs_is_waited_for_in_words_and_then_named_as_infrastructure(

@@ -468,6 +468,18 @@ def test_what_the_site_names_is_mounted_and_the_base_and_the_inputs_always_are()
         assert each in text
 
 
+def test_a_path_of_the_spec_that_nobody_declares_and_no_mount_holds_is_a_warning() -> None:
+    def told(path: str, **more: Any) -> bool:
+        return "spec.not_mounted" in findings(planned(job(specs={"a": {"b": path}}, **{"image": IMAGE, **more})))
+
+    assert told("/home/me/train.json")
+    assert not told("/home/me/train.json", mounts=["/home/me:/home/me"])
+    assert not told("/home/me/train.json", image="")
+    assert not told("/home/me/train.json", inputs=["a.b"])
+    assert not told("/lustre/train.json")
+    assert not told("lustre:///home/me/train.json")
+
+
 def test_an_output_that_would_be_lost_with_the_container_is_a_warning_before_submit() -> None:
     def told(path: str, **more: Any) -> bool:
         spec = job(image=IMAGE, specs={"out": path}, outputs={"out": {"type": "folder"}}, **more)

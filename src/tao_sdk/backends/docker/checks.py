@@ -8,7 +8,7 @@ from typing import Any
 
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.render import BUILT_IN_NETWORKS
-from tao_sdk.backends.mounts import cache_finding
+from tao_sdk.backends.mounts import cache_finding, unmounted_finding
 from tao_sdk.model.finding import Finding, Severity, error, warning
 from tao_sdk.model.plan import Plan
 
@@ -22,6 +22,7 @@ def check(plan: Plan, facts: DockerFacts) -> list[Finding]:
         *path_findings(plan, facts),
         *cache_findings(plan),
         *input_findings(facts),
+        *unmounted_finding(facts.unmounted),
         *network_findings(plan, facts),
         *gpu_findings(plan, facts),
         *cpu_findings(plan),

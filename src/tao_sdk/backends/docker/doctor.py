@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tao_sdk.backends.docker import gpus, render, rules
+from tao_sdk.backends.docker import gpus, host, render, rules
 from tao_sdk.backends.docker.address import config, is_local, is_open, mapping
 from tao_sdk.backends.docker.gpus import visible_gpus
 from tao_sdk.model.credentials import IN_THE_JOB
@@ -32,6 +32,7 @@ def examine(daemon: Daemon, settings: Settings) -> list[Finding]:
     return [
         *daemon_findings(daemon, info),
         *gpu_findings(daemon, info),
+        *(host.version_findings() if is_local(daemon.address) else ()),
         *network_findings(settings, networks),
         *credential_findings(settings),
         *connection_findings(daemon.address),
@@ -73,7 +74,7 @@ def daemon_findings(daemon: Daemon, info: Mapping[str, Any]) -> Iterator[Finding
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if numbers < OLDEST:
         yield Finding(
-            Severity.WARNING, "docker.old", f"{what} 20.10 is the oldest that is tested.", "", "Update Docker."
+            Severity.WARNING, "docker.old", f"{what} 20.10 is the oldest that is tested.", "", host.install(host.DOCKER)
         )
     else:
         yield Finding(Severity.OK, "docker.daemon", what)
@@ -86,9 +87,7 @@ def gpu_findings(daemon: Daemon, info: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(Severity.OK, "docker.gpus", f"nvidia-smi shows {len(seen)} GPU(s).")
     elif is_local(daemon.address):
         what = "MISSING: TAO GPU host runtime is not ready."
-        yield Finding(
-            Severity.WARNING, "docker.gpus", what, "nvidia-smi shows no GPU here.", "Install the NVIDIA driver."
-        )
+        yield Finding(Severity.WARNING, "docker.gpus", what, "nvidia-smi shows no GPU here.", host.install(host.DRIVER))
     if gpus.has_runtime(info):
         yield Finding(Severity.OK, "docker.toolkit", "The daemon has the runtime nvidia.")
     else:

@@ -37,6 +37,7 @@ class DockerFacts:
     ssh_path: str = ""
     missing: Mapping[str, str] = field(default_factory=dict[str, str])  # path on the daemon's host -> why
     inputs: tuple[SeenInput, ...] = ()
+    unmounted: tuple[tuple[str, str], ...] = ()  # (key, path) of the spec that neither a mount nor the image has
     volumes: Mapping[str, str] = field(default_factory=dict[str, str])  # name -> its folder on the daemon's machine
     gpus: tuple[int, ...] = ()  # those that nvidia-smi shows here
     refusals: tuple[Finding, ...] = ()  # what the daemon or a registry would refuse, asked beforehand

@@ -16,11 +16,14 @@ from tao_sdk.backends.docker.files import FarFiles, HereFiles
 from tao_sdk.backends.docker.gpus import held_gpus, visible_gpus
 from tao_sdk.backends.docker.options import PULL, DockerOptions
 from tao_sdk.backends.inputs import absolute_inputs
-from tao_sdk.backends.mounts import Mount, mount_of, read_mounts
+from tao_sdk.backends.mounts import Mount, mount_of, read_mounts, within
 from tao_sdk.model.errors import PathNotFound, SpecError
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
+from tao_sdk.payload.declared import undeclared_paths
 from tao_sdk.transports.dockerd import Daemon, DaemonError
+
+MOST_LOOKED_FOR = 20  # of a spec's paths in an image: each is a request
 
 
 def survey(
@@ -44,10 +47,12 @@ def survey(
         gpus=tuple(gpus),
         held=held_gpus(daemon, gpus) if gpus else {},
     )
+    named = render.named_mounts(spec, options, facts)
     return replace(
         facts,
         networks=networks(daemon, render.network_name(spec, options, facts)),
-        inputs=tuple(inputs(daemon, files, spec, facts, render.named_mounts(spec, options, facts))),
+        inputs=tuple(inputs(daemon, files, spec, facts, named)),
+        unmounted=tuple(unmounted(daemon, spec, facts, named)),
     )
 
 
@@ -122,6 +127,18 @@ def inputs(daemon: Daemon, files: Files, spec: JobSpec, facts: DockerFacts, moun
     has = in_image(daemon, spec.image, list(unmounted.values())) if facts.image else {}
     for key, path in unmounted.items():
         yield SeenInput(key, path, "", has.get(path))
+
+
+def unmounted(daemon: Daemon, spec: JobSpec, facts: DockerFacts, mounts: list[Mount]) -> list[tuple[str, str]]:
+    """(key, path) of what the spec names, nobody declares, and neither a mount nor the image has."""
+    outside = [
+        (key, path)
+        for key, path in undeclared_paths(spec)
+        if mount_of(mounts, path) is None and not within(path, render.RESULTS)
+    ]
+    looked_for = [path for _, path in outside[:MOST_LOOKED_FOR]]
+    has = in_image(daemon, spec.image, looked_for) if facts.image else {}
+    return [(key, path) for key, path in outside if not has.get(path)]
 
 
 def in_image(daemon: Daemon, image: str, paths: list[str]) -> dict[str, bool]:

@@ -12,7 +12,7 @@ from tao_sdk.backends.mounts import Mount, read_mounts, within
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.spec import JobSpec
-from tao_sdk.payload.declared import chosen_outputs, declared_inputs, shared_paths
+from tao_sdk.payload.declared import chosen_outputs, declared_inputs, shared_paths, undeclared_paths
 from tao_sdk.runner.local import path_of
 from tao_sdk.runner.scheme import scheme
 
@@ -106,6 +106,13 @@ def lost_outputs(spec: JobSpec, mounted: Sequence[Mount]) -> list[str]:
     """Outputs that the spec places on no writable mount: they are gone when the container ends."""
     kept = [mount.target for mount in mounted if not mount.read_only]
     return [path for path in chosen_outputs(spec) if not any(within(path, target) for target in kept)]
+
+
+def unmounted(spec: JobSpec, mounted: Sequence[Mount]) -> list[tuple[str, str]]:
+    """(key, path) of what the spec names, nobody declares and no mount holds."""
+    return [
+        (key, path) for key, path in undeclared_paths(spec) if not any(within(path, each.target) for each in mounted)
+    ]
 
 
 def has(mount: Mount, path: str) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
-from tao_sdk.backends.mounts import Mount, cache_finding
+from tao_sdk.backends.mounts import Mount, cache_finding, unmounted_finding
 from tao_sdk.backends.rendezvous import MASTER_PORT, rendezvous, single_node
 from tao_sdk.backends.slurm import containers, data, images
 from tao_sdk.backends.slurm.containers import NONE, Task
@@ -464,6 +464,8 @@ def findings(
         what = f"The output {path} lies in the container and is lost with it."
         fix = "Leave it empty, and it is kept with the results; or name a path of the cluster that is mounted."
         yield warning("output.lost", what, "Nothing of the cluster is mounted there.", fix)
+    if spec.image:
+        yield from unmounted_finding(data.unmounted(spec, mounts))
     if spec.mount_path and spec.image:
         yield from cache_finding(spec.mount_path, [each.target for each in mounts])
     if spec.shm_size:

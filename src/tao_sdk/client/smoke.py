@@ -1,0 +1,42 @@
+"""Smoke: a small job with one GPU, run to see whether jobs with GPUs run on a platform, and what they see there."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from tao_sdk.model.errors import TaoError
+from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.job import Job
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.status import Status
+
+if TYPE_CHECKING:
+    from tao_sdk.client.client import Client
+
+CODE = "gpu.smoke"
+IMAGE = "ubuntu"  # the documents' own check runs nvidia-smi in it
+COMMAND = "nvidia-smi -L"
+SECONDS = 300.0  # its image may have to be pulled
+
+
+def smoke(client: Client, platform: str, image: str = IMAGE) -> Finding:
+    """What the job saw. It is removed again."""
+    spec = JobSpec(name="smoke", image=image, command=COMMAND, gpu_count=1, time_limit=timedelta(seconds=SECONDS))
+    try:
+        job = client.submit(spec, platform).job
+        try:
+            return seen(client, client.wait_all([job.id], SECONDS)[0])
+        finally:
+            client.remove(job.id, force=True)
+    except TaoError as error:
+        return Finding(Severity.ERROR, CODE, f"A job with one GPU did not run: {error.what}", error.why, error.next)
+
+
+def seen(client: Client, job: Job) -> Finding:
+    said = client.get_job_logs(job.id, tail=10).strip()
+    if job.status is Status.COMPLETE:
+        return Finding(Severity.OK, CODE, "A job with one GPU ran, and saw it.", said)
+    why = client.diagnose(job.id)
+    cause, fix = (why.cause, why.suggestion) if why else (job.message, "")
+    return Finding(Severity.ERROR, CODE, f"A job with one GPU failed: {cause}", said, fix)

@@ -1,0 +1,59 @@
+"""Store login: whether a job that needs a bucket has keys for it, or its user has said that a role gives them.
+
+A bucket that is only read may be public, so its store is asked first (input_findings.py); one that results go to never is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from tao_sdk.engine.bucket_files import in_bucket
+from tao_sdk.model.errors import CredentialError
+from tao_sdk.model.finding import Finding
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.payload.declared import named_outputs
+
+NO_KEYS = "s3.no_credentials"
+PAIR = {"AWS_ACCESS_KEY_ID": "ACCESS_KEY", "AWS_SECRET_ACCESS_KEY": "SECRET_KEY"}  # name in the job -> the caller's
+ROLES = (
+    ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"),
+    ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",),
+    ("AWS_CONTAINER_CREDENTIALS_FULL_URI",),
+    ("AWS_EC2_METADATA_SERVICE_ENDPOINT",),
+    ("AWS_PROFILE",),
+)
+ADVICE = (
+    "Set ACCESS_KEY and SECRET_KEY, here or in env_vars; where the job has a role, say so: "
+    "AWS_EC2_METADATA_DISABLED=false for that of its machine."
+)
+
+
+def require_login(spec: JobSpec, settings: Settings, results_dir: str, findings: Iterable[Finding]) -> None:
+    """Raise CredentialError for a job that could not open a bucket that it needs."""
+    if all_set(spec.env_vars, PAIR) or says_role({**settings.environ, **spec.env_vars}):
+        return
+    sent = [place for place in (results_dir, *named_outputs(spec)) if in_bucket(place)]
+    refused = [each.what for each in findings if each.code == NO_KEYS]
+    if sent or refused:
+        raise no_keys(f"There are no keys to send results to {sent[0]}." if sent else refused[0], spec)
+
+
+def says_role(env: Mapping[str, object]) -> bool:
+    return str(env.get("AWS_EC2_METADATA_DISABLED")).lower() == "false" or any(all_set(env, role) for role in ROLES)
+
+
+def all_set(env: Mapping[str, object], names: Collection[str]) -> bool:
+    return all(env.get(name) for name in names)
+
+
+def no_keys(what: str, spec: JobSpec) -> CredentialError:
+    missing = [name for inside, name in PAIR.items() if not spec.env_vars.get(inside)]
+    why = (
+        f"{missing[0]} is not set."
+        if len(missing) == 1
+        else "No keys are set, and nothing says that the job has a role."
+    )
+    error = CredentialError(what, why, ADVICE)
+    error.code = NO_KEYS
+    return error
