@@ -237,4 +237,4 @@ def test_a_job_waits_until_the_disk_has_what_it_shares_with_others(tmp_path, mon
     synced = []
     monkeypatch.setattr(entry, "sync", synced.append)
     assert staged(tmp_path, mount=str(tmp_path / "mount")).marked() == "1"
-    assert len(synced) == 1
+    assert len([path for path in synced if path.startswith(str(tmp_path))]) == 1  # others may still settle theirs

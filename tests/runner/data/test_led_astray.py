@@ -192,7 +192,8 @@ def test_a_bucket_that_would_become_another_host_is_refused(web, other, bucket, 
 
 def test_who_gives_keys_is_not_asked_through_a_proxy(web):
     keys = {"AccessKeyId": "a", "SecretAccessKey": "s", "Token": TOKEN}
-    with Endpoint(lambda *_: (200, json.dumps(keys))) as endpoint:
+    words = {"/latest/api/token": "a-token", "/latest/meta-data/iam/security-credentials/": "a-role"}
+    with Endpoint(lambda _, path, *rest: (200, words.get(path) or json.dumps(keys))) as endpoint:
         proxies = dict.fromkeys(("http_proxy", "HTTP_PROXY", "all_proxy", "HTTPS_PROXY"), web.url)
         of_container = {"AWS_CONTAINER_CREDENTIALS_FULL_URI": endpoint.url, "AWS_CONTAINER_AUTHORIZATION_TOKEN": TOKEN}
         of_instance = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": endpoint.url}
