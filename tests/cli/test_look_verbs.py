@@ -96,6 +96,16 @@ def test_why_gives_the_cause_the_evidence_and_what_to_do(ended: Ended) -> None:
     assert ended.tao("why", "--json", ended.failed).json["diagnosis"]["err_class"] in ("ERR_PROGRAM", "ERR_USER")
 
 
+def test_why_says_whose_fault_it_is_and_whether_trying_again_helps(ended: Ended) -> None:
+    lines = ended.tao("why", ended.failed).out.splitlines()
+    assert lines[-2:] == ["Fault: your program", "Again: does not help"]
+
+
+def test_ls_shows_why_a_job_failed(ended: Ended) -> None:
+    row = next(line for line in ended.tao("ls").out.splitlines() if ended.failed in line)
+    assert row.endswith("The GPU ran out of memory.")
+
+
 def test_why_says_nothing_twice(tao: Tao) -> None:
     job = tao.run_detached("echo \"ModuleNotFoundError: No module named 'torchh'\"; exit 1")
     tao("wait", job)

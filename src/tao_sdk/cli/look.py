@@ -62,7 +62,7 @@ def ls(
     shown, now = jobs[:most], utc_now()
     out.object([job.to_json() for job in shown])
     if shown:
-        out.table(show.HEAD, [show.row(job, now) for job in shown])
+        out.table(show.HEAD, [show.row(job, now, client.known_cause(job)) for job in shown])
     else:
         out.note(none_of(client, chosen(statuses, platform, labels, parent)))
     if len(jobs) > len(shown):

@@ -64,8 +64,8 @@ def with_first(progress: Progress, text: str) -> str:
     return text if first is None or next(values, None) is None else f"{name} {number(first)} -> {value}"
 
 
-def row(job: Job, now: datetime) -> tuple[str, ...]:
-    """A job as a row under HEAD."""
+def row(job: Job, now: datetime, cause: str = "") -> tuple[str, ...]:
+    """A job as a row under HEAD. `cause` is why it failed, where that is known."""
     return (
         job.id,
         job.platform,
@@ -73,7 +73,7 @@ def row(job: Job, now: datetime) -> tuple[str, ...]:
         age((now - job.created).total_seconds()),
         took(job, now),
         "  ".join(how_far(job, now, most_metrics=1)),
-        message(job),
+        one_line(cause) or message(job),
     )
 
 
@@ -206,18 +206,19 @@ def why(job: Job, diagnosis: Diagnosis | None, out: Output) -> list[str]:
     if diagnosis is None:
         known = message(job)
         return [f"{head}: {known}" if known and job.status is not Status.COMPLETE else f"{head}."]
-    cause, *rest = explanation(diagnosis, out)
+    cause, *rest = explanation(diagnosis, out, waits=job.status is not Status.ERROR)
     return [f"{head}: {cause}", *rest]
 
 
-def explanation(diagnosis: Diagnosis, out: Output) -> list[str]:
+def explanation(diagnosis: Diagnosis, out: Output, *, waits: bool = False) -> list[str]:
+    """The cause, then what was seen, what to do, whose fault it is and whether trying again helps, once it is over."""
     cause = one_line(diagnosis.cause)
     more = "" if one_line(diagnosis.evidence) in cause else diagnosis.evidence
     return [
         cause,
         *labelled("Seen:", more, out.width),
         *labelled("Do:", diagnosis.suggestion, out.width),
-        *(["Trying again can help."] if diagnosis.retryable else []),
+        *([] if waits else [f"Fault: {diagnosis.err_class.fault}", f"Again: {diagnosis.again}"]),
     ]
 
 

@@ -170,7 +170,8 @@ class Job:
         status = command.run({**self.env, "TAO_RESULTS_DIR": self.place.folder}, self.open_log(), self.start_keeping)
         code = exit_code(status)
         signal = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-        self.report.event("ended", exit_code=code, signal=signal, seconds=round(time.monotonic() - started, 3))
+        full = {"full": ", ".join(found)} if code and (found := self.place.full_folders()) else {}
+        self.report.event("ended", exit_code=code, signal=signal, seconds=round(time.monotonic() - started, 3), **full)
         if ephemeral:
             self.warn_ephemeral()
         return code
