@@ -131,7 +131,7 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_come_back(tao: Tao, tmp_p
     running.send_signal(signal.SIGINT)
     _, err = running.communicate(timeout=20)
     assert running.returncode == 130
-    assert f"Detached; {job} goes on. Come back: tao logs -f {job}" in err
+    assert f"Detached; {job} goes on. Come back: tao attach {job}" in err
     assert "Traceback" not in err
     go.touch()
     assert tao("logs", "-f", job).out.endswith("over\n")

@@ -297,3 +297,13 @@ def test_an_event_line_that_is_not_the_runners_does_not_end_the_screen(told: byt
     shown = [*lines(made), *Plain().lines(made, at=0.0), *Plain().lines(made, at=99.0)]
     assert any("epoch 2/20" in line for line in shown)
     assert all(line.isprintable() for line in shown)
+
+
+def test_on_a_large_terminal_the_curve_grows_and_the_time_and_the_way_out_are_told() -> None:
+    made = scene(STARTED, *EPOCHS[:5])
+    shown = [screen.text_of(line) for line in screen.drawn(made, 80, 62.0, 30)]
+    assert any("┤" in line for line in shown)
+    assert shown[-1].endswith("1:02  Ctrl-C detaches, the job goes on")
+    small = [screen.text_of(line) for line in screen.drawn(made, 80, 62.0, 10)]
+    assert not any("┤" in line for line in small)
+    assert small[-1] == shown[-1]

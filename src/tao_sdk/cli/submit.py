@@ -233,7 +233,7 @@ def watched(client: Client, out: Output, job: Job) -> int:
     try:
         ended = (ended_with_events if out.json else ended_with_screen)(client, out, job)
     except KeyboardInterrupt:
-        raise Detached(f"Detached; {job.id} goes on.", f"tao logs -f {job.id}") from None
+        raise Detached(f"Detached; {job.id} goes on.", f"tao attach {job.id}") from None
     except JobNotFound:  # it was removed meanwhile
         raise
     except TaoError as error:

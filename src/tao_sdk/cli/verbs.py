@@ -14,6 +14,7 @@ class Verb(NamedTuple):
 VERBS: Mapping[str, Verb] = {
     "run": Verb("submit", "Run a job file, or a command, and watch it."),
     "plan": Verb("submit", "Show exactly what `run` would send; nothing is sent."),
+    "attach": Verb("attach", "Show a running job's screen again."),
     "ls": Verb("look", "List jobs, newest first."),
     "status": Verb("look", "Show how jobs stand."),
     "logs": Verb("logs", "Print a job's log; -f follows it."),
@@ -38,6 +39,7 @@ MEANT: Mapping[str, str] = {
         "plan": "validate check dry-run lint",
         "ls": "list ps jobs queue",
         "status": "show describe info get inspect",
+        "attach": "reattach join resume-watching",
         "cancel": "stop kill abort terminate",
         "why": "explain diagnose debug",
         "results": "fetch download output outputs",

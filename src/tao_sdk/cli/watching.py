@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from tao_sdk.cli import screen, show
 from tao_sdk.cli.output import printable
 from tao_sdk.cli.screen import Line, Plain, Scene
+from tao_sdk.model.clock import utc_now
 from tao_sdk.model.curve import curve_svg, curve_text
 from tao_sdk.model.errors import TaoError, Unreachable
 from tao_sdk.model.job import Job
@@ -78,12 +79,17 @@ class LogFeed:
 
 def ended_with_screen(client: Client, out: Output, job: Job) -> Job:
     """Draw the job until it has ended, then how it ended; the job as it then is."""
-    scene = Scene(job, began=time.monotonic())
+    scene = Scene(job, began=began(job))
     drawing = live_screen(out) if out.screen else plain_lines(out)
     with drawing as draw:
         follow(client, scene, draw)
     tell_end(client, out, scene)
     return scene.job
+
+
+def began(job: Job) -> float:
+    """When it began to run, or until then to wait, by the steady clock."""
+    return time.monotonic() - max((utc_now() - (job.started or job.created)).total_seconds(), 0)
 
 
 def follow(client: Client, scene: Scene, draw: Draw) -> None:
@@ -141,7 +147,8 @@ def live_screen(out: Output) -> AbstractContextManager[Draw]:
         with Live(console=console, auto_refresh=False, transient=False) as live:
 
             def draw(scene: Scene, _: list[Progress]) -> None:
-                lines = screen.drawn(scene, console.width, time.monotonic())
+                scene.began = began(scene.job)
+                lines = screen.drawn(scene, console.width, time.monotonic(), console.height)
                 live.update(Group(*map(rich_text, lines)), refresh=True)
 
             yield draw
