@@ -290,7 +290,7 @@ STYLES = {Status.COMPLETE: "green", Status.ERROR: "red", Status.CANCELED: "magen
 
 
 def final(job: Job, progress: Progress, checkpoints: Sequence[Checkpoint], width: int) -> list[Line]:
-    """`✓ Complete in 0:21 · accuracy 0.972 · 20 checkpoints, best is epoch 17`; in several lines where one is too short."""
+    """`✓ Complete in 0:21 · accuracy 0.972 · 20 checkpoints, best is epoch 17 (0.975)`; in several lines where it has to be."""
     facts = [f"{job.status} {'in' if job.status is Status.COMPLETE else 'after'} {format_clock(seconds_of(job))}"]
     if job.status is Status.ERROR and job.exit_code is not None:
         facts.append(f"exit code {job.exit_code}")
@@ -309,7 +309,14 @@ def seconds_of(job: Job) -> float:
 
 
 def best(progress: Progress) -> str:
-    return f", best is epoch {progress.best_epoch}" if progress.best_epoch else ""
+    """`, best is epoch 17 (0.975)`; the metric is named where the line does not end with that one."""
+    best = progress.best
+    if best is None:
+        return ""
+    name = (
+        "" if show.metrics(progress)[-1:] and show.metrics(progress)[-1].startswith(f"{best.metric} ") else best.metric
+    )
+    return f", best is epoch {best.epoch} ({f'{name} {show.number(best.value)}'.strip()})"
 
 
 def places(found: Sequence[tuple[str, str]], width: int | None) -> list[Line]:

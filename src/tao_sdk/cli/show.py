@@ -16,7 +16,7 @@ from tao_sdk.model.clock import from_iso, utc_now
 from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job
-from tao_sdk.model.progress import Progress, is_loss, telling_order
+from tao_sdk.model.progress import Progress, telling_metrics
 from tao_sdk.model.status import Status
 from tao_sdk.model.units import format_clock
 
@@ -100,9 +100,7 @@ def epoch(progress: Progress) -> str:
 
 def metrics(progress: Progress) -> list[str]:
     """The loss and the most telling metric, as `loss 0.093`."""
-    names = sorted(progress.metrics, key=telling_order)
-    shown = [*[name for name in names if is_loss(name)][:1], *[name for name in names if not is_loss(name)][:1]]
-    return [f"{name} {number(progress.metrics[name])}" for name in shown] + [
+    return [f"{name} {number(progress.metrics[name])}" for name in telling_metrics(progress)] + [
         f"{name} is not finite" for name in progress.not_finite[:1]
     ]
 
