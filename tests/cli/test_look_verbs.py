@@ -233,6 +233,14 @@ def test_fetching_of_a_job_that_wrote_nothing_copies_nothing(tao: Tao) -> None:
     assert (ran.code, ran.json["files"], ran.json["fetched"]) == (0, [], [])
 
 
+@pytest.mark.parametrize("verb", ["wait", "watch", "attach"])
+def test_who_sees_the_end_of_a_detached_job_leaves_its_curve_beside_the_results(tao: Tao, verb: str) -> None:
+    keeps = 'echo 1 > "$TAO_RESULTS_DIR/model.pth"; '
+    job = tao.run_detached(keeps + TRAINING.replace("done", "sleep 0.2; done"))
+    assert tao(verb, *([] if verb == "watch" else [job])).code == 0
+    assert "accuracy" in (tao.home / "runs" / job / "curve.svg").read_text()
+
+
 def test_a_curve_that_the_job_itself_has_drawn_is_not_written_over(tao: Tao) -> None:
     ran = tao("run", "--gpus", "0", "--", f'echo mine > "$TAO_RESULTS_DIR/curve.svg"; {TRAINING}')
     assert ran.code == 0

@@ -48,7 +48,8 @@ def results(client: Client, out: Output, job: str, fetch: Path | None) -> None:
 
 
 def fetched(client: Client, out: Output, job_id: str, left: Results, into: Path) -> list[Path]:
-    from tao_sdk.client.results import CURVE, write_curve, writing
+    from tao_sdk.client.results import writing
+    from tao_sdk.engine.curve_file import CURVE, write_curve
     from tao_sdk.model.curve import curve_svg
 
     def told(name: str, size: int) -> None:
