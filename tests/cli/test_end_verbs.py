@@ -73,6 +73,19 @@ def test_waiting_for_several_ends_with_the_worst(ended: Ended) -> None:
     assert ended.tao("wait", ended.canceled, ended.failed, ended.complete).code == 1
 
 
+def test_waiting_tells_each_end_once_when_it_comes(tao: Tao) -> None:
+    first, last = tao.run_detached("true"), tao.run_detached(f"until [ -e {tao.home}/go ]; do sleep 0.1; done")
+    assert tao("wait", first).out.count(first) == 1
+    waiting = tao.start("wait", last, first)
+    assert waiting.stdout is not None
+    told = [waiting.stdout.readline()]
+    (tao.home / "go").touch()
+    rest, err = waiting.communicate(timeout=60)
+    told += rest.splitlines()
+    assert [line.split()[:2] for line in told] == [[first, "Complete"], [last, "Complete"]]
+    assert "Complete" not in err
+
+
 def test_waiting_is_given_up_with_5_and_the_job_goes_on(tao: Tao) -> None:
     job = tao.run_detached("sleep 30")
     ran = tao("wait", job, "--timeout", "0.5s", "--json")

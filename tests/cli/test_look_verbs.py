@@ -96,6 +96,16 @@ def test_why_gives_the_cause_the_evidence_and_what_to_do(ended: Ended) -> None:
     assert ended.tao("why", "--json", ended.failed).json["diagnosis"]["err_class"] in ("ERR_PROGRAM", "ERR_USER")
 
 
+def test_why_says_whose_fault_it_is_and_whether_trying_again_helps(ended: Ended) -> None:
+    lines = ended.tao("why", ended.failed).out.splitlines()
+    assert lines[-2:] == ["Fault: your program", "Again: does not help"]
+
+
+def test_ls_shows_why_a_job_failed(ended: Ended) -> None:
+    row = next(line for line in ended.tao("ls").out.splitlines() if ended.failed in line)
+    assert row.endswith("The GPU ran out of memory.")
+
+
 def test_why_says_nothing_twice(tao: Tao) -> None:
     job = tao.run_detached("echo \"ModuleNotFoundError: No module named 'torchh'\"; exit 1")
     tao("wait", job)
@@ -221,6 +231,14 @@ def test_fetching_of_a_job_that_wrote_nothing_copies_nothing(tao: Tao) -> None:
     assert tao("wait", job).code == 0
     ran = tao("results", "--json", job, "--fetch", "here")
     assert (ran.code, ran.json["files"], ran.json["fetched"]) == (0, [], [])
+
+
+@pytest.mark.parametrize("verb", ["wait", "watch", "attach"])
+def test_who_sees_the_end_of_a_detached_job_leaves_its_curve_beside_the_results(tao: Tao, verb: str) -> None:
+    keeps = 'echo 1 > "$TAO_RESULTS_DIR/model.pth"; '
+    job = tao.run_detached(keeps + TRAINING.replace("done", "sleep 0.2; done"))
+    assert tao(verb, *([] if verb == "watch" else [job])).code == 0
+    assert "accuracy" in (tao.home / "runs" / job / "curve.svg").read_text()
 
 
 def test_a_curve_that_the_job_itself_has_drawn_is_not_written_over(tao: Tao) -> None:

@@ -131,7 +131,7 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_come_back(tao: Tao, tmp_p
     running.send_signal(signal.SIGINT)
     _, err = running.communicate(timeout=20)
     assert running.returncode == 130
-    assert f"Detached; {job} goes on. Come back: tao logs -f {job}" in err
+    assert f"Detached; {job} goes on. Come back: tao attach {job}" in err
     assert "Traceback" not in err
     go.touch()
     assert tao("logs", "-f", job).out.endswith("over\n")
@@ -239,12 +239,30 @@ def test_a_refused_job_leaves_nothing_behind(tao: Tao) -> None:
 
 def test_plan_shows_what_would_be_sent_and_sends_nothing(tao: Tao) -> None:
     tao.write("job.yaml", "command: echo hello-from-the-plan\ngpu_count: 0\nenv_vars: {MY_TOKEN: tok-123456}\n")
-    shown = tao("plan", "job.yaml")
+    shown = tao("plan", "job.yaml", "--full")
     assert shown.code == 0
     assert "hello-from-the-plan" in shown.out
     assert "MY_TOKEN" in shown.out
     assert "tok-123456" not in shown.out + shown.err
     assert tao("ls", "--json").json == []
+
+
+def test_a_plan_is_told_in_a_few_lines_with_the_command_as_it_was_typed(tao: Tao) -> None:
+    tao.write(
+        "job.yaml", "command: |\n  python train.py --lr 3\n  echo done\ngpu_count: 0\nenv_vars: {MY_TOKEN: tok-12345}\n"
+    )
+    shown = tao("plan", "job.yaml")
+    assert (shown.code, len(shown.out.splitlines()) <= 12) == (0, True)
+    for words in ("local", "gpus     0", "command  python train.py --lr 3", "results  ", "MY_TOKEN", "tao plan --full"):
+        assert words in shown.out
+    assert "TAO_ATTEMPT" not in shown.out
+    assert "tok-12345" not in shown.out + shown.err
+
+
+def test_a_plan_for_a_place_that_cannot_be_asked_says_what_it_needs(tao: Tao) -> None:
+    ran = tao("plan", "--platform", "docker", "--image", "x", "--", "true", DOCKER_HOST="tcp://127.0.0.1:9")
+    assert ran.code == 4
+    assert "A plan needs an answer of the place" in ran.err
 
 
 def test_a_plan_that_would_be_refused_ends_with_2_and_shows_the_finding(tao: Tao) -> None:

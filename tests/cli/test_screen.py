@@ -217,10 +217,10 @@ def test_the_final_line_is_the_documented_one() -> None:
         epoch=20, epochs=20, metrics={"loss": 0.05, "accuracy": 0.972}, best=Best(17, "accuracy", 0.975)
     )
     assert end_of(Status.COMPLETE, progress, 20) == [
-        "✓ Complete in 0:21 · accuracy 0.972 · 20 checkpoints, best is epoch 17"
+        "✓ Complete in 0:21 · accuracy 0.972 · 20 checkpoints, best is epoch 17 (0.975)"
     ]
     assert end_of(Status.COMPLETE, progress, 20, width=40) == [
-        "✓ Complete in 0:21", "  accuracy 0.972", "  20 checkpoints, best is epoch 17",
+        "✓ Complete in 0:21", "  accuracy 0.972", "  20 checkpoints, best is epoch 17 (0.975)",
     ]  # fmt: skip
 
 
@@ -233,7 +233,7 @@ def test_a_job_that_was_ended_says_how_many_of_its_checkpoints_are_known_to_be_w
     reached = Progress(epoch=6, best=Best(6, "accuracy", 0.944))
     assert end_of(Status.ERROR, reached, 6, whole=0)[0].endswith("· 6 checkpoints, none known to be whole")
     assert end_of(Status.CANCELED, reached, 6, whole=4)[0].endswith("· 6 checkpoints, 4 known to be whole")
-    assert end_of(Status.CANCELED, reached, 6)[0].endswith("· 6 checkpoints, best is epoch 6")
+    assert "6 checkpoints, best is epoch 6 (accuracy 0.944)" in end_of(Status.CANCELED, reached, 6, width=100)[0]
 
 
 def test_places_share_a_line_where_there_is_room() -> None:
@@ -297,3 +297,13 @@ def test_an_event_line_that_is_not_the_runners_does_not_end_the_screen(told: byt
     shown = [*lines(made), *Plain().lines(made, at=0.0), *Plain().lines(made, at=99.0)]
     assert any("epoch 2/20" in line for line in shown)
     assert all(line.isprintable() for line in shown)
+
+
+def test_on_a_large_terminal_the_curve_grows_and_the_time_and_the_way_out_are_told() -> None:
+    made = scene(STARTED, *EPOCHS[:5])
+    shown = [screen.text_of(line) for line in screen.drawn(made, 80, 62.0, 30)]
+    assert any("┤" in line for line in shown)
+    assert shown[-1].endswith("1:02  Ctrl-C detaches, the job goes on")
+    small = [screen.text_of(line) for line in screen.drawn(made, 80, 62.0, 10)]
+    assert not any("┤" in line for line in small)
+    assert small[-1] == shown[-1]

@@ -13,6 +13,7 @@ def test_a_running_job_is_drawn_with_bar_curve_and_colour(tao: Tao) -> None:
     assert code == 0
     assert "░" in written
     assert COLOR.search(written)
+    assert "Ctrl-C detaches" in written
     assert "epoch 3" in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", written)
     assert "┤" in written  # the axis of the curve
     assert written.rindex("Complete in") > written.rindex("┤")
@@ -35,7 +36,7 @@ def test_a_dumb_terminal_gets_plain_lines(tao: Tao) -> None:
 def test_ctrl_c_gives_the_cursor_back_and_says_how_to_come_back(tao: Tao) -> None:
     code, written = on_terminal(tao, "run", "--gpus", "0", "--", "echo begun; sleep 30", interrupt_after="begun")
     assert code == 130
-    assert "Come back: tao logs -f" in written
+    assert "Come back: tao attach " in written
     assert written.rindex("\x1b[?25h") > written.rindex("\x1b[?25l")
     assert "Traceback" not in written
 
@@ -51,3 +52,20 @@ def test_a_table_is_cut_at_the_edge_of_the_terminal_and_coloured(ended: Ended) -
 def test_with_json_a_terminal_is_no_different_from_a_pipe(ended: Ended) -> None:
     code, written = on_terminal(ended.tao, "status", "--json", ended.complete)
     assert (code, "\x1b" in written) == (0, False)
+
+
+def test_a_job_that_was_left_is_shown_again_with_the_screen_of_run(tao: Tao) -> None:
+    job = tao.run_detached(TRAINING.replace("done", "sleep 0.2; done"), "--name", "left")
+    code, written = on_terminal(tao, "attach", "left")
+    assert code == 0
+    assert "Complete in" in written
+    assert job in written
+    code, again = on_terminal(tao, "attach", job)
+    assert (code, "Complete in" in again, "accuracy 0.900" in again) == (0, True, True)
+
+
+def test_ctrl_c_leaves_an_attached_job_running(tao: Tao) -> None:
+    job = tao.run_detached("echo begun; sleep 30")
+    code, written = on_terminal(tao, "attach", job, interrupt_after="begun")
+    assert (code, f"Come back: tao attach {job}" in written) == (130, True)
+    assert tao("status", "--json", job).json["status"] == "Running"

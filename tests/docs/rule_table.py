@@ -5,15 +5,22 @@ from __future__ import annotations
 from pages import ROOT
 
 from tao_sdk.engine.rules import RULES
+from tao_sdk.model.diagnosis import Diagnosis
+from tao_sdk.model.rule import Rule
 
 PAGE = ROOT / "docs" / "failures.md"
 BEGIN, END = "<!-- rules: begin -->\n", "<!-- rules: end -->\n"
 
 
+def again(rule: Rule) -> str:
+    found = Diagnosis("", rule.err_class, "", rule.retryable, after=rule.needed_first)
+    return found.again.replace("does not help", "")
+
+
 def table() -> str:
-    head = "| rule | cause | class | retry | what to do |\n|---|---|---|---|---|\n"
+    head = "| rule | cause | class | what to do | again |\n|---|---|---|---|---|\n"
     rows = [
-        f"| `{rule.name}` | {rule.cause} | `{rule.err_class.value}` | {'yes' if rule.retryable else ''} | {rule.suggestion} |\n"
+        f"| `{rule.name}` | {rule.cause} | `{rule.err_class.value}` | {rule.suggestion} | {again(rule)} |\n"
         for rule in RULES
     ]
     return head + "".join(rows)

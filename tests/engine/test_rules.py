@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from tao_sdk.backends.docker import rules as docker_rules
 from tao_sdk.engine.rules import RULES, diagnose
-from tao_sdk.model.diagnosis import ErrClass, Evidence
+from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence, NodeEvent
 from tao_sdk.runner.events import EventFilter
 
 LOGS = Path(__file__).parents[1] / "recorded" / "logs"
@@ -245,3 +246,46 @@ def test_words_that_merely_sound_like_infrastructure_are_not_retried() -> None:
 def test_a_waiting_job_is_explained_by_the_backends_reason() -> None:
     found = diagnose(Evidence(phase="pending", reason="waits for 2 free GPUs (held by digits-1)", waited_seconds=725))
     assert found.cause == "Pending for 12 min: waits for 2 free GPUs (held by digits-1)."
+
+
+def test_the_limit_that_was_hit_is_named() -> None:
+    asked = {"memory": "64m", "shm_size": "1g"}
+    assert "(64m)" in diagnose(Evidence(exit_code=137, limits=asked)).cause
+    assert "(1g)" in diagnose(Evidence(exit_code=1, log_tail=log("small-shared-memory"), limits=asked)).cause
+    assert "(" not in diagnose(Evidence(exit_code=1, reason="OOMKilled")).cause
+
+
+def test_the_disk_that_is_full_is_named() -> None:
+    ended = {"event": "ended", "exit_code": 1, "full": "/results/digits"}
+    found = diagnose(Evidence(exit_code=1, log_tail="tar: write error: No space left on device", runner=(ended,)))
+    assert found.cause == "A disk is full: tar: write error: No space left on device (full: /results/digits)"
+
+
+def test_what_the_rule_recognized_stands_before_the_events_of_the_container() -> None:
+    die = NodeEvent("Die", "exit code 1")
+    found = diagnose(Evidence(exit_code=1, log_tail=log("cuda-out-of-memory"), events=(die,)))
+    assert [event.node_event_name for event in found.events] == ["cuda_oom", "Die"]
+
+
+def test_an_event_of_the_container_that_the_rule_recognized_is_first_and_not_doubled() -> None:
+    events = (NodeEvent("Die", "exit code 137"), NodeEvent("OOMKilled", "the kernel ended a process"))
+    found = docker_rules.diagnose(Evidence(exit_code=137, reason="OOMKilled: out of memory", events=events))
+    assert found is not None
+    assert [event.node_event_name for event in found.events] == ["OOMKilled", "Die"]
+
+
+@pytest.mark.parametrize(
+    ("evidence", "fault", "again"),
+    [
+        (Evidence(exit_code=1, log_tail=log("xid")), "the place", "helps"),
+        (Evidence(exit_code=1, log_tail=log("disk-full")), "the place", "may help after there is space"),
+        (Evidence(exit_code=1, log_tail=log("module-missing")), "how it was asked for", "does not help"),
+        (Evidence(exit_code=1, log_tail=log("python-traceback")), "your program", "does not help"),
+    ],
+)
+def test_a_diagnosis_says_whose_fault_it_is_and_whether_trying_again_helps(
+    evidence: Evidence, fault: str, again: str
+) -> None:
+    told = diagnose(evidence).to_json()
+    assert (told["fault"], told["again"]) == (fault, again)
+    assert Diagnosis.from_json(told) == diagnose(evidence)

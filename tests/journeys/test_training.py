@@ -88,7 +88,7 @@ def test_ctrl_c_detaches_and_says_how_to_come_back(surroundings: dict[str, str],
     running.send_signal(signal.SIGINT)
     rest, _ = running.communicate(timeout=30)
     assert running.returncode == 130, rest
-    assert f"tao logs -f {job_id}" in rest
+    assert f"tao attach {job_id}" in rest
     assert tao(surroundings, tmp_path, "cancel", job_id).returncode == 0
     assert tao(surroundings, tmp_path, "wait", job_id).returncode == 6
     results = json.loads(tao(surroundings, tmp_path, "results", job_id, "--json").stdout)

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tao_sdk.model.curve import curve_svg, curve_text, panels_of
-from tao_sdk.model.progress import Best, EpochMetrics, Progress, ProgressReader
+from tao_sdk.model.progress import Best, EpochMetrics, Progress, ProgressReader, telling_metrics
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -133,3 +133,37 @@ def test_a_value_that_diverged_does_not_press_the_rest_flat():
     ys = [y for _, y in lines(curve_svg(of_values([1.0, 0.5, math.inf, 0.25, 1e300])))[0]]
     assert len(ys) == 3
     assert max(ys) - min(ys) > 50
+
+
+def test_every_line_has_its_name_in_the_legend_and_inside_the_picture():
+    names = [f"val_a_rather_long_name_of_a_loss_{k}" for k in "abcd"]
+    history = tuple(EpochMetrics(n, dict.fromkeys(names, 1.0 / n)) for n in (1, 2, 3))
+    svg = curve_svg(Progress(epoch=3, history=history))
+    assert len(lines(svg)) == 4
+    assert all(any(said.startswith(name[:39]) for said in texts(svg)) for name in names)
+
+
+def test_the_total_loss_comes_before_its_parts():
+    metrics = {"box_loss": 1.0, "class_loss": 0.5, "total_loss": 1.5, "mAP": 0.3}
+    assert telling_metrics(Progress(epoch=1, metrics=metrics)) == ["total_loss", "mAP"]
+    assert telling_metrics(Progress(metrics={"bbox_loss": 1.0, "loss": 2.0})) == ["loss"]
+
+
+def test_the_metric_on_the_screen_is_the_one_by_which_the_best_epoch_is_chosen():
+    seen = Progress(epoch=2, metrics={"accuracy": 0.5, "f1": 0.7}, best=Best(2, "f1", 0.7))
+    assert telling_metrics(seen) == ["f1"]
+
+
+def test_where_a_loss_became_nan_stands_in_the_picture():
+    reader = ProgressReader()
+    for n, loss in enumerate(["1.0", "0.5", "nan", "nan"], 1):
+        reader.feed(f"epoch {n}/9 loss {loss}\n".encode())
+    assert "NaN in epoch 3" in texts(curve_svg(reader.progress))
+    assert "NaN in epoch 3: loss" in curve_text(reader.progress)
+
+
+def test_a_loss_that_was_never_a_number_is_told_too():
+    reader = ProgressReader()
+    for n in (1, 2):
+        reader.feed(f"epoch {n}/9 loss nan\n".encode())
+    assert any("NaN in epoch 1: loss" in said for said in texts(curve_svg(reader.progress)))

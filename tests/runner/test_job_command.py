@@ -338,3 +338,16 @@ def test_as_process_1_it_reaps_orphans_and_ends_on_a_signal(jobs):
     process.communicate(timeout=30)
     assert lines == [b"0\n", b"ready\n"]
     assert process.returncode == 143
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a small disk is mounted")
+def test_a_command_that_failed_on_a_full_disk_is_told_with_the_folder(jobs, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)], check=True)
+    try:
+        ran = jobs.run("cat /dev/zero > $TMPDIR/filler", env={"TMPDIR": str(disk)})
+        assert str(disk) in ran.named("ended")[0].facts["full"]
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+    assert "full" not in jobs.run("exit 1").named("ended")[0].facts

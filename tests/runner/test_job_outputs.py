@@ -79,6 +79,8 @@ def test_without_root_and_bucket_results_are_in_the_container_and_the_loss_is_an
     )
     assert ran.out.decode().strip() == f"/results/{job}"
     assert ran.warnings.count("output.ephemeral") == 2
+    assert ran.err.endswith(b"is gone when the container is.\n")
+    assert ran.err.count(b"WARNING: RESULTS WILL BE LOST") == 1
     shutil.rmtree(f"/results/{job}")
     if not existed:
         Path("/results").rmdir()

@@ -76,7 +76,9 @@ def ls(
     out.object([job.to_json(history=full) for job in shown])
     if shown:
         metric = None if sort in FIXED_ORDERS else sort
-        head, *rows = show.listing(shown, utc_now(), metric, hidden=asked_labels, narrow=out.width is not None)
+        causes = {job.id: client.known_cause(job) for job in shown}
+        narrow = out.width is not None
+        head, *rows = show.listing(shown, utc_now(), causes, metric, hidden=asked_labels, narrow=narrow)
         out.table(head, rows)
     else:
         out.note(none_of(client, chosen(statuses, platform, labels, parent)))

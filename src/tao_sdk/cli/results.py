@@ -73,7 +73,8 @@ def results(
 
 
 def fetched(client: Client, out: Output, job_id: str, left: Results, into: Path, only: Sequence[str]) -> list[Path]:
-    from tao_sdk.client.results import CURVE, write_curve, writing
+    from tao_sdk.client.results import writing
+    from tao_sdk.engine.curve_file import CURVE, write_curve
     from tao_sdk.model.curve import curve_svg
 
     def told(name: str, size: int) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tao_sdk.cli import show
 from tao_sdk.cli.output import printable
 from tao_sdk.engine.diagnose import waits_for_watcher
+from tao_sdk.model.curve import curve_text
 from tao_sdk.model.errors import sentences
 from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Progress, ProgressReader, richer
@@ -29,6 +30,9 @@ Line = list[Span]
 BAR = 22  # cells
 LEAST_BAR = 6
 PATHS = 3  # of a warning that are named
+CURVE_HEIGHT, CURVE_WIDTH = 24, 60  # of a terminal on which the curve grows
+WIDEST_CURVE = 96
+LEAVE = "  Ctrl-C detaches, the job goes on"
 TAIL = 6  # last lines of the log that are kept to be shown
 TOLD_SECONDS = 10.0  # between two lines about a transfer, where lines are printed
 SETTLED_SECONDS = 1.0  # an epoch that says nothing new for so long is told
@@ -237,19 +241,37 @@ def length(line: Line) -> int:
     return len(text_of(line))
 
 
-def drawn(scene: Scene, width: int, at: float) -> list[Line]:
-    """The whole screen: where the job is, how far it is, and until it tells that, what it prints."""
+def drawn(scene: Scene, width: int, at: float, height: int = 0) -> list[Line]:
+    """The whole screen: where the job is, how far it is, and until it tells that, what it prints.
+
+    Of a terminal of `height` lines, there is its curve where that has room, the time that it took, and how to leave.
+    """
     lines = [
         fit(header(scene, width), width),
         *(fit([("  ! ", "yellow"), (text, "")], width) for text in scene.warnings[-2:]),
     ]
+    ended = scene.job.status.terminal
     if scene.progress.epoch:
-        return [*lines, fit(progress_line(counted_down(scene.progress, at - scene.told), width), width)]
-    if scene.job.status.terminal:
+        lines += growing_curve(scene.progress, width, height) if not ended else []
+        lines.append(fit(progress_line(counted_down(scene.progress, at - scene.told), width), width))
+        return lines if ended or not height else [*lines, footer(scene, width, at, LEAVE)]
+    if ended:
         return lines
     printed = [fit([("  ", ""), (line, "dim")], width) for line in scene.tail]
+    return [*lines, *printed, footer(scene, width, at, LEAVE if height else "")]
+
+
+def footer(scene: Scene, width: int, at: float, leave: str) -> Line:
+    """`⠹ 0:42  Ctrl-C detaches, the job goes on`."""
     seconds = max(at - scene.began, 0)
-    return [*lines, *printed, fit([(f"{spinner(seconds)} {format_clock(seconds)}", "dim")], width)]
+    return fit([(f"{spinner(seconds)} {format_clock(seconds)}", "dim"), (leave, "dim")], width)
+
+
+def growing_curve(progress: Progress, width: int, height: int) -> list[Line]:
+    """The curve so far, on a screen that has room for it beside the rest."""
+    if height < CURVE_HEIGHT or width < CURVE_WIDTH or len(progress.history) < 2:
+        return []
+    return [fit([("  ", ""), (line, "")], width) for line in curve_text(progress, min(width - 4, WIDEST_CURVE))]
 
 
 def counted_down(progress: Progress, seconds: float) -> Progress:
@@ -268,7 +290,7 @@ STYLES = {Status.COMPLETE: "green", Status.ERROR: "red", Status.CANCELED: "magen
 
 
 def final(job: Job, progress: Progress, checkpoints: Sequence[Checkpoint], width: int) -> list[Line]:
-    """`✓ Complete in 0:21 · accuracy 0.972 · 20 checkpoints, best is epoch 17`; in several lines where one is too short."""
+    """`✓ Complete in 0:21 · accuracy 0.972 · 20 checkpoints, best is epoch 17 (0.975)`; in several lines where it has to be."""
     facts = [f"{job.status} {'in' if job.status is Status.COMPLETE else 'after'} {format_clock(seconds_of(job))}"]
     if job.status is Status.ERROR and job.exit_code is not None:
         facts.append(f"exit code {job.exit_code}")
@@ -287,7 +309,14 @@ def seconds_of(job: Job) -> float:
 
 
 def best(progress: Progress) -> str:
-    return f", best is epoch {progress.best_epoch}" if progress.best_epoch else ""
+    """`, best is epoch 17 (0.975)`; the metric is named where the line does not end with that one."""
+    best = progress.best
+    if best is None:
+        return ""
+    name = (
+        "" if show.metrics(progress)[-1:] and show.metrics(progress)[-1].startswith(f"{best.metric} ") else best.metric
+    )
+    return f", best is epoch {best.epoch} ({f'{name} {show.number(best.value)}'.strip()})"
 
 
 def places(found: Sequence[tuple[str, str]], width: int | None) -> list[Line]:

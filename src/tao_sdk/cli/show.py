@@ -16,7 +16,7 @@ from tao_sdk.model.clock import from_iso, utc_now
 from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job
-from tao_sdk.model.progress import Progress, is_loss, telling_order
+from tao_sdk.model.progress import Progress, telling_metrics, telling_order
 from tao_sdk.model.ranking import best_value
 from tao_sdk.model.status import Status
 from tao_sdk.model.units import format_clock
@@ -69,22 +69,32 @@ def with_first(progress: Progress, text: str) -> str:
 
 
 def listing(
-    jobs: Sequence[Job], now: datetime, metric: str | None, hidden: Collection[str] = (), narrow: bool = False
+    jobs: Sequence[Job],
+    now: datetime,
+    causes: Mapping[str, str],
+    metric: str | None,
+    hidden: Collection[str] = (),
+    narrow: bool = False,
 ) -> list[tuple[str, ...]]:
     """A head and a row a job. A column that is empty for all jobs is left out.
 
     The best value is that of `metric`, or of each job's most telling one. Labels in `hidden` are not shown: all jobs have
-    them. With `narrow`, long labels are cut.
+    them. With `narrow`, long labels are cut. `causes` tells, by id, why jobs failed.
     """
-    rows = [row(job, now, metric, hidden, LABELS_WIDTH if narrow else None) for job in jobs]
+    rows = [row(job, now, causes[job.id], metric, hidden, LABELS_WIDTH if narrow else None) for job in jobs]
     shown = [at for at, name in enumerate(HEAD) if name in ALWAYS_SHOWN or any(cells[at] for cells in rows)]
     return [tuple(cells[at] for at in shown) for cells in (HEAD, *rows)]
 
 
 def row(
-    job: Job, now: datetime, metric: str | None = None, hidden: Collection[str] = (), width: int | None = None
+    job: Job,
+    now: datetime,
+    cause: str = "",
+    metric: str | None = None,
+    hidden: Collection[str] = (),
+    width: int | None = None,
 ) -> tuple[str, ...]:
-    """A job as a row under HEAD."""
+    """A job as a row under HEAD. `cause` is why it failed, where that is known."""
     return (
         job.id,
         job.platform,
@@ -94,7 +104,7 @@ def row(
         "  ".join(how_far(job, now, most_metrics=1)),
         best(job, metric),
         cut(labels(job, hidden), width),
-        message(job),
+        one_line(cause) or message(job),
     )
 
 
@@ -139,9 +149,7 @@ def epoch(progress: Progress) -> str:
 
 def metrics(progress: Progress) -> list[str]:
     """The loss and the most telling metric, as `loss 0.093`."""
-    names = sorted(progress.metrics, key=telling_order)
-    shown = [*[name for name in names if is_loss(name)][:1], *[name for name in names if not is_loss(name)][:1]]
-    return [f"{name} {number(progress.metrics[name])}" for name in shown] + [
+    return [f"{name} {number(progress.metrics[name])}" for name in telling_metrics(progress)] + [
         f"{name} is not finite" for name in progress.not_finite[:1]
     ]
 
@@ -247,18 +255,19 @@ def why(job: Job, diagnosis: Diagnosis | None, out: Output) -> list[str]:
     if diagnosis is None:
         known = message(job)
         return [f"{head}: {known}" if known and job.status is not Status.COMPLETE else f"{head}."]
-    cause, *rest = explanation(diagnosis, out)
+    cause, *rest = explanation(diagnosis, out, waits=job.status is not Status.ERROR)
     return [f"{head}: {cause}", *rest]
 
 
-def explanation(diagnosis: Diagnosis, out: Output) -> list[str]:
+def explanation(diagnosis: Diagnosis, out: Output, *, waits: bool = False) -> list[str]:
+    """The cause, then what was seen, what to do, whose fault it is and whether trying again helps, once it is over."""
     cause = one_line(diagnosis.cause)
     more = "" if one_line(diagnosis.evidence) in cause else diagnosis.evidence
     return [
         cause,
         *labelled("Seen:", more, out.width),
         *labelled("Do:", diagnosis.suggestion, out.width),
-        *(["Trying again can help."] if diagnosis.retryable else []),
+        *([] if waits else [f"Fault: {diagnosis.err_class.fault}", f"Again: {diagnosis.again}"]),
     ]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 import shlex
 import shutil
@@ -22,9 +21,9 @@ from tao_sdk.cli.flags import OPTION, SPEC, flags, generic, given
 from tao_sdk.cli.output import Output
 from tao_sdk.client.job_file import JobFile, options_class, read_job_file
 from tao_sdk.client.set_values import with_values
-from tao_sdk.model.errors import JobNotFound, SpecError, TaoError, UsageError, sentences
+from tao_sdk.model.errors import JobNotFound, SpecError, TaoError, Unreachable, UsageError, sentences
 from tao_sdk.model.fields import settings_of
-from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.finding import Severity
 from tao_sdk.model.secrets import is_secret_name
 from tao_sdk.model.spec import JobSpec, read_spec
 
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 DEFAULT_PLATFORM = "local"
 OWN_FLAGS = frozenset({*settings_of(JobSpec), "platform", "option", "set", "detach", "json", "state_file", "help"})
 NAMED = re.compile(r"""^platform:[ \t]*["']?([\w-]+)""", re.MULTILINE)  # in a job file
-LONGEST_SHOWN = 4000  # characters of one text of a plan; --json shows all
+NEEDS_FACTS = "A plan needs an answer of the place that it is for: nothing was planned."
 
 
 class Submitting(click.Command):
@@ -263,7 +262,7 @@ def watched(client: Client, out: Output, job: Job) -> int:
     try:
         ended = (ended_with_events if out.json else ended_with_screen)(client, out, job)
     except KeyboardInterrupt:
-        raise Detached(f"Detached; {job.id} goes on.", f"tao logs -f {job.id}") from None
+        raise Detached(f"Detached; {job.id} goes on.", f"tao attach {job.id}") from None
     except JobNotFound:  # it was removed meanwhile
         raise
     except TaoError as error:
@@ -283,6 +282,7 @@ def warn_of_open_secrets(out: Output, params: Mapping[str, Any]) -> None:
 
 @command("plan", cls=Submitting)
 @submitting
+@click.option("--full", is_flag=True, help="Show all that would be sent: the manifest, its environment, the files.")
 def plan(
     client: Client,
     out: Output,
@@ -290,11 +290,12 @@ def plan(
     platform: str | None,
     option: tuple[str, ...],
     values: tuple[str, ...],
+    full: bool,
     **params: Any,
 ) -> int:
-    """Show exactly what `tao run` with the same arguments would send, and what the checks say. Nothing is sent or stored.
+    """Show what `tao run` with the same arguments would send, and what the checks say. Nothing is sent or stored.
 
-    Secrets are shown by name. The exit code is 2 when the job would be refused.
+    With --full and with --json exactly that. Secrets are shown by name. The exit code is 2 when the job would be refused.
     """
     wanted = asked(job_file, platform, option, params, values)
     tell_notes(out, wanted.notes)
@@ -302,8 +303,15 @@ def plan(
         planned = client.plan(wanted.spec, wanted.platform, wanted.options)
     except SpecError as error:
         raise wanted.located(error) from None
+    except Unreachable as error:
+        error.next = sentences(error.next, NEEDS_FACTS)
+        raise
+    from tao_sdk.cli import planned as shown
+
     out.object(plan_json(planned))
-    out.lines([] if out.json else plan_lines(planned, out))
+    out.lines(
+        shown.whole(planned, plan_json(planned), out) if full else [] if out.json else shown.summary(planned, out)
+    )
     refused = any(finding.severity is Severity.ERROR for finding in planned.findings)
     return exit_codes.WRONG if refused else exit_codes.DONE
 
@@ -319,39 +327,3 @@ def plan_json(planned: Planned) -> dict[str, Any]:
         **plan.to_json(),
         "findings": [finding.to_json() for finding in planned.findings],
     }
-
-
-def plan_lines(planned: Planned, out: Output) -> list[str]:
-    """The plan as YAML: scripts keep their lines."""
-    whole = plan_json(planned)
-    whole["files"] = [
-        {**file, "mode": f"{file['mode']:04o}", "content": readable(file["content"])} for file in whole["files"]
-    ]
-    findings: list[Finding] = list(planned.findings)
-    del whole["findings"], whole["schema"]
-    return [
-        *yaml_lines({name: value for name, value in whole.items() if value}),
-        *(show.finding(each, out) for each in findings),
-    ]
-
-
-def readable(content: str) -> str:
-    data = base64.b64decode(content)
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return f"({len(data)} bytes that are no text; --json shows them)"
-
-
-def yaml_lines(value: Any) -> list[str]:
-    import yaml
-
-    class Dumper(yaml.SafeDumper):
-        """Texts of several lines as they are."""
-
-    def text(dumper: Any, data: str) -> Any:
-        shown = data if len(data) <= LONGEST_SHOWN else f"{data[:200]}… ({len(data)} characters; --json shows all)"
-        return dumper.represent_scalar("tag:yaml.org,2002:str", shown, style="|" if "\n" in shown else None)
-
-    Dumper.add_representer(str, text)
-    return yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=10**9).rstrip("\n").split("\n")

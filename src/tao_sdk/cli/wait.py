@@ -36,16 +36,27 @@ def wait(client: Client, out: Output, jobs: tuple[str, ...], timeout: timedelta 
     The exit code is 1 if any ended in Error, else 6 if any is Canceled.
     """
 
-    def changed(job: Job) -> None:
-        out.note(standing(job, out))
+    told: set[str] = set()  # ids of jobs whose end was told
 
-    ids = [client.get_job(newest(client, out, job)).id for job in jobs]
+    def changed(job: Job) -> None:
+        if not job.status.terminal:
+            out.note(standing(job, out))
+        elif job.id not in told:
+            told.add(job.id)
+            out.line(standing(job, out))
+
+    known = [client.get_job(newest(client, out, job)) for job in jobs]
+    ids = [job.id for job in known]
+    for job in known:
+        if job.status.terminal:
+            changed(job)
     try:
         ended = client.wait_all(ids, timeout.total_seconds() if timeout is not None else None, on_change=changed)
     except KeyboardInterrupt:
         raise Detached("Detached; the jobs go on.", f"tao wait {' '.join(ids)}") from None
     out.object(one_or_list([job.to_json() for job in ended], len(jobs)))
-    out.lines(standing(job, out) for job in ended)
+    for job in ended:
+        changed(job)
     return exit_codes.of_statuses(job.status for job in ended)
 
 

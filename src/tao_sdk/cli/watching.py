@@ -11,13 +11,14 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tao_sdk.cli import screen, show
 from tao_sdk.cli.output import printable
 from tao_sdk.cli.screen import Line, Plain, Scene
-from tao_sdk.model.curve import curve_svg, curve_text
+from tao_sdk.engine.curve_file import leave_curve
+from tao_sdk.model.clock import utc_now
+from tao_sdk.model.curve import curve_text
 from tao_sdk.model.errors import TaoError, Unreachable
 from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Progress
@@ -78,12 +79,17 @@ class LogFeed:
 
 def ended_with_screen(client: Client, out: Output, job: Job) -> Job:
     """Draw the job until it has ended, then how it ended; the job as it then is."""
-    scene = Scene(job, began=time.monotonic())
+    scene = Scene(job, began=began(job))
     drawing = live_screen(out) if out.screen else plain_lines(out)
     with drawing as draw:
         follow(client, scene, draw)
     tell_end(client, out, scene)
     return scene.job
+
+
+def began(job: Job) -> float:
+    """When it began to run, or until then to wait, by the steady clock."""
+    return time.monotonic() - max((utc_now() - (job.started or job.created)).total_seconds(), 0)
 
 
 def follow(client: Client, scene: Scene, draw: Draw) -> None:
@@ -141,7 +147,8 @@ def live_screen(out: Output) -> AbstractContextManager[Draw]:
         with Live(console=console, auto_refresh=False, transient=False) as live:
 
             def draw(scene: Scene, _: list[Progress]) -> None:
-                lines = screen.drawn(scene, console.width, time.monotonic())
+                scene.began = began(scene.job)
+                lines = screen.drawn(scene, console.width, time.monotonic(), console.height)
                 live.update(Group(*map(rich_text, lines)), refresh=True)
 
             yield draw
@@ -187,23 +194,10 @@ def results_of(client: Client, job: Job) -> Results | None:
 
 def places(job: Job, progress: Progress, left: Results | None) -> list[tuple[str, str]]:
     """Where to look further: what the job left, its curve, and the log of one that failed."""
-    curve = write_curve(job, progress)
+    curve = leave_curve(job, progress)
     found = [("results", show.path(job.results_dir).rstrip("/") + "/")] if curve or left is None or left.files else []
     found += [("curve", show.path(str(curve)))] if curve else []
     return found if job.status is Status.COMPLETE else [*found, ("log", f"tao logs {job.id}")]
-
-
-def write_curve(job: Job, progress: Progress) -> Path | None:
-    """The loss curve beside the results, where they lie on this machine. A file of that name is the job's own and stays."""
-    from tao_sdk.client import results
-
-    folder = Path(job.results_dir)
-    if not job.results_dir or not folder.is_dir() or len(progress.history) < 2:
-        return None
-    try:
-        return results.write_curve(folder, curve_svg(progress))
-    except OSError:
-        return None
 
 
 def tell_why(client: Client, out: Output, scene: Scene) -> None:

@@ -490,6 +490,10 @@ class Client:
         """Why the job waits or failed, and what to do; None for a job that is well."""
         return diagnose.diagnose(self.engine, self.get_job(job_id))
 
+    def known_cause(self, job: Job) -> str:
+        """Why a failed job failed, in one line, as it was found then; "" when nothing was. No platform is asked."""
+        return diagnose.known_cause(self.engine, job)
+
     def lost_results(self, job_id: str) -> str:
         """What the job said of results that it could not keep; "" when it said nothing."""
         return diagnose.lost_results(self.engine, self.store.get(job_id))

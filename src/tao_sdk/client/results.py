@@ -35,7 +35,6 @@ PIECE = 8 * MiB  # of a file that is read at once
 TRIES = 3  # at a file that changes while it is copied
 NAMED = 12  # checkpoints that an error names
 DEEPEST = 100  # folders in one another
-CURVE = "curve.svg"
 UNNAMEABLE = (errno.ENAMETOOLONG, errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.EILSEQ, errno.EINVAL)
 CLOCK_SECONDS = 1e-3  # a time that was written down is read again as exactly as this
 
@@ -305,17 +304,6 @@ def _written(files: Files, stat: FileStat, out: IO[bytes]) -> FileStat:
         if growing(stat.path) or (was.size == stat.size and _same_time(was.mtime, stat.mtime)):
             return stat
     raise PathNotFound(f"{stat.path} changes while it is copied.", "", "Fetch again.")
-
-
-def write_curve(results: Path, svg: str, *, renew: bool = False) -> Path:
-    """The curve of the training beside its results, or in a copy of them, which is `renew`ed. Raises OSError, LeadsOut."""
-    below = Below(str(results), follow=renew)
-    if renew:
-        with below.creating(CURVE, f".{CURVE}.{os.getpid()}.part") as file:
-            file.write(svg.encode())
-    else:
-        below.create(CURVE, svg.encode())
-    return results / CURVE
 
 
 def _same_time(one: float, other: float) -> bool:

@@ -57,6 +57,12 @@ def told_at_the_end(engine: Engine, job: Job) -> Diagnosis | None:
     return Diagnosis.from_json(event.data) if event and event.data["attempt"] == job.attempt else None
 
 
+def known_cause(engine: Engine, job: Job) -> str:
+    """The cause that was found when it failed, in one line; "" where no rule explained it. Asks nobody."""
+    found = told_at_the_end(engine, job)
+    return "" if found is None or found.rule == rules.NOTHING_KNOWN else found.cause.partition("\n")[0]
+
+
 def explain(engine: Engine, job: Job) -> Diagnosis:
     """What the newest attempt's evidence says; if only "nothing known" with the log's last lines."""
     evidence = gather(engine, job)
@@ -110,7 +116,12 @@ def gather(engine: Engine, job: Job) -> Evidence | None:
     code = job.exit_code if evidence.exit_code is None else evidence.exit_code
     log = f"{evidence.log_tail}\n{text}".strip("\n")
     seen = replace(evidence, log_tail=log, runner=events, reason=reason, phase=phase, exit_code=code)
-    return replace(seen, waited_seconds=_waited(job, utc_now()))
+    return replace(seen, waited_seconds=_waited(job, utc_now()), limits=limits_of(job))
+
+
+def limits_of(job: Job) -> dict[str, str]:
+    """The limits that were asked for, as they were."""
+    return {name: str(job.spec[name]) for name in ("memory", "shm_size", "time_limit") if job.spec.get(name)}
 
 
 def read_tail(engine: Engine, backend: Backend, ref: Ref) -> tuple[str, tuple[dict[str, Any], ...]]:

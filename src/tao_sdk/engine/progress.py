@@ -16,6 +16,7 @@ from typing import Any
 from tao_sdk.backends.contract import LogChunk, LogRequest, MiB
 from tao_sdk.engine import hooks, status_file
 from tao_sdk.engine.bucket_files import files_of, in_bucket
+from tao_sdk.engine.curve_file import leave_curve
 from tao_sdk.engine.drain import Keeper
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model.clock import from_iso, to_iso, utc_now
@@ -69,13 +70,15 @@ def read_status_file(engine: Engine, job: Job, reading: Reading) -> status_file.
 
 
 def keep(engine: Engine, job: Job, reading: Reading, place: status_file.Place) -> Job:
-    """The job with what was read of it, written down."""
+    """The job with what was read of it, written down. Who has read the last of it leaves the curve beside the results."""
     state = {**reading.state(job, utc_now()), "status_file": place.to_json()}
     if not is_news(state, job.progress):
         return replace(job, progress=state)
     found = [one for one in reading.found if one.epoch]
     events = [NewEvent(job.id, "progress", data={"epoch": one.epoch, **one.metrics}) for one in found]
     due = hooks.milestones_due(job, milestones(reading.before.epoch, reading.epoch, hooks.MILESTONE))
+    if state["whole"] and not reading.stored.get("whole"):
+        leave_curve(job, reading.progress)
     return engine.store.update(replace(job, progress=state), [*events, *due]) or engine.store.get(job.id)
 
 

@@ -23,6 +23,7 @@ from tao_sdk.model.rule import (
 )
 
 LAST_LINES = 12
+NOTHING_KNOWN = "nothing_known"
 
 _FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+), in (.+)$')
 
@@ -47,6 +48,18 @@ def traceback(evidence: Evidence) -> str | None:
 def nan_loss(evidence: Evidence) -> str | None:
     lines = [line for line in evidence.log_tail.splitlines() if re.search(r"loss\W{0,4}(?:nan|[-+]?inf)\b", line, re.I)]
     return lines[-1].strip() if lines else None
+
+
+FULL_DISK = in_log(r"No space left on device|Disk quota exceeded|\[Errno 28\]|\[Errno 122\]")
+
+
+def full_disk(evidence: Evidence) -> str | None:
+    """The program's words, and the folders that the runner found full at its end."""
+    line = FULL_DISK(evidence)
+    if line is None:
+        return None
+    folders = [str(event["full"]) for event in evidence.runner if event.get("event") == "ended" and event.get("full")]
+    return f"{line} (full: {folders[-1]})" if folders else line
 
 
 def killed_by_signal(evidence: Evidence) -> str | None:
@@ -116,9 +129,11 @@ PROGRAM, INFRA, USER = ErrClass.PROGRAM, ErrClass.INFRA, ErrClass.USER
 
 RULES: Sequence[Rule] = (
     Rule("slow_source", fetched_until_the_end, "The time limit came while an input was still being fetched ({seen}).", INFRA,
-         "Put the data nearer to the job or on a mount (mount_path keeps what was fetched for all jobs), or give it more time."),
+         "Put the data nearer to the job or on a mount (mount_path keeps what was fetched for all jobs), or give it more time.",
+         after="it is nearer"),
     Rule("time_limit", backend_says(r"time.?limit"), "The job reached its time limit ({seen}).", USER,
-         "Give it more (--time-limit 8h); to go on where it was, name the newest checkpoint that tao results shows in the spec."),
+         "Give it more (--time-limit 8h); to go on where it was, name the newest checkpoint that tao results shows in the spec.",
+         after="it is given more time"),
     Rule("machine_restarted", backend_says(r"machine was restarted"), "{seen}.", INFRA,
          "Submit it again, with --retries: a further attempt resumes from the newest complete checkpoint.", retryable=True),
     Rule("supervisor_lost", backend_says(r"supervisor was killed"), "{seen}.", INFRA,
@@ -130,7 +145,8 @@ RULES: Sequence[Rule] = (
     Rule("results_no_place", runner_failed("output."), "The results have no place, so the command was not started: {seen}", USER,
          "Name a place that this job may write to."),
     Rule("hub_gated", runner_failed("hub.gated"), "{seen}", USER,
-         "Ask for access on the page of the repository, and set HF_TOKEN to a token of the account that was let in."),
+         "Ask for access on the page of the repository, and set HF_TOKEN to a token of the account that was let in.",
+         after="access is given"),
     Rule("hub_private", any_of(runner_failed("hub.private"), runner_failed("hub.revision")), "{seen}", USER,
          "Correct the name or the revision, or set HF_TOKEN to a token that may read it."),
     Rule("ngc_refused", any_of(runner_failed("ngc.key"), runner_failed("ngc.denied"), runner_failed("ngc.terms")), "{seen}", USER,
@@ -144,7 +160,8 @@ RULES: Sequence[Rule] = (
          "Set the clock of the machine that ran the job (NTP); another machine may do meanwhile.", retryable=True),
     Rule("s3_keys", any_of(runner_failed("s3.wrong_secret"), runner_failed("s3.unknown_key"), runner_failed("s3.no_credentials"),
                            runner_failed("s3.expired"), runner_failed("s3.credentials")),
-         "{seen}", USER, "Set ACCESS_KEY and SECRET_KEY to keys of that store that are still good, then submit again."),
+         "{seen}", USER, "Set ACCESS_KEY and SECRET_KEY to keys of that store that are still good, then submit again.",
+         after="the keys are set"),
     Rule("s3_denied", runner_failed("s3.denied"), "{seen}", USER,
          "Ask the bucket's owner for the right to list and read it (and to write, for results), or use other keys."),
     Rule("s3_busy", runner_failed("s3.busy"), "{seen}", INFRA,
@@ -172,11 +189,13 @@ RULES: Sequence[Rule] = (
     Rule("missing_python3", in_log(r"python3 .*(?:needed|not found|missing|required)|tao: .*python3"),
          "The image has no python3 (3.8 or later), which the runner needs.", USER,
          "Use an image with python3, or submit the bare command without specs, inputs and outputs."),
-    Rule("small_shared_memory", in_log(SMALL_SHM), "There is too little shared memory (/dev/shm): {seen}", USER,
-         "Give it more (--shm-size 16g, in a container), or use fewer data-loader workers."),
-    Rule("disk_full", any_of(in_log(r"No space left on device|Disk quota exceeded|\[Errno 28\]|\[Errno 122\]"),
+    Rule("small_shared_memory", in_log(SMALL_SHM), "There is too little shared memory (/dev/shm){limit}: {seen}", USER,
+         "Give it more (--shm-size 16g, in a container), or use fewer data-loader workers.",
+         limit="shm_size", after="it is given more"),
+    Rule("disk_full", any_of(full_disk,
                              runner_failed("disk.full"), backend_says(r"no space left on device")),
-         "A disk is full: {seen}", INFRA, "Free space there, or where the results are written; or point them elsewhere."),
+         "A disk is full: {seen}", INFRA, "Free space there, or where the results are written; or point them elsewhere.",
+         after="there is space"),
     Rule("cuda_oom", in_log(OUT_OF_GPU_MEMORY),
          "The GPU ran out of memory.", PROGRAM,
          "Use a smaller batch, gradient accumulation or mixed precision, or a GPU with more memory."),
@@ -193,10 +212,12 @@ RULES: Sequence[Rule] = (
          "Give it more shared memory (--shm-size 16g, in a container); see the kernel's log. " + AGAIN, retryable=True),
     Rule("host_oom", any_of(backend_says(r"oom|out of memory"),
                             in_log(r"\bMemoryError\b|Cannot allocate memory|oom-kill|Out of memory: Killed process")),
-         "The machine's memory ran out: {seen}", PROGRAM,
-         "Use fewer data-loader workers or a smaller batch, or ask for more memory (--memory 64g)."),
-    Rule("killed", exit_code(137), "The command was killed (SIGKILL, {seen}), most often for lack of memory.", PROGRAM,
-         "Ask for more memory (--memory), or see the node's kernel log for who killed it."),
+         "The memory{limit} ran out: {seen}", PROGRAM,
+         "Use fewer data-loader workers or a smaller batch, or ask for more memory (--memory 64g).",
+         limit="memory", after="it is given more"),
+    Rule("killed", exit_code(137), "The command was killed (SIGKILL, {seen}), most often for lack of memory{limit}.", PROGRAM,
+         "Ask for more memory (--memory), or see the node's kernel log for who killed it.",
+         limit="memory", after="it is given more memory"),
     Rule("nan_loss", nan_loss, "The loss became NaN or infinite: {seen}", PROGRAM,
          "Lower the learning rate, clip gradients, and check the data for empty or broken samples."),
     Rule("module_missing", in_log(r"ModuleNotFoundError: No module named"),
@@ -246,6 +267,6 @@ def nothing_known(evidence: Evidence) -> Diagnosis:
         err_class=ErrClass.PROGRAM,
         suggestion="Read the end of its log: `tao logs` has all of it.",
         evidence=last_lines(evidence),
-        rule="nothing_known",
+        rule=NOTHING_KNOWN,
         events=evidence.events or (seen,),
     )

@@ -86,7 +86,7 @@ def compare(jobs: Sequence[Job], metric: str | None = None) -> Comparison:
 def shared_metric(progresses: Sequence[Progress], told: Sequence[str]) -> str | None:
     """The metric that most of the jobs have; of several the most telling."""
 
-    def rank(name: str) -> tuple[int, bool, tuple[bool, bool, bool, str]]:
+    def rank(name: str) -> tuple[int, bool, tuple[bool, bool, bool, bool, str]]:
         having = sum(name in progress.metrics for progress in progresses)
         return (-having, is_loss(name), telling_order(name))
 

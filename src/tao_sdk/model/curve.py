@@ -5,13 +5,23 @@ Both show the losses in one panel and what is better when larger in another, ove
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
 from math import ceil, floor, log10
+from typing import Any
 
-from tao_sdk.model.progress import Best, Progress, is_loss, smaller_is_better, telling_order, words_of
+from tao_sdk.model.progress import (
+    Best,
+    Progress,
+    is_loss,
+    not_finite_since,
+    smaller_is_better,
+    telling_metrics,
+    telling_order,
+    words_of,
+)
 
 MOST_SERIES = 4  # in a panel: more than four lines nobody can tell apart
 _MOST = 1e30  # what is larger has diverged, and would press everything else flat
@@ -22,6 +32,9 @@ _NAMES_WIDTH, _NAME_HEIGHT = 400, 18  # beside a plot that compares jobs
 _DASHES = ("none", "7 4", "2 4", "12 4 2 4")
 COMPARISON_MARK = "<!-- tao compare -->"  # tells our picture from a file of somebody else
 
+_LEGEND, _LEGEND_ROW = 50, 16  # the first row of names, and the distance to the next
+_CHARACTER, _LONGEST_NAME = 6.6, 40  # the width of one, and how many of a name are shown
+
 _STYLE = """
   .card { fill: #ffffff; stroke: #e4e7ec }
   text { font: 12px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: #667085 }
@@ -30,6 +43,8 @@ _STYLE = """
   .grid { stroke: #eaecf0 }
   .axis { stroke: #98a2b3 }
   .best { stroke: #98a2b3; stroke-dasharray: 2 4; stroke-linecap: round }
+  .broken { stroke: #e0484d; stroke-dasharray: 4 3 }
+  .broken-text { fill: #e0484d; font-weight: 600 }
   .line { fill: none; stroke-width: 2.25; stroke-linejoin: round; stroke-linecap: round }
   .thin { stroke-width: 1.4 }
   .ring { stroke: #ffffff; stroke-width: 1.5 }
@@ -84,7 +99,9 @@ def panels_of(progress: Progress) -> list[tuple[str, list[Series]]]:
     """What is worth drawing, as (title, series): losses first, then the rest. A metric of one epoch is no curve."""
     names = dict.fromkeys(name for entry in progress.history for name in entry.metrics)
     drawn = [
-        series for name in sorted(names, key=telling_order) if len((series := series_of(progress, name)).points) > 1
+        series
+        for name in sorted(names, key=_shown_order(progress))
+        if len((series := series_of(progress, name)).points) > 1
     ]
     losses = [series for series in drawn if is_loss(series.name)]
     others = _of_one_size([series for series in drawn if not is_loss(series.name)])
@@ -96,7 +113,8 @@ def curve_svg(progress: Progress) -> str:
     panels = panels_of(progress)
     width = _PANEL_WIDTH * max(len(panels), 1)
     drawn = [_panel(progress, title, some, _PANEL_WIDTH * number) for number, (title, some) in enumerate(panels)]
-    nothing = f'<text x="{width / 2:g}" y="{_HEIGHT / 2:g}" text-anchor="middle">No epoch has ended yet.</text>'
+    none = "; ".join(_said_of_broken(progress)) or "No epoch has ended yet."
+    nothing = f'<text x="{width / 2:g}" y="{_HEIGHT / 2:g}" text-anchor="middle">{escape(none)}</text>'
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {_HEIGHT}" width="{width}" height="{_HEIGHT}"'
@@ -152,7 +170,19 @@ def curve_text(progress: Progress, width: int = 80, height: int = 6) -> list[str
     each = (width - 3 * (beside - 1)) // max(beside, 1)
     blocks = [_text_panel(series[0], each, height) for _, series in panels] if each >= 16 else []
     rows = [blocks[start : start + beside] for start in range(0, len(blocks), max(beside, 1))]
-    return [_joined(line, each) for row in rows for line in zip(*row, strict=True)]
+    drawn = [_joined(line, each) for row in rows for line in zip(*row, strict=True)]
+    return [*drawn, *(line[:width] for line in _said_of_broken(progress))]
+
+
+def _said_of_broken(progress: Progress) -> list[str]:
+    """`NaN in epoch 3: loss`, for each metric that is no number now; at most as many as a panel has lines."""
+    return [f"NaN in epoch {epoch}: {name}" for name, epoch in not_finite_since(progress).items()][:MOST_SERIES]
+
+
+def _shown_order(progress: Progress) -> Callable[[str], tuple[Any, ...]]:
+    """First what the screen and the end line show, so that a picture of one line shows the same."""
+    shown = telling_metrics(progress)
+    return lambda name: (name not in shown, *telling_order(name))
 
 
 def series_of(progress: Progress, name: str) -> Series:
@@ -229,34 +259,67 @@ def _epoch_range(progress: Progress, series: Sequence[Series]) -> tuple[int, int
     return first, max(last, progress.epochs or 0, first + 1)
 
 
+def _broken(progress: Progress, series: Sequence[Series]) -> dict[str, int]:
+    """Of the metrics that are NaN now, those that the panel of `series` would show, with the epoch since when."""
+    losses = any(is_loss(some.name) for some in series)
+    return {name: epoch for name, epoch in not_finite_since(progress).items() if is_loss(name) == losses}
+
+
+def _nan_mark(broken: dict[str, int], across: Scale, up: Scale) -> Iterator[str]:
+    """A line at the epoch in which a metric first was no number; of several, the first."""
+    if not broken:
+        return
+    name, epoch = min(broken.items(), key=lambda each: each[1])
+    x = across(epoch)
+    anchor, beside = ("start", 6) if x < (across.begin + across.end) / 2 else ("end", -6)
+    yield f'<path class="broken" d="M{x:.1f} {up.begin}V{up.end:g}"/>'
+    yield (
+        f'<text class="broken-text" x="{x + beside:.1f}" y="{(up.begin + up.end) / 2:g}" text-anchor="{anchor}">'
+        f"NaN in epoch {epoch}<title>{escape(name)}</title></text>"
+    )
+
+
 def _panel(progress: Progress, title: str, series: Sequence[Series], left: int) -> str:
     first, last = _epoch_range(progress, series)
     low, high = _value_range(series)
+    broken = _broken(progress, series)
+    labels = _legend_places(series, left)
+    last = max([last, *broken.values()])
     across = Scale(first, last, left + _LEFT, left + _PANEL_WIDTH - _RIGHT)
-    up = Scale(low, high, _HEIGHT - _BOTTOM, _TOP)
+    up = Scale(low, high, _HEIGHT - _BOTTOM, _TOP + labels[-1][2] - _LEGEND)
     return "\n".join(
         [
             f'<text class="title" x="{left + 20}" y="30">{escape(title)}</text>',
-            *_legend(series, left),
+            *_legend(labels),
             *_grid(_value_ticks(low, high), across, up),
             *_epoch_axis(_epoch_ticks(first, last), across),
             *_best_mark(progress.best, series, across, up),
+            *_nan_mark(broken, across, up),
             *(_line(some, colour, across, up) for some, colour in zip(series, _COLOURS, strict=False)),
             *(_dots(progress.best, some, colour, across, up) for some, colour in zip(series, _COLOURS, strict=False)),
         ]
     )
 
 
-def _legend(series: Sequence[Series], left: int) -> Iterator[str]:
-    """The names beside their colours, as many as fit in the width."""
-    x = left + 20.0
-    for some, colour in zip(series, _COLOURS, strict=False):
-        label = f"{some.name} {number(some.last)}"
-        if some is not series[0] and x + 13 + 6.6 * len(label) > left + _PANEL_WIDTH:
-            return
-        yield f'<circle class="f{colour}" cx="{x + 4:g}" cy="46" r="4"/>'
-        yield f'<text x="{x + 13:g}" y="50">{escape(label)}</text>'
-        x += 28 + 6.6 * len(label)
+def _legend_places(series: Sequence[Series], left: int) -> list[tuple[str, float, float]]:
+    """(label, x, y) of each line's name; in a further row where the width is used up."""
+    places: list[tuple[str, float, float]] = []
+    x, y = left + 20.0, float(_LEGEND)
+    for some in series:
+        name = some.name if len(some.name) <= _LONGEST_NAME else f"{some.name[: _LONGEST_NAME - 1]}…"
+        label = f"{name} {number(some.last)}"
+        if places and x + 13 + _CHARACTER * len(label) > left + _PANEL_WIDTH:
+            x, y = left + 20.0, y + _LEGEND_ROW
+        places.append((label, x, y))
+        x += 28 + _CHARACTER * len(label)
+    return places
+
+
+def _legend(places: Sequence[tuple[str, float, float]]) -> Iterator[str]:
+    """The names beside their colours."""
+    for (label, x, y), colour in zip(places, _COLOURS, strict=False):
+        yield f'<circle class="f{colour}" cx="{x + 4:g}" cy="{y - 4:g}" r="4"/>'
+        yield f'<text x="{x + 13:g}" y="{y:g}">{escape(label)}</text>'
 
 
 def _grid(values: Sequence[float], across: Scale, up: Scale) -> Iterator[str]:

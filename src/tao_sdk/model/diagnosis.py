@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any
 
@@ -14,6 +14,18 @@ class ErrClass(str, Enum):
     PROGRAM = "ERR_PROGRAM"
     INFRA = "ERR_INFRA"
     USER = "ERR_USER"
+
+    @property
+    def fault(self) -> str:
+        """The class in words, for people."""
+        return FAULTS[self]
+
+
+FAULTS = {
+    ErrClass.PROGRAM: "your program",
+    ErrClass.USER: "how it was asked for",
+    ErrClass.INFRA: "the place",
+}
 
 
 @dataclass(frozen=True)
@@ -36,6 +48,9 @@ class Evidence:
     runner: tuple[dict[str, Any], ...] = ()  # the runner's "failed", "warning" and "ended" events
     log_tail: str = ""  # at most the last 64 KiB, decoded with replacement
     waited_seconds: float = 0.0
+    limits: Mapping[str, str] = field(
+        default_factory=dict[str, str]
+    )  # what was asked for: memory, shm_size, time_limit
 
 
 @dataclass(frozen=True)
@@ -50,6 +65,14 @@ class Diagnosis:
     rule: str = ""
     events: tuple[NodeEvent, ...] = ()
     by_runner: bool = False  # the runner itself has said so
+    after: str = ""  # what has to happen before trying again can help, as a clause
+
+    @property
+    def again(self) -> str:
+        """Whether the same job, submitted again, can go well: `helps`, `does not help`, `may help after ...`."""
+        if self.retryable:
+            return "helps"
+        return f"may help after {self.after}" if self.after else "does not help"
 
     def redacted(self, redact: Callable[[str], str]) -> Diagnosis:
         """The same diagnosis, its texts passed through `redact`: a job may have printed a secret."""
@@ -67,6 +90,9 @@ class Diagnosis:
             "cause": self.cause,
             "suggestion": self.suggestion,
             "retryable": self.retryable,
+            "fault": self.err_class.fault,
+            "again": self.again,
+            "after": self.after,
             "evidence": self.evidence,
             "rule": self.rule,
             "job_failure_by_node_event": [

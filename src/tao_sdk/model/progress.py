@@ -25,6 +25,7 @@ _SMALLER_IS_BETTER = frozenset({
     "loss", "nll", "error", "err", "wer", "cer", "perplexity", "ppl", "mae", "mse", "rmse", "fid",
     "time", "latency", "cost", "memory", "distance",
 })  # fmt: skip
+_TRAINED_ON = frozenset({"train", "training"})
 _HELD_OUT = frozenset({"val", "valid", "validation", "test", "eval", "dev"})
 
 
@@ -128,10 +129,37 @@ def is_loss(metric: str) -> bool:
 
 
 @lru_cache(maxsize=1024)
-def telling_order(metric: str) -> tuple[bool, bool, bool, str]:
-    """A sort key, the most telling metric first: val_accuracy, accuracy, val_loss, loss, train_loss."""
+def telling_order(metric: str) -> tuple[bool, bool, bool, bool, str]:
+    """A sort key, the most telling metric first: val_accuracy, accuracy, val_loss, loss, box_loss, train_loss."""
     words = words_of(metric)
-    return (bool(words & {"train", "training"}), is_loss(metric), not words & _HELD_OUT, metric)
+    part = is_loss(metric) and not is_total_loss(metric)
+    return (bool(words & _TRAINED_ON), is_loss(metric), not words & _HELD_OUT, part, metric)
+
+
+def is_total_loss(metric: str) -> bool:
+    """`loss`, `total_loss`, `val_loss`: True. `box_loss`, one part of several: False."""
+    return is_loss(metric) and not words_of(metric) - _HELD_OUT - _TRAINED_ON - {"loss", "total", ""}
+
+
+def telling_metrics(progress: Progress) -> list[str]:
+    """The loss, then what tells more than a loss, of the metrics that the job has now: what a line has room for.
+
+    The second is the one by which the best epoch is chosen, where that is no loss.
+    """
+    names = sorted(progress.metrics, key=telling_order)
+    losses, others = [name for name in names if is_loss(name)], [name for name in names if not is_loss(name)]
+    if progress.best and progress.best.metric in others:
+        others = [progress.best.metric]
+    return [*losses[:1], *others[:1]]
+
+
+def not_finite_since(progress: Progress) -> dict[str, int]:
+    """Metrics that are NaN or infinite now, with the epoch in which they became so."""
+    since: dict[str, int] = {}
+    for name in progress.not_finite:
+        finite = [entry.epoch for entry in progress.history if name in entry.metrics]
+        since[name] = min(finite[-1] + 1 if finite else 1, max(progress.epoch, 1))
+    return since
 
 
 def better(first: Best, second: Best) -> Best:

@@ -13,11 +13,16 @@ from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence, NodeEvent
 from tao_sdk.model.errors import sentences
 
 Looks = Callable[[Evidence], str | None]
+MENDED = "that is mended"
 
 
 @dataclass(frozen=True)
 class Rule:
-    """`cause` and `suggestion` may use {seen}, the first line of what the rule saw."""
+    """`cause` and `suggestion` may use {seen}, the first line of what the rule saw.
+
+    `limit` names the setting that was hit; the cause may use {limit}, its value in brackets. `after` is what has to
+    happen before trying again can help; where nothing is said, that depends on whose fault it is.
+    """
 
     name: str
     looks: Looks
@@ -25,6 +30,8 @@ class Rule:
     err_class: ErrClass
     suggestion: str
     retryable: bool = False
+    limit: str = ""
+    after: str = ""
 
     def apply(self, evidence: Evidence) -> Diagnosis | None:
         seen = self.looks(evidence)
@@ -32,14 +39,35 @@ class Rule:
             return None
         first = seen.strip().splitlines()[0] if seen.strip() else ""
         return Diagnosis(
-            cause=self.cause.replace("{seen}", first),
+            cause=self.cause.replace("{seen}", first).replace("{limit}", limit_hit(evidence, self.limit)),
             err_class=self.err_class,
             suggestion=self.suggestion.replace("{seen}", first),
             retryable=self.retryable,
             evidence=seen,
             rule=self.name,
-            events=evidence.events or (NodeEvent(self.name, first),),
+            events=cause_first(evidence.events, NodeEvent(self.name, first)),
+            after=self.needed_first,
         )
+
+    @property
+    def needed_first(self) -> str:
+        """What has to happen before trying again can help; "" where nothing is known to."""
+        return self.after or (MENDED if self.err_class is ErrClass.INFRA else "")
+
+
+def limit_hit(evidence: Evidence, name: str) -> str:
+    """` (64m)`, or nothing where no limit was asked for."""
+    value = evidence.limits.get(name, "")
+    return f" ({value})" if value else ""
+
+
+def cause_first(events: Sequence[NodeEvent], recognized: NodeEvent) -> tuple[NodeEvent, ...]:
+    """What the rule recognized, then the place's own events. One of those that the rule recognized is not doubled."""
+    word = recognized.message.partition(":")[0]
+    own = next((index for index, event in enumerate(events) if event.node_event_name == word), None)
+    if own is None:
+        return (recognized, *events)
+    return (events[own], *events[:own], *events[own + 1 :])
 
 
 def in_log(pattern: str) -> Looks:

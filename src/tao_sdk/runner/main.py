@@ -151,10 +151,13 @@ class Job:
             path = spec.write(self.document["spec"], self.values, self.place.folder, self.document["format"])
             self.values["{config_path}"] = path
 
+    def ephemeral(self) -> str:
+        return "RESULTS WILL BE LOST: %s is inside the container and is gone when the container is." % self.place.folder
+
     def warn_ephemeral(self) -> None:
         self.report.warn(
             "output.ephemeral",
-            "RESULTS WILL BE LOST: %s is inside the container and is gone when the container is." % self.place.folder,
+            self.ephemeral(),
             "Neither TAO_RESULTS_ROOT nor S3_BUCKET_NAME is set.",
             "Mount a folder at /results, or set TAO_RESULTS_ROOT to a mounted one.",
         )
@@ -170,9 +173,11 @@ class Job:
         status = command.run({**self.env, "TAO_RESULTS_DIR": self.place.folder}, self.open_log(), self.start_keeping)
         code = exit_code(status)
         signal = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-        self.report.event("ended", exit_code=code, signal=signal, seconds=round(time.monotonic() - started, 3))
+        full = {"full": ", ".join(found)} if code and (found := self.place.full_folders()) else {}
+        self.report.event("ended", exit_code=code, signal=signal, seconds=round(time.monotonic() - started, 3), **full)
         if ephemeral:
             self.warn_ephemeral()
+            self.report.say(self.ephemeral())
         return code
 
     def command_text(self) -> str:

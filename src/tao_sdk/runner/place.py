@@ -19,9 +19,10 @@ from . import private
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import FrozenSet, Mapping
+    from typing import FrozenSet, List, Mapping
 
 EPHEMERAL = "/results"
+FULL = 1024 * 1024  # bytes: a disk with less room than that is called full
 
 
 class Place:
@@ -57,6 +58,11 @@ class Place:
     def remove_private(self) -> None:
         private.remove(os.path.dirname(self.folder))
 
+    def full_folders(self) -> List[str]:
+        """Those whose disks have no room now, of the folders that a command writes to."""
+        folders = (self.folder, os.environ.get("TMPDIR") or "/tmp", "/dev/shm")
+        return [folder for folder in folders if room(folder) < FULL]
+
     def set_aside_log(self) -> None:
         """An earlier attempt's log keeps its bytes under a name of its own."""
         earlier = "%s.attempt-%d" % (self.log, self.attempt - 1)
@@ -88,6 +94,15 @@ def remote(root: str, bucket: str, job: str) -> str:
     if root.startswith("s3://"):
         return "%s/%s" % (root.rstrip("/"), job)
     return "" if root or not bucket else "s3://%s/results/%s" % (bucket, job)
+
+
+def room(folder: str) -> float:
+    """Bytes free there for this user; without end where nobody says."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return float("inf")
+    return disk.f_bavail * disk.f_frsize if disk.f_blocks else float("inf")
 
 
 def number(text: str | None, default: float) -> float:

@@ -138,5 +138,12 @@ class Report:
     def warn(self, code: str, what: str, why: str = "", next: str = "") -> None:
         self.event("warning", code=code, what=what, why=why, next=next)
 
+    def say(self, text: str) -> None:
+        """A line of the log, which people read without the events."""
+        write_all(
+            2, b"\n" * any(self.open_lines.values()) + b"WARNING: %s\n" % text.encode("utf-8", "backslashreplace")
+        )
+        self.open_lines[2] = False
+
     def fail(self, failure: Failure) -> None:
         self.event("failed", **vars(failure))

@@ -52,8 +52,9 @@ def could_not_begin(evidence: Evidence) -> str | None:
 
 
 RULES: Sequence[Rule] = (
-    Rule("docker.oom_killed", backend_says(r"OOMKilled"), "The container ran out of its memory and was killed.", PROGRAM,
-         "Give it more (--memory 64g), or use fewer data-loader workers or a smaller batch."),
+    Rule("docker.oom_killed", backend_says(r"OOMKilled"), "The container ran out of its memory{limit} and was killed.", PROGRAM,
+         "Give it more (--memory 64g), or use fewer data-loader workers or a smaller batch.",
+         limit="memory", after="it is given more"),
     Rule("docker.no_gpu_runtime", backend_says(NO_GPU),
          "Docker cannot give GPUs to containers here: the NVIDIA Container Toolkit is not installed or not configured.", INFRA,
          "Install it and run: nvidia-ctk runtime configure --runtime=docker; restart Docker. Without a GPU: --gpus 0"),
@@ -72,7 +73,7 @@ RULES: Sequence[Rule] = (
     Rule("docker.network_missing", backend_says(r"network \S+ (not found|is ambiguous)|could not find a network"),
          "The docker network is not there: {seen}", USER, "Create it (docker network create NAME), or leave the option out."),
     Rule("docker.no_space", backend_says(r"no space left on device|disk quota"), "The daemon's disk is full: {seen}", INFRA,
-         "Free space there: docker system df, then docker image prune."),
+         "Free space there: docker system df, then docker image prune.", after="there is space"),
     Rule("docker.name_taken", backend_says(r"container name \S+ is already in use"),
          "Another container has the job's name: {seen}", USER, "Remove that one (docker rm), or submit again."),
     Rule("docker.cpus_out_of_range", backend_says(NO_SUCH_CPUS),
@@ -85,7 +86,8 @@ RULES: Sequence[Rule] = (
          "The image has no such program, not even to begin: {seen}", USER,
          "Use an image with /bin/sh, and whose ENTRYPOINT exists."),
     Rule("docker.shm_too_small", in_log(SMALL_SHM),
-         "/dev/shm is too small: {seen}", USER, "Ask for more: --shm-size 16g, or use fewer data-loader workers."),
+         "/dev/shm{limit} is too small: {seen}", USER, "Ask for more: --shm-size 16g, or use fewer data-loader workers.",
+         limit="shm_size", after="it is given more"),
     Rule("docker.path_not_mounted", path_missing,
          "A path is not there inside the container: {seen}", USER,
          "Mount it (--mounts in the job file: src:dst), or use its path inside the container."),

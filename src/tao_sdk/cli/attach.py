@@ -1,0 +1,22 @@
+"""`tao attach`: the screen of `tao run` again, for a job that was handed over before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tao_sdk.cli.command import command, job_argument, newest
+from tao_sdk.cli.submit import watched
+
+if TYPE_CHECKING:
+    from tao_sdk.cli.output import Output
+    from tao_sdk.client.client import Client
+
+
+@command("attach", watches=True)
+@job_argument
+def attach(client: Client, out: Output, job: str) -> int:
+    """Show a running job as `tao run` does until it has ended; of an ended one, how it ended.
+
+    Ctrl-C leaves the job running. The exit code is that of `tao run`.
+    """
+    return watched(client, out, client.get_job(newest(client, out, job)))

@@ -1,0 +1,97 @@
+"""What a plan looks like to people: a summary of a few lines, or all of it as YAML.
+
+Not here: its JSON, and the verb that asks for it (submit.py).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tao_sdk.cli import show
+from tao_sdk.cli.output import printable
+from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.units import format_duration
+
+if TYPE_CHECKING:
+    from tao_sdk.cli.output import Output
+    from tao_sdk.engine.prepare import Planned
+
+SUMMARY_LINES = 12
+LONGEST_COMMAND = 200  # characters of it in a summary
+LONGEST_SHOWN = 4000  # characters of one text of a whole plan; --json shows all
+ALL_OF_IT = "All that would be sent: tao plan --full"
+
+
+def summary(planned: Planned, out: Output) -> list[str]:
+    """At most SUMMARY_LINES: where, what with, the command as typed, the results, then what the checks say, the worst first."""
+    plan = planned.plan
+    head = f"{out.paint(plan.attempt.job_id, bold=True)}  {plan.attempt.platform}  {printable(plan.attempt.endpoint)}"
+    facts = [f"  {name:<8} {printable(value)}" for name, value in facts_of(planned) if value]
+    told = [*(show.finding(each, out) for each in worst_first(planned.findings)), *notes(plan.notes)]
+    return [head, *facts, *fitted(told, SUMMARY_LINES - len(facts) - 2), ALL_OF_IT]
+
+
+def facts_of(planned: Planned) -> Iterator[tuple[str, str]]:
+    spec = planned.spec
+    yield "image", spec.image
+    yield "gpus", str(spec.gpu_count) + (f" on each of {spec.num_nodes} nodes" if (spec.num_nodes or 1) > 1 else "")
+    yield "time", f"at most {format_duration(spec.time_limit)}" if spec.time_limit else ""
+    yield "command", shortened(spec.command)
+    yield "results", show.path(planned.plan.results_dir)
+    yield "secrets", ", ".join(planned.plan.secrets)
+
+
+def shortened(command: str) -> str:
+    """The command's first line, as it was typed; how many more there are."""
+    first, *more = command.strip().splitlines() or [""]
+    first = first if len(first) <= LONGEST_COMMAND else f"{first[:LONGEST_COMMAND]}…"
+    return f"{first}  (and {show.plural(len(more), 'more line')})" if more else first
+
+
+def worst_first(findings: Sequence[Finding]) -> list[Finding]:
+    return sorted(findings, key=lambda finding: finding.severity is not Severity.ERROR)
+
+
+def notes(told: Sequence[str]) -> Iterator[str]:
+    return (f"note: {show.one_line(note)}" for note in told)
+
+
+def fitted(lines: Sequence[str], most: int) -> list[str]:
+    """At most `most` of the lines; where some are left out, the last says how many."""
+    if len(lines) <= most:
+        return list(lines)
+    return [*lines[: most - 1], f"and {len(lines) - most + 1} more"]
+
+
+def whole(planned: Planned, plan: Mapping[str, Any], out: Output) -> list[str]:
+    """All of the plan object `plan` as YAML: scripts keep their lines."""
+    shown = {name: value for name, value in plan.items() if value and name not in ("findings", "schema")}
+    if plan["files"]:
+        shown["files"] = [
+            {**file, "mode": f"{file['mode']:04o}", "content": readable(file["content"])} for file in plan["files"]
+        ]
+    return [*yaml_lines(shown), *(show.finding(each, out) for each in planned.findings)]
+
+
+def readable(content: str) -> str:
+    data = base64.b64decode(content)
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return f"({len(data)} bytes that are no text; --json shows them)"
+
+
+def yaml_lines(value: Any) -> list[str]:
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """Texts of several lines as they are."""
+
+    def text(dumper: Any, data: str) -> Any:
+        shown = data if len(data) <= LONGEST_SHOWN else f"{data[:200]}… ({len(data)} characters; --json shows all)"
+        return dumper.represent_scalar("tag:yaml.org,2002:str", shown, style="|" if "\n" in shown else None)
+
+    Dumper.add_representer(str, text)
+    return yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=10**9).rstrip("\n").split("\n")

@@ -1,0 +1,43 @@
+"""The curve of a training as a file: beside the results on this machine, or in a copy of them.
+
+Not here: how it is drawn (model/curve.py).
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from tao_sdk.backends.below import Below
+from tao_sdk.model.curve import curve_svg
+from tao_sdk.model.job import Job
+from tao_sdk.model.progress import Progress
+
+CURVE = "curve.svg"
+LEAST_EPOCHS = 2  # that make a curve
+
+
+def write_curve(results: Path, svg: str, *, renew: bool = False) -> Path:
+    """The curve of the training beside its results, or in a copy of them, which is `renew`ed. Raises OSError, LeadsOut."""
+    below = Below(str(results), follow=renew)
+    if renew:
+        with below.creating(CURVE, f".{CURVE}.{os.getpid()}.part") as file:
+            file.write(svg.encode())
+    else:
+        below.create(CURVE, svg.encode())
+    return results / CURVE
+
+
+def leave_curve(job: Job, progress: Progress) -> Path | None:
+    """The curve beside the results, where they lie on this machine; None where there is none.
+
+    A file of that name is the job's own, or was left before, and stays.
+    """
+    folder = Path(job.results_dir)
+    if not job.results_dir or not folder.is_dir() or len(progress.history) < LEAST_EPOCHS:
+        return None
+    with suppress(OSError):
+        return write_curve(folder, curve_svg(progress))
+    there = folder / CURVE
+    return there if there.is_file() and not there.is_symlink() else None
