@@ -155,6 +155,7 @@ class Cluster:
         }
         for name, text in texts.items():
             (machine_etc / name).write_text(text)
+            (machine_etc / name).chmod(0o644)
 
     def write_site(self) -> None:
         self.place.slurm_conf.write_text(files.slurm_conf(self.place, self.site))
