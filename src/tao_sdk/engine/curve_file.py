@@ -35,9 +35,16 @@ def leave_curve(job: Job, progress: Progress) -> Path | None:
     A file of that name is the job's own, or was left before, and stays.
     """
     folder = Path(job.results_dir)
-    if not job.results_dir or not folder.is_dir() or len(progress.history) < LEAST_EPOCHS:
+    if not job.results_dir or len(progress.history) < LEAST_EPOCHS:
         return None
+    with suppress(OSError):  # a folder of another machine, or of somebody else
+        if folder.is_dir():
+            return written_or_there(folder, curve_svg(progress))
+    return None
+
+
+def written_or_there(folder: Path, svg: str) -> Path | None:
     with suppress(OSError):
-        return write_curve(folder, curve_svg(progress))
+        return write_curve(folder, svg)
     there = folder / CURVE
     return there if there.is_file() and not there.is_symlink() else None

@@ -255,8 +255,10 @@ class AttemptLog:
     def after_loss(self, lost: PathNotFound) -> Iterator[LogChunk]:
         """The rest, from what is kept. Raises NoLog where nothing was given and nothing is kept."""
         kept = kept_log(self.engine, self.row, self.rank)
+        if kept is None and not self.given and isinstance(lost, NoLog):
+            raise lost
         if kept is None and not self.given:
-            raise lost if isinstance(lost, NoLog) else lost_log(self.row) from lost
+            raise lost_log(self.row) from lost
         if self._as_copied and (kept is None or kept.is_bytewise):
             return _rest_of(kept, self.given)
         return _whole_of(kept, self.request)

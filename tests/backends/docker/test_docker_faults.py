@@ -129,7 +129,7 @@ def test_a_job_of_the_daemon_that_was_there_before_is_not_called_removed(
         assert client.get_job(job.id).status is Status.COMPLETE
 
 
-def test_the_log_and_the_rest_of_an_ended_job_wait_for_its_own_daemon(
+def test_the_rest_of_an_ended_job_waits_for_its_own_daemon_and_its_log_is_here(
     surroundings: dict[str, str], tmp_path: Path
 ) -> None:
     with dockerd_here.apart(tmp_path / "data") as there, opened(surroundings, there) as client:
@@ -141,8 +141,8 @@ def test_the_log_and_the_rest_of_an_ended_job_wait_for_its_own_daemon(
         other = Daemon(tmp_path / "other", there.folder, "--bridge=none")
         other.start()
         try:
+            assert client.get_job_logs(job.id) == "kept\n"  # by our copy
             for act in (
-                lambda: client.get_job_logs(job.id),
                 lambda: client.gc(older_than=timedelta(0)),
                 lambda: client.remove(job.id),
                 lambda: client.cancel_job(lost.id),

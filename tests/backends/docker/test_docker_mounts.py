@@ -170,7 +170,7 @@ def test_results_of_another_job_that_an_input_names_can_be_read_and_not_written(
     model = f"/results/{trained}/train/a.pth"
     command = f'cat {model}; ! echo 8 > {model}; echo ok > "$TAO_RESULTS_DIR/score"'
     score = run(client, command, keep_results=True, inputs=[model])
-    assert client.get_job_logs(score).splitlines()[0] == "7"
+    assert "7" in client.get_job_logs(score).splitlines()  # beside what the refused write said
     assert Path(client.get_job_results_dir(score), "score").read_text() == "ok\n"
     assert (tmp_path / "runs" / trained / "train" / "a.pth").read_text() == "7\n"
     wrong = JobSpec(image=PYTHON, command="true", gpu_count=0, keep_results=True, inputs=["/results/nobody-1/a"])

@@ -41,7 +41,13 @@ def test_a_canary_in_every_field_is_found_nowhere_in_the_open(
     surroundings: dict[str, str], here: Daemon, tmp_path: Path, user: str
 ) -> None:
     values = {name: f"k4n4ry-{name}-{number}-{CANARY}" for number, name in enumerate(CREDENTIALS)}
-    values["S3_BUCKET_NAME"] = "k4n4ry-bucket"  # only a name that a bucket can have is taken
+    # Of the store's settings only what can stand in a request is taken.
+    values |= {
+        "S3_BUCKET_NAME": "k4n4ry-bucket",
+        "CLOUD_REGION": "k4n4ry-region",
+        "S3_ENDPOINT_URL": "http://k4n4ry.invalid",
+    }
+    values |= {"ACCESS_KEY": "k4n4ry'access\"$(id)`\\", "SECRET_KEY": "k4n4ry'secret\"$(id)`\\"}
     given = {
         "MARKED": f"k4n4ry-marked-{CANARY}",
         "PLAIN": "k4n4ry-plain",
