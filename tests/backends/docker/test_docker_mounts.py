@@ -71,7 +71,7 @@ def test_a_missing_path_is_refused_and_no_folder_is_made(client: Client, tmp_pat
     with pytest.raises(Refused, match=str(tmp_path / "nothing")):
         run(client, "true", mounts=[f"{tmp_path}/nothing:/data"])
     assert not (tmp_path / "nothing").exists()
-    assert here.docker("ps", "-aq").stdout == ""
+    assert here.docker("ps", "-aq", "--filter", f"label=tao-sdk-store={client.store.store_id}").stdout == ""
     assert client.list_jobs() == []
 
 
@@ -85,7 +85,7 @@ def test_a_path_that_is_gone_when_the_job_is_sent_is_refused_and_no_folder_is_ma
     with pytest.raises(Refused, match="bind source path does not exist"):
         client.engine.backend("docker").submit(plan, {})
     assert not (tmp_path / "gone").exists()
-    assert here.docker("ps", "-aq").stdout == ""
+    assert here.docker("ps", "-aq", "--filter", f"label=tao-sdk-store={client.store.store_id}").stdout == ""
 
 
 def findings(client: Client, **more: Any) -> dict[str, Severity]:
@@ -143,7 +143,7 @@ def test_a_declared_input_in_no_mount_has_to_be_in_the_image(client: Client, her
     assert findings(client, inputs=["/data/x"], image="not/here:1")["input.not_mounted"] is Severity.WARNING
     travels = {"inputs": ["/data/brought"], "files": {"/data/brought/a": "1"}}
     assert "input.missing" not in findings(client, **travels)
-    assert here.docker("ps", "-aq").stdout == ""
+    assert here.docker("ps", "-aq", "--filter", f"label=tao-sdk-store={client.store.store_id}").stdout == ""
 
 
 def test_results_are_kept_here_when_asked_for_and_lost_with_a_note_when_not(client: Client, tmp_path: Path) -> None:
