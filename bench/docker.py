@@ -169,7 +169,8 @@ def statuses(scale: Scale) -> Iterator[Figure]:
                 raise RuntimeError(f"{len(running)} of {jobs} jobs run: {client.list_jobs(limit=1)[0].message}")
             daemon.asked.clear()
             seconds = seconds_of(client.list_jobs)
-            meaning = f"Questions to the daemon for one look at {jobs:,} running jobs, beside reading what is new in their logs."
+            meaning = f"Questions to the daemon for one look at {jobs:,} running jobs."
+            # What is new in their logs is read besides, for at most a second.
             looks = [path for path in daemon.asked if path.startswith("/containers/json")]
             yield count("docker.status", f"docker: status of {jobs:,} jobs", meaning, len(looks), seconds)
             daemon.shutdown()
