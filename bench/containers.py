@@ -1,6 +1,6 @@
 """Containers: a real daemon for the bench, and raw containers beside ours, through the same API and nothing else.
 
-The daemon is the tests' own, with images made on this machine; see tests/backends/docker/dockerd_here.py.
+The daemon is the tests' own, with images made on this machine; see tests/support/dockerd/dockerd_here.py.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ PATIENCE_SECONDS = 60
 
 def daemon_here() -> Daemon:
     """Raises Missing where there is none and none can be started."""
-    sys.path += [str(ROOT / "tests" / name) for name in ("servers", "backends/docker")]
-    import dockerd_here
+    sys.path.append(str(ROOT / "tests"))
     import pytest
+
+    from support.dockerd import dockerd_here
 
     try:
         return Daemon(Address(dockerd_here.host()))

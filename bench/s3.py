@@ -89,9 +89,8 @@ class Site:
 @contextmanager
 def standing(folder: Path, scheme: str, scale: Scale) -> Generator[Site]:
     """Server, line, and a bucket that holds what is to be downloaded."""
-    sys.path.append(str(ROOT / "tests" / "servers"))
-    import link_here
-    import s3_here
+    sys.path.append(str(ROOT / "tests"))
+    from support.servers import link_here, s3_here
 
     command = s3_here.minio_tls_command if scheme == "https" else s3_here.minio_command
     data = Path(tempfile.mkdtemp(dir=folder))
@@ -236,7 +235,7 @@ def peak(site: Site, way: str, prefix: str, near: Path) -> int:
 
 def ceiling() -> Figure:
     """What the line itself passes on, eight connections at once, so that nobody takes it for a client's limit."""
-    import link_here
+    from support.servers import link_here
 
     block = bytes(1 << 20)
     source = socket.create_server(("127.0.0.1", 0))

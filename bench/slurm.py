@@ -22,7 +22,7 @@ from bench.machine import this_machine
 from bench.rivals import Rivals
 
 ROOT = Path(__file__).parents[1]
-sys.path += [str(ROOT / "tests" / name) for name in ("servers", "backends/slurm", "backends/docker")]
+sys.path.append(str(ROOT / "tests"))
 CLIENT = Path(__file__).with_name("slurm_client.py")
 MILLISECONDS = {"login1": 0, "farlogin": 50}  # there and back
 TITLES = {
@@ -86,8 +86,7 @@ class Told:
 
 
 def rows(rivals: Rivals, only_few: bool) -> Iterator[Row]:
-    import cluster_here
-    import cluster_images
+    from support.cluster import cluster_here, cluster_images
 
     cluster = cluster_here.cluster()
     cluster_images.place(cluster)

@@ -10,11 +10,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import dockerd_here
 import pytest
 from bench.contenders import Contender, Environment
 from bench.goals import GOALS
 from bench.rivals import Rivals
+
+from support.dockerd import dockerd_here
 
 ROOT = Path(__file__).parents[2]
 NEEDS_OTHERS = {"start.help", *(key for key in GOALS if key.startswith("s3."))}

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tao_command import TRAINING, Ended, Ran, Tao
 
+from support.tao_command import TRAINING, Ended, Ran, Tao
 from tao_sdk.cli.main import run
 
 

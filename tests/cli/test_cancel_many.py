@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tao_command import Tao
-
+from support.tao_command import Tao
 from tao_sdk.client import Client
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tao_command import Ended
+from support.tao_command import Ended
 
 
 def copied(folder: Path) -> set[str]:

@@ -8,8 +8,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-import sweep
-from tao_command import Ran, Tao
+
+from support import sweep
+from support.tao_command import Ran, Tao
 
 Typed = Callable[..., Ran]
 FIRST, SECOND, EMPTY = "try-1111111111", "try-2222222222", "try-3333333333"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tao_command import Tao
+from support.tao_command import Tao
 
 NO_DOCKER = {"DOCKER_HOST": "unix:///nowhere/docker.sock"}
 

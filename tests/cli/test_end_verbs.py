@@ -7,7 +7,8 @@ import sqlite3
 import time
 
 import pytest
-from tao_command import Ended, Tao
+
+from support.tao_command import Ended, Tao
 
 
 def test_logs_are_the_jobs_bytes_and_tail_is_their_end(tao: Tao) -> None:

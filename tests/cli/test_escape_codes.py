@@ -6,9 +6,9 @@ import json
 import re
 
 import pytest
-from tao_command import Tao
-from tao_terminal import COLOR, on_terminal
 
+from support.tao_command import Tao
+from support.tao_terminal import COLOR, on_terminal
 from tao_sdk.backends.contract import FileStat
 from tao_sdk.cli.results import file_json, file_line
 

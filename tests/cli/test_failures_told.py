@@ -14,8 +14,8 @@ from pathlib import Path
 
 import click
 import pytest
-from tao_command import COMMAND, Ran, Tao
 
+from support.tao_command import COMMAND, Ran, Tao
 from tao_sdk.cli import exit_codes
 from tao_sdk.cli.failure import Detached, tell
 from tao_sdk.cli.log_lines import tell_warnings

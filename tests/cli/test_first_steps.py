@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tao_command import Ended, Ran, Tao
 
+from support.tao_command import Ended, Ran, Tao
 from tao_sdk import __version__
 from tao_sdk.client.job_file import read_job_file
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tao_command import COMMAND, Ended, Ran, Tao
 
+from support.tao_command import COMMAND, Ended, Ran, Tao
 from tao_sdk.backends.registry import backend_class
 from tao_sdk.cli.flags import SPEC, file_pair, given
 from tao_sdk.cli.submit import run

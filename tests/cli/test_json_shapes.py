@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tao_command import Ended, Tao
 
+from support.tao_command import Ended, Tao
 from tao_sdk.cli import exit_codes
 from tao_sdk.cli.verbs import VERBS
 from tao_sdk.model.fields import settings_of

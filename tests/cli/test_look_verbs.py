@@ -12,9 +12,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
-import s3_here
-from tao_command import COMMAND, TRAINING, Ended, Ran, Tao
 
+from support.servers import s3_here
+from support.tao_command import COMMAND, TRAINING, Ended, Ran, Tao
 from tao_sdk.backends.this_machine import this_machine
 from tao_sdk.model.clock import to_iso, utc_now
 from tao_sdk.store import Store

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import sweep
-from tao_command import Ran, Tao
-from tao_terminal import on_terminal
+
+from support import sweep
+from support.tao_command import Ran, Tao
+from support.tao_terminal import on_terminal
 
 Typed = Callable[..., Ran]
 

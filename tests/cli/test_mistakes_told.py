@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tao_command import Ran
+from support.tao_command import Ran
 
 WRONG = "command: x\ngpu_cont: 0\nenv_vars: {A-B: c}\noptions:\n  local: {venv_pth: /v}\n"
 

@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable
 
 import pytest
-from tao_command import Ran, Tao
+
+from support.tao_command import Ran, Tao
 
 HUGE = "9" * 20
 

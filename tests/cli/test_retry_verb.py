@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tao_command import Ended, Tao
+
+from support.tao_command import Ended, Tao
 
 FAILS_ONCE = "echo attempt $TAO_ATTEMPT; [ $TAO_ATTEMPT = 2 ]"
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tao_command import TRAINING, Ran, Tao
 
+from support.tao_command import TRAINING, Ran, Tao
 from tao_sdk.backends.local.backend import LocalBackend
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from tao_command import TRAINING, Ended, Tao
-from tao_terminal import COLOR, on_terminal
+from support.tao_command import TRAINING, Ended, Tao
+from support.tao_terminal import COLOR, on_terminal
 
 
 def test_a_running_job_is_drawn_with_bar_curve_and_colour(tao: Tao) -> None:

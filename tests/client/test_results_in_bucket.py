@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import s3_here
 
+from support.servers import s3_here
 from tao_sdk.model.job import Job
 from tao_sdk.model.settings import Settings
 from tao_sdk.platforms.local import LocalSDK

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from places import PLACES, Place
 
+from support.places import PLACES, Place
 from tao_sdk.client import Client
 
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from archives import FILES, tarred
-from hub_server import HubServer
-from ngc_server import NgcServer
-from places import Place
-from trees import tree
-from web_server import Reply, Request, WebServer
 
+from support.places import Place
+from support.servers.archives import FILES, tarred
+from support.servers.hub_server import HubServer
+from support.servers.ngc_server import NgcServer
+from support.servers.trees import tree
+from support.servers.web_server import Reply, Request, WebServer
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 

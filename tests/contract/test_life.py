@@ -10,8 +10,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from places import Place
 
+from support import TESTS
+from support.places import Place, until_it_runs
 from tao_sdk.backends.contract import Backend
 from tao_sdk.client import Client
 from tao_sdk.model.errors import JobNotFound, UsageError, WaitTimeout
@@ -26,15 +27,6 @@ ENGINE_ALONE = pytest.mark.parametrize("place", ["local", "docker"], indirect=Tr
 
 def submit(client: Client, place: Place, command: str, **more: object) -> Job:
     return client.submit(JobSpec(command=command, gpu_count=0, **more), place.platform).job  # pyright: ignore[reportArgumentType]
-
-
-def until_it_runs(client: Client, job: Job, words: bytes = b"") -> None:
-    for _ in range(400):
-        seen = client.get_job(job.id)
-        if seen.status is not Status.PENDING and words in b"".join(client.follow_logs(job.id, follow=False)):
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"{job.id} does not run: {seen}")
 
 
 def test_a_job_ends_as_its_command_does(client: Client, place: Place) -> None:
@@ -55,7 +47,8 @@ def test_every_status_is_an_event_with_a_growing_number(client: Client, place: P
 
 def test_a_job_survives_its_client_and_is_found_by_another(place: Place, tmp_path: Path) -> None:
     script = (
-        "import os, signal, sys\nfrom pathlib import Path\nfrom places import PLACES\nfrom tao_sdk.model.spec import JobSpec\n"
+        "import os, signal, sys\nfrom pathlib import Path\nfrom support.places import PLACES\n"
+        "from tao_sdk.model.spec import JobSpec\n"
         f"client = PLACES[{place.platform!r}](Path({str(tmp_path)!r})).client(watch=True)\n"
         "print(client.submit(JobSpec(command='sleep 1; echo survived; exit 4', gpu_count=0), sys.argv[1]).job.id, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -66,7 +59,7 @@ def test_a_job_survives_its_client_and_is_found_by_another(place: Place, tmp_pat
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        env={**place.environ(), "PYTHONPATH": str(Path(__file__).parent)},
+        env={**place.environ(), "PYTHONPATH": str(TESTS)},
     )
     job_id = first.stdout.strip()
     assert first.returncode == -9, first.stderr

@@ -9,8 +9,8 @@ import threading
 import time
 from pathlib import Path
 
-from places import Place
-
+from support import TESTS
+from support.places import Place
 from tao_sdk.backends.contract import LogRequest
 from tao_sdk.client import Client
 from tao_sdk.model.spec import JobSpec
@@ -101,7 +101,7 @@ def test_reading_resumes_from_any_cursor_without_loss_or_repeat(client: Client, 
 FOLLOW = """
 import hashlib, resource, sys
 from pathlib import Path
-from places import PLACES
+from support.places import PLACES
 client = PLACES[sys.argv[1]](Path(sys.argv[2])).client()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 digest, size = hashlib.sha256(), 0
@@ -115,7 +115,7 @@ def test_a_log_of_150_mb_is_followed_whole_in_16_mb_of_memory(client: Client, pl
     line = "x" * 99
     job = run(client, place, f"yes {line} | head -n 1500000", time_limit=None)
     argv = [sys.executable, "-c", FOLLOW, place.platform, str(tmp_path), job]
-    env = {**place.environ(), "PYTHONPATH": str(Path(__file__).parent)}
+    env = {**place.environ(), "PYTHONPATH": str(TESTS)}
     answer = subprocess.run(argv, capture_output=True, text=True, env=env, cwd=tmp_path, check=True)
     size, digest, grown_kb = answer.stdout.split()
     assert int(size) == 150_000_000
@@ -126,7 +126,7 @@ def test_a_log_of_150_mb_is_followed_whole_in_16_mb_of_memory(client: Client, pl
 def test_a_follower_that_dies_disturbs_nobody(client: Client, place: Place, tmp_path: Path) -> None:
     job = run(client, place, "for i in $(seq 1 20); do echo $i; sleep 0.05; done")
     argv = [sys.executable, "-c", FOLLOW, place.platform, str(tmp_path), job]
-    env = {**place.environ(), "PYTHONPATH": str(Path(__file__).parent)}
+    env = {**place.environ(), "PYTHONPATH": str(TESTS)}
     follower = subprocess.Popen(argv, env=env, cwd=tmp_path, stdout=subprocess.DEVNULL)
     time.sleep(0.4)
     follower.kill()

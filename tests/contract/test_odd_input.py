@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from places import Place
 
+from support.places import Place
 from tao_sdk.client import Client
 from tao_sdk.model.errors import SpecError, TaoError
 from tao_sdk.model.spec import JobSpec

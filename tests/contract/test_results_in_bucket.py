@@ -8,12 +8,10 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
-import link_here
 import pytest
-import s3_here
-from places import Place
-from test_life import until_it_runs
 
+from support.places import Place, until_it_runs
+from support.servers import link_here, s3_here
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.job import Job

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -10,15 +11,15 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from places import Place
 
+from support import TESTS
+from support.places import Place
 from tao_sdk.client import Client
 from tao_sdk.model.errors import CredentialError, UsageError
 from tao_sdk.model.job import Job
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
-CRASH = Path(__file__).with_name("crash_retry.py")
 FAILS_ONCE = "echo attempt $TAO_ATTEMPT; [ $TAO_ATTEMPT != 1 ]"
 
 
@@ -147,5 +148,6 @@ def prepared(client: Client, place: Place, marker: Path) -> str:
 
 
 def crash(place: Place, job: str, at: int) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, str(CRASH), place.platform, str(place.state), job, str(at)]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=120)
+    argv = [sys.executable, "-m", "support.crash_retry", place.platform, str(place.state), job, str(at)]
+    environ = {**os.environ, "PYTHONPATH": str(TESTS)}
+    return subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=120)

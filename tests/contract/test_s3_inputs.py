@@ -8,12 +8,11 @@ import signal
 import threading
 from pathlib import Path
 
-import link_here
 import pytest
-import s3_here
-from endpoint_here import called
-from places import Place, pids_of
 
+from support.places import Place, pids_of
+from support.servers import link_here, s3_here
+from support.servers.endpoint_here import called
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 
 import pytest
-from places import Place, processes_of
 
+from support.places import Place, processes_of
 from tao_sdk.client import Client
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.fields import settings_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -10,20 +11,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from places import Place
 
+from support import TESTS
+from support.places import Place
 from tao_sdk.client import Client
 from tao_sdk.model.errors import CredentialError, Refused, SpecError
 from tao_sdk.model.plan import Plan
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
-CRASH = Path(__file__).with_name("crash.py")
-
 
 def crash(place: Place, marker: Path, at: int) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, str(CRASH), place.platform, str(place.state), str(marker), str(at)]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    argv = [sys.executable, "-m", "support.crash", place.platform, str(place.state), str(marker), str(at)]
+    environ = {**os.environ, "PYTHONPATH": str(TESTS)}
+    return subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=60)
 
 
 def test_killing_the_client_at_any_step_of_submit_leaves_one_job_or_none(place: Place, tmp_path: Path) -> None:

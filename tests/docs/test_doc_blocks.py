@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import dockerd_here
 import pytest
-from pages import PAGES, PYTHON, ROOT, SHELL, SHOWN, Block, blocks
 
+from support.dockerd import dockerd_here
+from support.pages import PAGES, PYTHON, ROOT, SHELL, SHOWN, Block, blocks
 from tao_sdk import Client
 from tao_sdk.client.job_file import read_job_file
 from tao_sdk.model.settings import Settings

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pages import PAGES, ROOT, anchors, links
+
+from support.pages import PAGES, ROOT, anchors, links
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -6,10 +6,9 @@ import inspect
 import re
 from pathlib import Path
 
-import rule_table
-from pages import ROOT
-
 import tao_sdk
+from support import rule_table
+from support.pages import ROOT
 from tao_sdk.backends.local.options import LocalOptions
 from tao_sdk.client import Client, PlatformSDK
 from tao_sdk.client.job_file import DECLARATION
@@ -43,7 +42,7 @@ def names(cells: list[list[str]]) -> list[str]:
 
 
 def test_the_table_of_rules_is_the_rules() -> None:
-    hint = "python tests/docs/rule_table.py writes it anew"
+    hint = "python tests/support/rule_table.py writes it anew"
     assert rule_table.parts()[1] == rule_table.table(), hint
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import s3_here
 
+from support.servers import s3_here
 from tao_sdk import Job, Status
 from tao_sdk.action_workflow import ActionWorkflow
 from tao_sdk.model.errors import SpecError

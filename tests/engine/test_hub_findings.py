@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hub_server import HubServer
-from ngc_server import NgcServer
-from web_server import WebServer
 
+from support.servers.hub_server import HubServer
+from support.servers.ngc_server import NgcServer
+from support.servers.web_server import WebServer
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Refused
 from tao_sdk.model.finding import Severity

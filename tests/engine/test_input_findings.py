@@ -6,8 +6,8 @@ import json
 from dataclasses import replace
 
 import pytest
-import s3_here
 
+from support.servers import s3_here
 from tao_sdk.client import Client
 from tao_sdk.model.errors import CredentialError, Refused, SpecError, Unreachable, UsageError
 from tao_sdk.model.finding import Severity

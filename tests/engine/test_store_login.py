@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-import s3_here
 
+from support.servers import s3_here
 from tao_sdk.client import Client
 from tao_sdk.engine.prepare import with_environment
 from tao_sdk.model.errors import CredentialError

@@ -8,8 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import go_programs
 import pytest
+
+from support.servers import go_programs
 
 pytest.importorskip("numpy")
 

@@ -14,9 +14,9 @@ import atheris  # pyright: ignore[reportMissingImports]  only `make fuzz` instal
 
 HERE = Path(__file__).resolve().parent
 CACHE = HERE.parents[1] / ".cache" / "fuzz"
-sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(HERE.parent))
 with atheris.instrument_imports(include=["tao_sdk"]):
-    import targets
+    from support import targets
 
 
 def search(name: str, options: list[str]) -> None:

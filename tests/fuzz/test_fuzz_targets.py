@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-import targets
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from support import targets
 
 
 @pytest.mark.parametrize("name", targets.TARGETS)

@@ -14,11 +14,10 @@ import threading
 import time
 from pathlib import Path
 
-import link_here
 import pytest
-import s3_here
-from endpoint_here import Endpoint, Keys, called
 
+from support.servers import link_here, s3_here
+from support.servers.endpoint_here import Endpoint, Keys, called
 from tao_sdk.engine.bucket_files import BucketFiles
 from tao_sdk.runner.bucket import Bucket
 from tao_sdk.runner.ending import Ending

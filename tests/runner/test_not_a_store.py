@@ -7,10 +7,10 @@ import zlib
 from base64 import b64encode
 
 import pytest
-import s3_here
-from endpoint_here import Endpoint
-from web_server import Reply, WebServer, etag
 
+from support.servers import s3_here
+from support.servers.endpoint_here import Endpoint
+from support.servers.web_server import Reply, WebServer, etag
 from tao_sdk.engine.bucket_files import BucketFiles
 from tao_sdk.model.errors import Unreachable
 from tao_sdk.runner import s3_input, transfer

@@ -11,12 +11,11 @@ import zlib
 from base64 import b64encode
 from concurrent.futures import ThreadPoolExecutor
 
-import link_here
 import pytest
-import s3_here
-from endpoint_here import called, session
-from web_server import Reply, WebServer, etag
 
+from support.servers import link_here, s3_here
+from support.servers.endpoint_here import called, session
+from support.servers.web_server import Reply, WebServer, etag
 from tao_sdk.engine.bucket_files import level
 from tao_sdk.runner import s3_input, s3_put, wire
 from tao_sdk.runner.report import Failure

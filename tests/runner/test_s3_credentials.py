@@ -6,10 +6,10 @@ import json
 import time
 
 import pytest
-import s3_here
-from endpoint_here import Endpoint
-from endpoint_here import session as session_at
 
+from support.servers import s3_here
+from support.servers.endpoint_here import Endpoint
+from support.servers.endpoint_here import session as session_at
 from tao_sdk.runner.report import Failure
 
 

@@ -12,11 +12,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import link_here
 import pytest
-import s3_here
-from endpoint_here import called
 
+from support.servers import link_here, s3_here
+from support.servers.endpoint_here import called
 from tao_sdk.runner import s3_input, transfer
 from tao_sdk.runner.journal import PART
 from tao_sdk.runner.report import Failure

@@ -8,11 +8,10 @@ import time
 import urllib.request
 from types import SimpleNamespace
 
-import link_here
 import pytest
-import s3_here
-from web_server import Reply, WebServer
 
+from support.servers import link_here, s3_here
+from support.servers.web_server import Reply, WebServer
 from tao_sdk.runner import web
 from tao_sdk.runner.report import Failure
 from tao_sdk.runner.web import Web, is_local, resolved

@@ -7,8 +7,8 @@ import ssl
 import threading
 
 import pytest
-from authority_here import authority
 
+from support.servers.authority_here import authority
 from tao_sdk.runner import wire
 from tao_sdk.runner.wire import Connection, TlsTrust
 

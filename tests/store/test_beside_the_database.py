@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from store_jobs import add, row
 
+from support.store_jobs import add, row
 from tao_sdk.model.errors import StoreError
 from tao_sdk.model.plan import Attempt
 from tao_sdk.store import Keyring, LogCopies, Store, log_copies, log_segments

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from store_jobs import add, row
 
+from support.store_jobs import add, row
 from tao_sdk.model.errors import StoreError
 from tao_sdk.store import NewEvent, Store
 
@@ -94,7 +94,7 @@ def test_the_jobs_of_a_full_disk_can_be_listed_by_several_and_written_once_there
 LIMITED = """
 import resource, sys
 from pathlib import Path
-from store_jobs import add
+from support.store_jobs import add
 from tao_sdk.model.errors import StoreError
 from tao_sdk.store import NewEvent, Store
 with Store.open(Path(sys.argv[1])) as store:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from store_jobs import add
 
+from support.store_jobs import add
 from tao_sdk.model.job import Job
 from tao_sdk.model.status import Status
 from tao_sdk.store import Store, listing

@@ -7,8 +7,8 @@ import stat
 from pathlib import Path
 
 import pytest
-from store_jobs import add, row
 
+from support.store_jobs import add, row
 from tao_sdk.model.errors import StoreError
 from tao_sdk.store import Store
 

@@ -16,8 +16,8 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
-from store_jobs import add, ref, row
 
+from support.store_jobs import add, ref, row
 from tao_sdk.model.errors import StoreError
 from tao_sdk.model.status import Status
 from tao_sdk.store import NewEvent, Store, database

@@ -11,8 +11,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from store_jobs import add
 
+from support.store_jobs import add
 from tao_sdk.client import Client
 from tao_sdk.model.errors import StoreError, UsageError
 from tao_sdk.model.status import Status

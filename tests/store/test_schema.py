@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from store_jobs import add, row
 
+from support.store_jobs import add, row
 from tao_sdk.model.errors import StoreError
 from tao_sdk.model.status import Status
 from tao_sdk.store import Store, schema

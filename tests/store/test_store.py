@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from store_jobs import add, ref, row
 
+from support.store_jobs import add, ref, row
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import JobNotFound, StoreError, UsageError
 from tao_sdk.model.job import Job

@@ -14,9 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-import sshd_here
-from sshd_here import ME, Sshd
 
+from support.servers import sshd_here
+from support.servers.sshd_here import ME, Sshd
 from tao_sdk.model.errors import CredentialError, Unreachable
 from tao_sdk.transports import ssh
 from tao_sdk.transports.ssh import HostKeyChanged, NotOpen, Ssh

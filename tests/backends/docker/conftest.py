@@ -6,11 +6,10 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import dockerd_here
 import pytest
-import registry_here
-from dockerd_here import BUSYBOX, Daemon
 
+from support.dockerd import dockerd_here, registry_here
+from support.dockerd.dockerd_here import BUSYBOX, Daemon
 from tao_sdk.client import Client
 from tao_sdk.model.settings import Settings
 

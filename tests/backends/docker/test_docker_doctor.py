@@ -10,8 +10,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from dockerd_here import BUSYBOX, GPU_HERE, PYTHON, Daemon
 
+from support.dockerd.dockerd_here import BUSYBOX, GPU_HERE, PYTHON, Daemon
 from tao_sdk.backends.docker import doctor as examined
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Unreachable

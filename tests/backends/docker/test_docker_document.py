@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import dockerd_here
 import pytest
-import s3_here
-from dockerd_here import BUSYBOX, DOCUMENTED, GPU_HERE, PYTHON, ROOT, Daemon
-from recorder import Recorder
 
+from support.dockerd import dockerd_here
+from support.dockerd.dockerd_here import BUSYBOX, DOCUMENTED, GPU_HERE, PYTHON, ROOT, Daemon
+from support.dockerd.recorder import Recorder
+from support.servers import s3_here
 from tao_sdk.client import Client
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec

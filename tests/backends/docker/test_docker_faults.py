@@ -15,10 +15,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import dockerd_here
 import pytest
-from dockerd_here import BUSYBOX, Daemon
 
+from support.dockerd import dockerd_here
+from support.dockerd.dockerd_here import BUSYBOX, Daemon
 from tao_sdk.client import Client
 from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.errors import Refused, Unreachable

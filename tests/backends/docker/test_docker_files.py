@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from dockerd_here import BUSYBOX, ROOT, Daemon
 
+from support.dockerd.dockerd_here import BUSYBOX, ROOT, Daemon
 from tao_sdk.backends.contract import Files
 from tao_sdk.backends.docker import window
 from tao_sdk.backends.docker.files import FarFiles

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from dockerd_here import BUSYBOX, Daemon
 
+from support.dockerd.dockerd_here import BUSYBOX, Daemon
 from tao_sdk.backends.contract import LogRequest
 from tao_sdk.backends.docker import address, logs, window
 from tao_sdk.backends.docker.log_frames import Frames, Places

@@ -16,11 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import dockerd_here
 import pytest
-from dockerd_here import BUSYBOX, ROOT, Daemon
-from recorder import Recorder
 
+from support.dockerd import dockerd_here
+from support.dockerd.dockerd_here import BUSYBOX, ROOT, Daemon
+from support.dockerd.recorder import Recorder
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Refused
 from tao_sdk.model.finding import Finding, Severity

@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import dockerd_here
 import pytest
-from dockerd_here import BUSYBOX, PYTHON, Daemon
-from registry_here import PASSWORD, Registry, half_registry
 
+from support.dockerd import dockerd_here
+from support.dockerd.dockerd_here import BUSYBOX, PYTHON, Daemon
+from support.dockerd.registry_here import PASSWORD, Registry, half_registry
 from tao_sdk.backends.docker.pull import Layers, Pulled, parted
 from tao_sdk.client import Client
 from tao_sdk.model.errors import CredentialError, Refused, SpecError

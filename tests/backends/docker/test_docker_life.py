@@ -10,10 +10,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import dockerd_here
 import pytest
-from dockerd_here import BUSYBOX, EMPTY, PYTHON, Daemon
 
+from support.dockerd import dockerd_here
+from support.dockerd.dockerd_here import BUSYBOX, EMPTY, PYTHON, Daemon
 from tao_sdk.backends.docker import parse
 from tao_sdk.backends.docker.containers import Container
 from tao_sdk.client import Client

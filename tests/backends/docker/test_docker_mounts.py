@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dockerd_here import BUSYBOX, PYTHON, Daemon
 
+from support.dockerd.dockerd_here import BUSYBOX, PYTHON, Daemon
 from tao_sdk.backends.mounts import Mount, read_mounts
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Refused, SpecError

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import dockerd_here
 import pytest
-from dockerd_here import Daemon
-from registry_here import ADDRESS, PASSWORD, USER, Registry
-from slow_link import SlowLink
 
+from support.dockerd import dockerd_here
+from support.dockerd.dockerd_here import Daemon
+from support.dockerd.registry_here import ADDRESS, PASSWORD, USER, Registry
+from support.dockerd.slow_link import SlowLink
 from tao_sdk.backends.docker import rules
 from tao_sdk.backends.docker.pull import Layers, Pulled
 from tao_sdk.client import Client

@@ -10,10 +10,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import dockerd_here
 import pytest
-from dockerd_here import BUSYBOX, Daemon
 
+from support.dockerd import dockerd_here
+from support.dockerd.dockerd_here import BUSYBOX, Daemon
 from tao_sdk.backends.docker.address import find_address
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Refused, Unreachable, UsageError

@@ -14,11 +14,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import dockerd_here
 import pytest
-from dockerd_here import BUSYBOX, GPU_HERE, PYTHON, ROOT, Daemon
-from registry_here import Registry
 
+from support.dockerd import dockerd_here
+from support.dockerd.dockerd_here import BUSYBOX, GPU_HERE, PYTHON, ROOT, Daemon
+from support.dockerd.registry_here import Registry
 from tao_sdk.backends.docker import checks, render, rules
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.options import DockerOptions
@@ -196,7 +196,7 @@ def test_what_a_pull_fails_with_has_its_rule(here: Daemon, surroundings: dict[st
 
     try:
         registry.start()
-        from registry_here import PASSWORD, USER
+        from support.dockerd.registry_here import PASSWORD, USER
 
         known = {"username": USER, "password": PASSWORD, "serveraddress": registry.name}
         wrong = {**known, "password": "wrong"}

@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import dockerd_here
 import pytest
-from dockerd_here import BUSYBOX, PYTHON, Daemon
-from recorder import Recorder
 
+from support.dockerd import dockerd_here
+from support.dockerd.dockerd_here import BUSYBOX, PYTHON, Daemon
+from support.dockerd.recorder import Recorder
 from tao_sdk.action_workflow import ActionWorkflow
 from tao_sdk.client import Client
 from tao_sdk.model.errors import SpecError, StoreError

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import dockerd_here
 import pytest
-from dockerd_here import BUSYBOX, PYTHON, Daemon
 
+from support.dockerd import dockerd_here
+from support.dockerd.dockerd_here import BUSYBOX, PYTHON, Daemon
 from tao_sdk.client import Client
 from tao_sdk.engine import cancel
 from tao_sdk.model.secrets import Secret

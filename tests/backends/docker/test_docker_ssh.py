@@ -12,11 +12,11 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import dockerd_here
 import pytest
-from dockerd_by_ssh import Sshd
-from dockerd_here import BUSYBOX, Daemon
 
+from support.dockerd import dockerd_here
+from support.dockerd.dockerd_by_ssh import Sshd
+from support.dockerd.dockerd_here import BUSYBOX, Daemon
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Unreachable, UsageError
 from tao_sdk.model.settings import Settings

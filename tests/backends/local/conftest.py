@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from machine import Machine
+
+from support.machine import Machine
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from machine import Machine, until
 
+from support.machine import Machine, until
 from tao_sdk.model.observation import Phase
 from tao_sdk.model.plan import Ref
 

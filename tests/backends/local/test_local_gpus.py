@@ -11,8 +11,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from machine import NO_OPTIONS, Machine, until
 
+from support.machine import NO_OPTIONS, Machine, until
 from tao_sdk.backends.local import gpu_locks, parse
 from tao_sdk.backends.local.options import LocalOptions
 from tao_sdk.model.finding import Finding, Severity

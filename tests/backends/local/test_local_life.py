@@ -16,8 +16,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from machine import Machine, all_processes, until
 
+from support.machine import Machine, all_processes, until
 from tao_sdk.backends.contract import LogRequest
 from tao_sdk.backends.local import logs
 from tao_sdk.backends.local.backend import SOURCE

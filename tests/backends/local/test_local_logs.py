@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from machine import Machine, until
 
+from support.machine import Machine, until
 from tao_sdk.backends.contract import LogRequest
 from tao_sdk.backends.local import logs
 from tao_sdk.model.errors import PathNotFound, UsageError

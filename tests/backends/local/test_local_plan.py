@@ -8,8 +8,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from machine import NO_OPTIONS, Machine
 
+from support.machine import NO_OPTIONS, Machine
 from tao_sdk.backends.local import render
 from tao_sdk.backends.local.facts import Gpu, LocalFacts
 from tao_sdk.backends.local.options import LocalOptions

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from machine import Machine, all_processes, until
 
+from support.machine import Machine, all_processes, until
 from tao_sdk.backends.local.folder import take
 from tao_sdk.backends.local.request import Request
 from tao_sdk.client.job_file import FILES_LIMIT

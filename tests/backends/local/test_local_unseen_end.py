@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from machine import Machine, until
 
+from support.machine import Machine, until
 from tao_sdk.backends.local import parse
 from tao_sdk.backends.local.folder import take
 from tao_sdk.backends.local.parse import Life, Seen

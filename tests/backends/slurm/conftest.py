@@ -5,12 +5,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import cluster_here
-import cluster_images
-import known_here
 import pytest
-from cluster_here import Cluster
 
+from support.cluster import cluster_here, cluster_images, known_here
+from support.cluster.cluster_here import Cluster
 from tao_sdk.client import Client
 from tao_sdk.model.settings import Settings
 

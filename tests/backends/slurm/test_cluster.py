@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cluster_here import Cluster, until
+from support.cluster.cluster_here import Cluster, until
 
 
 def test_a_job_over_ssh_runs_on_a_node_and_its_exit_code_is_kept(cluster: Cluster) -> None:

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
-from cluster_here import Cluster, until
 
+from support.cluster.cluster_here import Cluster, until
 from tao_sdk.backends.slurm import site, survey
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.shape import PartitionLimit

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-import cluster_here
 import pytest
-from cluster_here import SHARED, Cluster, until
 
+from support.cluster import cluster_here
+from support.cluster.cluster_here import SHARED, Cluster, until
 from tao_sdk.backends.slurm import look, parse, rules, site
 from tao_sdk.client import Client
 from tao_sdk.model.diagnosis import Evidence

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster_here import SHARED, Cluster
-from cluster_images import NGC_KEY
 
+from support.cluster.cluster_here import SHARED, Cluster
+from support.cluster.cluster_images import NGC_KEY
 from tao_sdk.backends.slurm import doctor, site, survey
 from tao_sdk.backends.slurm.site import Site
 from tao_sdk.model.finding import Finding, Severity

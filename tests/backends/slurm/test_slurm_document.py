@@ -10,9 +10,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from cluster_here import SHARED, USER, Cluster
-from cluster_images import PYTHON, dockerd_here
 
+from support.cluster.cluster_here import SHARED, USER, Cluster
+from support.cluster.cluster_images import PYTHON, dockerd_here
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Refused, SpecError
 from tao_sdk.model.settings import Settings

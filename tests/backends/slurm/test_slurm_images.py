@@ -8,11 +8,11 @@ from datetime import datetime, timezone
 from itertools import count
 from typing import Any
 
-import cluster_images
 import pytest
-from cluster_here import SHARED, Cluster, until
-from cluster_images import BUSYBOX, HUB_NAME, NGC_KEY, NGC_NAME, PYTHON, Registry
 
+from support.cluster import cluster_images
+from support.cluster.cluster_here import SHARED, Cluster, until
+from support.cluster.cluster_images import BUSYBOX, HUB_NAME, NGC_KEY, NGC_NAME, PYTHON, Registry
 from tao_sdk.backends.mounts import Mount
 from tao_sdk.backends.slurm import containers, enroot_login, handover, image_name, images
 from tao_sdk.backends.slurm.containers import Task

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from cluster_here import SHARED, Cluster
-from cluster_images import PYTHON
 
+from support.cluster.cluster_here import SHARED, Cluster
+from support.cluster.cluster_images import PYTHON
 from tao_sdk.client import Client
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.settings import Settings

@@ -15,10 +15,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import known_here
 import pytest
-from cluster_here import Cluster, until
 
+from support.cluster import known_here
+from support.cluster.cluster_here import Cluster, until
 from tao_sdk.backends.below import LeadsOut
 from tao_sdk.backends.contract import LogRequest
 from tao_sdk.backends.slurm.backend import SlurmBackend

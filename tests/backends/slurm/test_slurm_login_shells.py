@@ -9,8 +9,8 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from cluster_here import Cluster, until
 
+from support.cluster.cluster_here import Cluster, until
 from tao_sdk.backends.slurm.backend import SlurmBackend
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Unreachable

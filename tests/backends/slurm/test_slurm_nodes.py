@@ -6,12 +6,11 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-import cluster_here
-import jax_here
 import pytest
-from cluster_here import Cluster
-from cluster_images import PYTHON
 
+from support.cluster import cluster_here, jax_here
+from support.cluster.cluster_here import Cluster
+from support.cluster.cluster_images import PYTHON
 from tao_sdk.client import Client
 from tao_sdk.model.job import Job
 from tao_sdk.model.spec import JobSpec

@@ -6,12 +6,12 @@ import re
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-import cluster_here
 import pytest
-from cluster_files import OTHER_USER
-from cluster_here import Cluster, until
-from cluster_images import PYTHON, dockerd_here
 
+from support.cluster import cluster_here
+from support.cluster.cluster_files import OTHER_USER
+from support.cluster.cluster_here import Cluster, until
+from support.cluster.cluster_images import PYTHON, dockerd_here
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.client import Client
 from tao_sdk.model.credentials import KNOWN_NAMES

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from facts_here import ATTEMPT, BASE, directives, facts, partition, planned, staged
 
+from support.cluster.facts_here import ATTEMPT, BASE, directives, facts, partition, planned, staged
 from tao_sdk.backends.slurm import doctor, handover, render, survey
 from tao_sdk.backends.slurm.backend import SlurmBackend
 from tao_sdk.backends.slurm.facts import SlurmFacts

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import s3_here
-from cluster_here import Cluster, until
-from cluster_images import PYTHON
 
+from support.cluster.cluster_here import Cluster, until
+from support.cluster.cluster_images import PYTHON
+from support.servers import s3_here
 from tao_sdk.client import Client
 from tao_sdk.model.finding import Severity
 from tao_sdk.model.settings import Settings

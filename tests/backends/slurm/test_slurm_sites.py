@@ -5,10 +5,10 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 
-import cluster_here
 import pytest
-from cluster_here import Cluster, until
 
+from support.cluster import cluster_here
+from support.cluster.cluster_here import Cluster, until
 from tao_sdk.backends.slurm.backend import SlurmBackend
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Refused

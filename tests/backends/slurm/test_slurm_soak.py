@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cluster_here import SHARED, Cluster, until
-
+from support.cluster.cluster_here import SHARED, Cluster, until
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.settings import Settings

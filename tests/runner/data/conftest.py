@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import clients_here
 import pytest
-from clients_here import Clients
-from hub_server import HubServer
-from ngc_server import NgcServer
-from web_server import WebServer
+
+from support.servers import clients_here
+from support.servers.clients_here import Clients
+from support.servers.hub_server import HubServer
+from support.servers.ngc_server import NgcServer
+from support.servers.web_server import WebServer
 
 
 @pytest.fixture

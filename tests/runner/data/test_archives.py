@@ -12,9 +12,9 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from archives import FILES, MAKERS, file, link, special, tarred, zipped
-from trees import tree
 
+from support.servers.archives import FILES, MAKERS, file, link, special, tarred, zipped
+from support.servers.trees import tree
 from tao_sdk.runner import unpacking
 from tao_sdk.runner.report import Failure
 from tao_sdk.script_runner import build_entrypoint

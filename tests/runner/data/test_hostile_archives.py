@@ -13,9 +13,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from archives import FILES, file, link, special, tarred, zipped
-from trees import tree
 
+from support.servers.archives import FILES, file, link, special, tarred, zipped
+from support.servers.trees import tree
 from tao_sdk.runner import archive, unpacking
 from tao_sdk.runner.archive import unpack
 from tao_sdk.runner.report import Failure

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from trees import tree
+
+from support.servers.trees import tree
 
 BIG = os.urandom(9_000_000)  # more than one part, kept in the store
 MODEL = {
@@ -135,7 +136,7 @@ def test_a_file_that_does_not_fit_its_sha256_never_reaches_the_command(refused, 
 
 
 def test_a_small_file_is_verified_by_its_git_hash(jobs, refused, model, hub, monkeypatch):
-    import hub_server
+    from support.servers import hub_server
 
     whole = hub_server.ranged
     monkeypatch.setattr(

@@ -14,10 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from archives import FILES, tarred
-from trees import tree
-from web_server import Reply, etag, ranged
 
+from support.servers.archives import FILES, tarred
+from support.servers.trees import tree
+from support.servers.web_server import Reply, etag, ranged
 from tao_sdk.runner.journal import PART
 from tao_sdk.runner.lock import Lock
 

@@ -8,10 +8,10 @@ import threading
 from pathlib import Path
 
 import pytest
-from authority_here import authority
-from endpoint_here import Endpoint
-from web_server import Reply, WebServer, ranged
 
+from support.servers.authority_here import authority
+from support.servers.endpoint_here import Endpoint
+from support.servers.web_server import Reply, WebServer, ranged
 from tao_sdk.runner import web as web_module
 from tao_sdk.runner.http_input import named, plain
 from tao_sdk.runner.hub_input import look as look_at_hub

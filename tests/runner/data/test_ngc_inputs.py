@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from trees import tree
+
+from support.servers.trees import tree
 
 FILES = {"model.hdf5": os.urandom(9_000_000), "labels/classes é.txt": b"cat\ndog\n", "empty": b""}
 

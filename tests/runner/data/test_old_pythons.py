@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from archives import FILES, tarred, zipped
-from trees import tree
+
+from support.servers.archives import FILES, tarred, zipped
+from support.servers.trees import tree
 
 MINOR = "import sys; print(sys.version_info[1])"
 

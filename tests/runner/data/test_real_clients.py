@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 
 import pytest
-from authority_here import authority
-from ngc_server import NgcServer
-from trees import tree
+
+from support.servers.authority_here import authority
+from support.servers.ngc_server import NgcServer
+from support.servers.trees import tree
 
 FILES = {"config.json": b"{}", "sub/é big.bin": os.urandom(300_000), "empty": b""}
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import link_here
 import pytest
-import s3_here
-from trees import tree
+
+from support.servers import link_here, s3_here
+from support.servers.trees import tree
 
 FILES = {"a.txt": b"a", "deep/er/b.bin": os.urandom(9_000_000), "with space+plus&ü.txt": b"odd", "empty": b""}
 

@@ -7,7 +7,8 @@ import os
 import subprocess
 
 import pytest
-from trees import tree
+
+from support.servers.trees import tree
 
 FILES = {f"clips/{number:03}.mp4": os.urandom(100) for number in range(100)}
 ROWS = [{"id": 1, "video": "clips/003.mp4"}, {"id": 2, "video": "./clips/007.mp4"}, {"id": 3, "video": "clips/003.mp4"}]

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from web_server import Reply, etag, ranged
 
+from support.servers.web_server import Reply, etag, ranged
 from tao_sdk.runner import staging
 from tao_sdk.runner.document import Input
 from tao_sdk.runner.events import EventFilter

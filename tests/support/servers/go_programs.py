@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parent
-CACHE = HERE.parents[1] / ".cache" / "servers"
+CACHE = HERE.parents[2] / ".cache" / "servers"
 PACKAGES = {
     "versitygw": "github.com/versity/versitygw/cmd/versitygw",
     "minio": "github.com/minio/minio",

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urlsplit
 
-from authority_here import Authority
+from support.servers.authority_here import Authority
 
 
 @dataclass

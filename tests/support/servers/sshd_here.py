@@ -13,8 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import debian
-
+from support.servers import debian
 from tao_sdk.transports.ssh import Login
 
 ME = pwd.getpwuid(os.getuid()).pw_name

@@ -8,8 +8,7 @@ import urllib.request
 from types import TracebackType
 from typing import Any
 
-import authority_here
-import go_programs
+from support.servers import authority_here, go_programs
 
 
 class Link:

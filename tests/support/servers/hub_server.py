@@ -12,7 +12,7 @@ import json
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, quote, unquote
 
-from web_server import Reply, Request, Server, etag, ranged
+from support.servers.web_server import Reply, Request, Server, etag, ranged
 
 LARGE = 100_000  # bytes from which a file is kept in the store
 PAGE = 50  # entries of one page of a tree

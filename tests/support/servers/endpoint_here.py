@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
 
-import s3_here
+from support.servers import s3_here
 
 Reply = Callable[[str, str, Mapping[str, str], str], tuple[int, str]]  # (method, path, headers, body) -> status, text
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -12,17 +11,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from support.cluster import cluster_files, cluster_here, cluster_images, known_here
+from support.dockerd import dockerd_here
 from tao_sdk.client import Client
 from tao_sdk.engine.submit import Planned, Submission
+from tao_sdk.model.job import Job
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
-
-sys.path += [str(Path(__file__).parents[1] / name) for name in ("servers", "backends/docker", "backends/slurm")]
-import cluster_files
-import cluster_here
-import cluster_images
-import dockerd_here
-import known_here
+from tao_sdk.model.status import Status
 
 
 class PlacedClient(Client):
@@ -86,6 +82,15 @@ def _lives(process: Path) -> bool:
         return (process / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def until_it_runs(client: Client, job: Job, words: bytes = b"") -> None:
+    for _ in range(400):
+        seen = client.get_job(job.id)
+        if seen.status is not Status.PENDING and words in b"".join(client.follow_logs(job.id, follow=False)):
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{job.id} does not run: {seen}")
 
 
 def local(folder: Path) -> Place:

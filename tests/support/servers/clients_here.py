@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 WANTED = Path(__file__).with_name("clients.txt")
-CACHE = Path(__file__).parents[2] / ".cache"
+CACHE = Path(__file__).parents[3] / ".cache"
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Submits one job and kills itself with SIGKILL at the n-th line of the SDK that submit executes.
 
-Run as: crash.py PLATFORM STATE_DIR FILE N. Prints nothing; with N = 0 it prints how many lines there are.
+Run as: -m support.crash PLATFORM STATE_DIR FILE N. Prints nothing; with N = 0 it prints how many lines there are.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from places import PLACES
-
+from support.places import PLACES
 from tao_sdk.model.spec import JobSpec
 
 STEPS = ("/engine/", "/backends/", "/store/", "/transports/")

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-import cluster_here
-
+from support.cluster import cluster_here
 from tao_sdk.backends.slurm import site, survey
 from tao_sdk.backends.slurm.backend import SlurmBackend
 from tao_sdk.model.settings import Settings

@@ -1,6 +1,6 @@
 """Tries one job again and kills itself with SIGKILL at the n-th line of the SDK that this executes.
 
-Run as: crash_retry.py PLATFORM STATE_DIR JOB N. Prints nothing; with N = 0 it prints how many lines there are.
+Run as: -m support.crash_retry PLATFORM STATE_DIR JOB N. Prints nothing; with N = 0 it prints how many lines there are.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from crash import Steps
-from places import PLACES
+from support.crash import Steps
+from support.places import PLACES
 
 
 def main() -> None:

@@ -23,9 +23,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import cluster_files as files
-import debian
-from cluster_files import CTLD, DBD, LOGIN_HOSTS, SQL, SSH, UIDS, USER, Place, Site
+from support.cluster import cluster_files as files
+from support.cluster.cluster_files import CTLD, DBD, LOGIN_HOSTS, SQL, SSH, UIDS, USER, Place, Site
+from support.servers import debian
 
 HERE = Path(__file__).parent
 HOME = Path("/var/lib/tao-tests-slurm")  # not below /tmp: every machine has a /tmp of its own

@@ -16,8 +16,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-import dockerd_here
-from dockerd_here import Daemon
+from support.dockerd import dockerd_here
+from support.dockerd.dockerd_here import Daemon
 
 ADDRESS = (
     dockerd_here.ADDRESS

@@ -1,14 +1,14 @@
-"""The table of rules in docs/failures.md. `python tests/docs/rule_table.py` writes it anew."""
+"""The table of rules in docs/failures.md. `python tests/support/rule_table.py` writes it anew."""
 
 from __future__ import annotations
 
-from pages import ROOT
+from pathlib import Path
 
 from tao_sdk.engine.rules import RULES
 from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.rule import Rule
 
-PAGE = ROOT / "docs" / "failures.md"
+PAGE = Path(__file__).parents[2] / "docs" / "failures.md"
 BEGIN, END = "<!-- rules: begin -->\n", "<!-- rules: end -->\n"
 
 

@@ -21,9 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import authority_here
-import go_programs
-
+from support.servers import authority_here, go_programs
 from tao_sdk.runner.s3 import S3
 from tao_sdk.runner.web import Web
 

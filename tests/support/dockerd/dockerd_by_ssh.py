@@ -11,7 +11,7 @@ import socket
 import subprocess
 from pathlib import Path
 
-import dockerd_here
+from support.dockerd import dockerd_here
 
 HOST = "127.0.0.1"
 

@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-import debian
+from support.servers import debian
 
 ROOT = Path(__file__).parents[3]
 CACHE = ROOT / ".cache" / "docker"

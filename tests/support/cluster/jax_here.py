@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cluster_here import Cluster
+from support.cluster.cluster_here import Cluster
 
 WANTED = Path(__file__).with_name("jax.txt")
 CACHE = Path(__file__).parents[3] / ".cache"

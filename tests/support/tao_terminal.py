@@ -11,7 +11,7 @@ import struct
 import subprocess
 import termios
 
-from tao_command import COMMAND, Tao
+from support.tao_command import COMMAND, Tao
 
 COLOR = re.compile(r"\x1b\[[0-9;]*(?:3[0-7]|9[0-7])[0-9;]*m")
 

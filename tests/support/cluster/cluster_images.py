@@ -15,9 +15,9 @@ import tempfile
 import urllib.request
 from pathlib import Path
 
-import dockerd_here
-from cluster_files import PRIVATE_REGISTRY, REGISTRY
-from cluster_here import START_SECONDS, Cluster, listens, need, until
+from support.cluster.cluster_files import PRIVATE_REGISTRY, REGISTRY
+from support.cluster.cluster_here import START_SECONDS, Cluster, listens, need, until
+from support.dockerd import dockerd_here
 
 CACHE = dockerd_here.ROOT / ".cache" / "slurm"
 IMAGES = "/lustre/images"  # as the cluster sees them

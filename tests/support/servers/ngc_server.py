@@ -12,8 +12,8 @@ import json
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, unquote
 
-from authority_here import Authority
-from web_server import Reply, Request, Server, etag, ranged
+from support.servers.authority_here import Authority
+from support.servers.web_server import Reply, Request, Server, etag, ranged
 
 PAGE = 20
 KINDS = {"models": ("model", "modelVersion", "modelFiles"), "resources": ("recipe", "recipeVersion", "recipeFiles")}
