@@ -240,7 +240,7 @@ def test_a_client_that_is_process_1_of_a_container_can_cancel(machine: Machine) 
 
     script = (
         "import os, sys; sys.path[:0] = sys.argv[2:]\n"
-        "from datetime import timedelta; from pathlib import Path; from machine import Machine\n"
+        "from datetime import timedelta; from pathlib import Path; from support.machine import Machine\n"
         "assert os.getpid() == 1\n"
         "m = Machine(Path(sys.argv[1]) / 'inside')\n"
         "r = m.submit('sleep 300 & sleep 300')\n"
