@@ -395,3 +395,73 @@ def test_many_epochs_in_one_piece_take_no_more_memory_than_their_lines():
     assert most < 100 * len(data)
     assert [len(update.history) for update in updates[:-1]] == [1] * 19_999
     assert len(updates[-1].history) > 200
+
+
+ODD_LINES = [
+    *LIKE_EACH_OTHER,
+    "epoch 0 loss nan",
+    "epochs: 0",
+    "Epoch 0/0",
+    "loss 0.0 accuracy nan",
+    "f0 0.0",
+    "sample f0 top0 of the score",
+    "epoch 00 of 0 val_loss inf",
+    '{"epoch": 0.0, "kpi": {"loss": NaN}}',
+    '{"epoch": 0, "max_epoch": 0, "graphical": {"loss": 0.0}}',
+    "Epoch 0: 00%|  | 0/00 loss=nan",
+]
+
+
+@st.composite
+def odd_logs(draw: st.DrawFn) -> bytes:
+    kinds = draw(st.lists(st.tuples(st.sampled_from(ODD_LINES), st.sampled_from("\n\r\b"), st.integers()), max_size=20))
+    return b"".join(with_digits(kind, Random(seed)) + end.encode() for kind, end, seed in kinds)
+
+
+@st.composite
+def pieces_of_logs(draw: st.DrawFn) -> list[bytes]:
+    log = draw(odd_logs())
+    edges = [0, *sorted(draw(st.lists(st.integers(0, len(log)), max_size=12))), len(log)]
+    return [log[begin:end] for begin, end in pairwise(edges)]
+
+
+@settings(deadline=None, max_examples=300)
+@given(pieces_of_logs())
+def test_an_odd_log_means_the_same_in_pieces_and_as_a_whole(pieces: list[bytes]):
+    whole, reader = ProgressReader(), ProgressReader()
+    whole.feed(b"".join(pieces))
+    for piece in pieces:
+        reader.feed(piece)
+    assert reader.progress == whole.progress
+
+
+@settings(deadline=None, max_examples=300)
+@given(pieces_of_logs())
+def test_readers_that_follow_one_another_come_to_what_one_alone_does(pieces: list[bytes]):
+    alone, last = ProgressReader(), ProgressReader()
+    alone.feed(b"".join(pieces))
+    for piece in pieces:
+        stored = json.loads(json.dumps(last.progress.to_json()))
+        last = ProgressReader(Progress.from_json(stored), last.unfinished)
+        last.feed(piece)
+    assert last.progress == alone.progress
+
+
+@settings(deadline=None)
+@given(pieces_of_logs())
+def test_the_epochs_alone_are_those_of_the_whole_progress(pieces: list[bytes]):
+    reader, quick = ProgressReader(), ProgressReader()
+    for piece in pieces:
+        updates = reader.feed(piece)
+        epochs = {update.epoch: update.metrics for update in quick.feed_epochs(piece)}
+        assert epochs.items() <= {update.epoch: update.metrics for update in updates}.items()
+        assert [update.epoch for update in updates][-1:] == list(epochs)[-1:]
+    assert quick.progress == reader.progress
+
+
+def test_metrics_of_endless_names_are_bounded_in_each_epoch_and_in_all():
+    reader = ProgressReader()
+    names = ("".join("abcdefghij"[int(digit)] for digit in str(n)) for n in range(20_000))
+    reader.feed("".join(f"epoch {n // 100 + 1}: loss_{name} {n}.5\n" for n, name in enumerate(names)).encode())
+    assert reader.progress.epoch == 200
+    assert max(len(entry.metrics) for entry in reader.progress.history) <= 64

@@ -30,11 +30,12 @@ def in_pieces(data: bytes, size: int) -> list[bytes]:
 
 
 def progress(data: bytes) -> None:
-    """A log comes at once or in pieces. What it says of an odd one may differ between the two, so only that is asked."""
+    """A log means the same at once and in pieces."""
     whole, pieces = ProgressReader(), ProgressReader()
     whole.feed(data)
     for piece in in_pieces(data, 7):
         pieces.feed(piece)
+    assert pieces.progress == whole.progress
     for reader in (whole, pieces):
         assert Progress.from_json(reader.progress.to_json()).epoch == reader.progress.epoch >= 0
 

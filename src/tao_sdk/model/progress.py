@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import islice
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from tao_sdk.model.progress_lines import LineReader, Sighting, may_say_something
 
+Report = TypeVar("Report")
 HISTORY = 512  # epochs kept for the curve; beyond it neighbours are merged, so that it still spans the whole run
 LINE_LIMIT = 64 * 1024  # bytes of one line that are kept; the rest of a longer one is dropped
-METRICS = 64  # names kept; a status.json can hold one for each of a thousand classes
+METRICS = 64  # names kept of one epoch; a status.json can hold one for each of a thousand classes
+NAMES = 1024  # names kept of all epochs
 
 _SMALLER_IS_BETTER = frozenset({
     "loss", "nll", "error", "err", "wer", "cer", "perplexity", "ppl", "mae", "mse", "rmse", "fid",
@@ -29,16 +31,14 @@ _TRAINED_ON = frozenset({"train", "training"})
 _HELD_OUT = frozenset({"val", "valid", "validation", "test", "eval", "dev"})
 
 
-@dataclass(frozen=True)
-class EpochMetrics:
+class EpochMetrics(NamedTuple):
     """What was said of one epoch."""
 
     epoch: int
     metrics: Mapping[str, float]
 
 
-@dataclass(frozen=True)
-class Best:
+class Best(NamedTuple):
     """The epoch in which a metric was best, and what it was."""
 
     epoch: int
@@ -172,21 +172,33 @@ def better(first: Best, second: Best) -> Best:
 class ProgressReader:
     """Makes Progress out of one stream of bytes, in chunks cut anywhere, with flat memory. One reader per stream.
 
-    `start` is what an earlier reader of the same stream came to.
+    `start` is what an earlier reader of the same stream came to, and `unfinished` the line that it had not seen the end of.
     """
 
-    def __init__(self, start: Progress | None = None) -> None:
-        self._whole = start or Progress()
-        self._now = self._whole  # the same, with its last entry alone as history
-        self._history = _History(self._whole.history)
-        self._lines = _Lines()
+    def __init__(self, start: Progress | None = None, unfinished: bytes = b"") -> None:
+        start = start or Progress()
+        self._progress = start  # as last reported
+        self._epoch = start.epoch
+        self._epochs = start.epochs
+        self._metrics = dict(start.metrics)  # the last value of each
+        self._not_finite = start.not_finite
+        self._eta_seconds = start.eta_seconds
+        self._from_zero = start.counts_from_zero
+        self._history = _History(start.history)
+        self._bests = _Bests(start)
+        self._own_metrics = self._history.reopen(start.epoch)  # what was said of the newest epoch
+        self._lines = _Lines(unfinished)
         self._reader = LineReader()
-        self._closed = _bests(self._whole)
-        self._pace = _Pace(self._whole.eta_seconds)
+        self._pace = _Pace(start.eta_seconds)
 
     @property
     def progress(self) -> Progress:
-        return self._whole
+        return self._progress
+
+    @property
+    def unfinished(self) -> bytes:
+        """The start of the line whose end has not come yet."""
+        return self._lines.unfinished
 
     def feed(self, data: bytes, at: float | None = None) -> list[Progress]:
         """What `data` adds: one Progress for every epoch it speaks of, in order, each as it was when the next began.
@@ -194,161 +206,247 @@ class ProgressReader:
         Empty when it says nothing new. The last alone has the whole history, the others the entry of their epoch. `at`
         (seconds, any steady clock) lets the time left be estimated where the job does not tell it itself.
         """
-        updates: list[Progress] = []
-        reported = self._now
-        for sighting in self._sightings(data):
-            before, self._now = self._now, self._after(sighting)
-            if self._now.epoch > before.epoch and before != reported:
-                updates.append(before)
-                reported = before
-        self._now = self._pace.estimate(self._now, at)
-        whole = replace(self._now, history=self._history.entries())
-        if whole == self._whole:
-            return updates
-        self._whole = whole
-        return [*updates, whole]
+        finished = self._feed(data, self._progress_now)
+        self._eta_seconds = self._pace.estimate(self._epoch, self._epochs, self._eta_seconds, at)
+        return [*finished, self._progress] if self._renew() else finished
+
+    def feed_epochs(self, data: bytes) -> list[EpochMetrics]:
+        """As `feed`, but of each epoch only its number and the last value of every metric: that takes half the time."""
+        finished = self._feed(data, self._metrics_now)
+        return [*finished, self._metrics_now()] if self._renew() else finished
 
     def end(self) -> list[Progress]:
         """What the last line says although nothing ended it."""
         return self.feed(b"\n")
 
-    def _sightings(self, data: bytes) -> Iterator[Sighting]:
-        """What the lines say, those of one epoch taken together: a bar that is redrawn a thousand times is one."""
-        held: Sighting | None = None
+    def _feed(self, data: bytes, report: Callable[[], Report]) -> list[Report]:
+        """What `report` gives at the end of each epoch that ends in `data`."""
+        reports: list[Report] = []
+        before = report()
+        read, take = self._reader.read, self._take
         for line in self._lines.split(data):
-            seen = self._reader.read(line, bool(self._now.epoch or (held and held.epoch)))
-            if seen is None:
+            sighting = read(line, self._epoch > 0)
+            if sighting is None:
                 continue
-            if held is None:
-                held = seen
-            elif seen.names_epoch_of(held) or (seen.epoch is None and not self._is_late(held)):
-                held.take(seen)
-            else:
-                yield held
-                held = seen
-        if held:
-            yield held
+            finished = take(sighting, report)
+            if finished is not None and (reports or finished != before):
+                reports.append(finished)
+        return reports
 
-    def _is_late(self, seen: Sighting) -> bool:
-        known = self._now
-        return _as_people_count(seen, known.counts_from_zero, known.epochs, known.epoch) < known.epoch
+    def _renew(self) -> bool:
+        """True where the progress is not what it was."""
+        history = self._history.entries_with(self._epoch, self._own_metrics)
+        now = replace(self._progress_now(), history=history)
+        changed = now != self._progress
+        self._progress = now
+        return changed
 
-    def _after(self, seen: Sighting) -> Progress:
-        known = self._now
-        from_zero = known.counts_from_zero or seen.counts_from_zero
-        epochs = seen.epochs or known.epochs
-        epoch = _as_people_count(seen, from_zero, epochs, known.epoch)
-        if epoch > known.epoch:
-            self._close(known)
-        now = Progress(
-            epoch=max(epoch, known.epoch),
-            epochs=epochs,
-            metrics=known.metrics,
-            best=known.best,
-            eta_seconds=known.eta_seconds if seen.eta_seconds is None else seen.eta_seconds,
-            history=known.history[-1:],
-            not_finite=known.not_finite,
-            counts_from_zero=from_zero,
-        )
-        return self._with_metrics(now, epoch, seen.metrics) if seen.metrics else now
-
-    def _close(self, known: Progress) -> None:
-        """Remember the bests of the epoch that has just ended: until then its values may still change."""
-        if known.history and known.history[-1].epoch == known.epoch:
-            _note(self._closed, known.history[-1])
-
-    def _with_metrics(self, known: Progress, epoch: int, seen: Mapping[str, float]) -> Progress:
-        finite = {name: value for name, value in seen.items() if isfinite(value)}
-        if epoch and finite:
-            self._history.take(EpochMetrics(epoch, finite))
-        if epoch < known.epoch:  # late news of an epoch that is over
-            return known
-        lost = tuple(name for name in (*known.not_finite, *seen) if name not in finite)
-        metrics = {**known.metrics, **finite}
-        if lost or len(metrics) > METRICS:
-            kept = (item for item in metrics.items() if item[0] not in lost)
-            metrics = dict(islice(kept, METRICS))
+    def _progress_now(self) -> Progress:
+        """The progress with the entry of the newest epoch alone as history."""
+        own = self._own_metrics
         return Progress(
-            known.epoch,
-            known.epochs,
-            metrics,
-            self._best(),
-            known.eta_seconds,
-            self._history.latest(),
-            tuple(dict.fromkeys(lost))[:METRICS],
-            known.counts_from_zero,
+            self._epoch,
+            self._epochs,
+            dict(self._metrics),
+            self._bests.best(self._epoch, own),
+            self._eta_seconds,
+            (EpochMetrics(self._epoch, dict(own)),) if own else self._history.latest(),
+            self._not_finite,
+            self._from_zero,
         )
 
-    def _best(self) -> Best | None:
-        """The best epoch by the most telling metric; one that was seen a single time tells less than one seen often."""
-        if not self._history.latest():
-            return None
-        latest = self._history.latest()[0]
-        names = {**self._closed, **latest.metrics}
-        metric = min(names, key=lambda name: (self._history.has_once(name), telling_order(name)))
-        if metric not in latest.metrics:
-            return self._closed[metric]
-        now = Best(latest.epoch, metric, latest.metrics[metric])
-        return better(self._closed.get(metric, now), now)
+    def _metrics_now(self) -> EpochMetrics:
+        return EpochMetrics(self._epoch, dict(self._metrics))
+
+    def _take(self, sighting: Sighting, report: Callable[[], Report]) -> Report | None:
+        """Add what one line says. Where an epoch ends by it, the `report` of that, else None."""
+        finished = None
+        from_zero = self._from_zero or sighting.counts_from_zero
+        epochs = sighting.epochs or self._epochs
+        epoch = _as_people_count(sighting, from_zero, epochs, self._epoch)
+        if epoch > self._epoch:
+            finished = report()
+            self._begin_epoch(epoch)
+        self._from_zero, self._epochs = from_zero, epochs
+        if sighting.eta_seconds is not None:
+            self._eta_seconds = sighting.eta_seconds
+        if sighting.metrics:
+            self._take_metrics(epoch, sighting.metrics)
+        return finished
+
+    def _begin_epoch(self, epoch: int) -> None:
+        if self._own_metrics:
+            self._history.append(self._epoch, self._own_metrics)
+            self._bests.note(self._epoch, self._own_metrics)
+            self._own_metrics = {}
+        self._epoch = epoch
+
+    def _take_metrics(self, epoch: int, metrics: Mapping[str, float]) -> None:
+        finite = metrics
+        if not all(map(isfinite, metrics.values())):
+            finite = {name: value for name, value in metrics.items() if isfinite(value)}
+        if epoch < self._epoch:
+            self._take_late(epoch, finite)
+            return
+        if self._not_finite or finite is not metrics:
+            self._take_not_finite(metrics, finite)
+        _add(self._metrics, finite)
+        if epoch:
+            _add(self._own_metrics, finite)
+
+    def _take_not_finite(self, metrics: Mapping[str, float], finite: Mapping[str, float]) -> None:
+        """Name the metrics that are NaN or infinite now; their last values count no more."""
+        broken = dict.fromkeys(name for name in (*self._not_finite, *metrics) if name not in finite)
+        self._not_finite = tuple(broken)[:METRICS]
+        self._metrics = {name: value for name, value in self._metrics.items() if name not in broken}
+
+    def _take_late(self, epoch: int, metrics: Mapping[str, float]) -> None:
+        """Add news of an epoch that is over."""
+        if not epoch or not metrics:
+            return
+        if self._history.is_after_all(epoch):
+            self._history.append(epoch, metrics)
+            self._bests.note(epoch, metrics)
+        elif (entry := self._history.take_late(epoch, metrics)) is not None:
+            self._bests.renote(entry, metrics, self._history.entries)
 
 
 class _History:
-    """What was said of each epoch, oldest first; beyond HISTORY entries, neighbours are merged."""
+    """What was said of each epoch that is over, oldest first; beyond HISTORY entries, neighbours are merged."""
 
     def __init__(self, entries: Iterable[EpochMetrics]) -> None:
-        self._entries = list(entries)
-        self._often: set[str] = set()  # metrics of more than one epoch
+        self.entries = list(entries)
 
-    def entries(self) -> tuple[EpochMetrics, ...]:
-        return tuple(self._entries)
+    def reopen(self, epoch: int) -> dict[str, float]:
+        """Take out the entry of `epoch`, which is not over: what was said of it until now."""
+        if self.entries and self.entries[-1].epoch == epoch:
+            return dict(self.entries.pop().metrics)
+        return {}
 
     def latest(self) -> tuple[EpochMetrics, ...]:
         """The last entry, or nothing."""
-        return tuple(self._entries[-1:])
+        return tuple(self.entries[-1:])
 
-    def take(self, new: EpochMetrics) -> None:
-        entries = self._entries
-        if entries and new.epoch <= entries[-1].epoch:
-            self._merge(new)
-        elif len(entries) > 2 and self._gap(-1) < self._gap(1):  # thinned before: keep the distance
-            entries[-1] = EpochMetrics(new.epoch, {**entries[-1].metrics, **new.metrics})
-        else:
-            entries.append(new)
-            if len(entries) > HISTORY:
-                self._entries = _thinned(entries)
+    def entries_with(self, epoch: int, metrics: Mapping[str, float]) -> tuple[EpochMetrics, ...]:
+        """All entries, and that of the newest epoch."""
+        if not metrics:
+            return tuple(self.entries)
+        copy = _History(self.entries)
+        copy.append(epoch, dict(metrics))
+        return tuple(copy.entries)
 
-    def has_once(self, metric: str) -> bool:
-        """True for a metric of one epoch among several; one that is no longer, never is again."""
-        if metric in self._often or len(self._entries) < 2:
-            return False
-        once = sum(metric in entry.metrics for entry in self._entries) < 2
-        if not once:
-            self._often.add(metric)
-        return once
+    def append(self, epoch: int, metrics: Mapping[str, float]) -> None:
+        entries = self.entries
+        if self._is_crowded():
+            entries[-1] = EpochMetrics(epoch, _joined(entries[-1].metrics, metrics))
+            return
+        entries.append(EpochMetrics(epoch, metrics))
+        if len(entries) > HISTORY:
+            self.entries = _thinned(entries)
 
-    def _merge(self, new: EpochMetrics) -> None:
-        at = bisect_left(self._entries, new.epoch, key=lambda entry: entry.epoch)
-        if self._entries[at].epoch == new.epoch:
-            self._entries[at] = _merged(self._entries[at], new)
+    def is_after_all(self, epoch: int) -> bool:
+        return not self.entries or epoch > self.entries[-1].epoch
 
-    def _gap(self, index: int) -> int:
-        return self._entries[index].epoch - self._entries[index - 1].epoch
+    def take_late(self, epoch: int, metrics: Mapping[str, float]) -> EpochMetrics | None:
+        """The entry of `epoch` as it was before; None where there is none, and nothing to add to."""
+        at = bisect_left(self.entries, epoch, key=lambda entry: entry.epoch)
+        entry = self.entries[at]
+        if entry.epoch != epoch:
+            return None
+        self.entries[at] = EpochMetrics(epoch, _joined(entry.metrics, metrics))
+        return entry
+
+    def _is_crowded(self) -> bool:
+        """True where the last two entries are nearer to one another than the first two, which were thinned."""
+        entries = self.entries
+        return len(entries) > 2 and entries[-1].epoch - entries[-2].epoch < entries[1].epoch - entries[0].epoch
+
+
+class _Bests:
+    """The best epoch of each metric, of the epochs that are over: until then its values may still change."""
+
+    def __init__(self, start: Progress) -> None:
+        self._bests: dict[str, Best] = {}
+        self._often: set[str] = set()  # metrics of more than one epoch
+        self._epochs = 0  # how many were noted
+        self._metric = ""  # by which the best epoch is chosen
+        self._chosen_from: tuple[Any, ...] = ()
+        for entry in start.history:
+            if entry.epoch < start.epoch:
+                self.note(entry.epoch, entry.metrics)
+        if start.best and start.best.epoch < start.epoch:
+            self._improve(start.best)
+
+    def note(self, epoch: int, metrics: Mapping[str, float]) -> None:
+        """Take what was said of an epoch that comes after all that were noted before."""
+        self._epochs += 1
+        for name, value in metrics.items():
+            best = self._bests.get(name)
+            if best is None:
+                self._improve(Best(epoch, name, value))
+                continue
+            self._often.add(name)
+            if value != best.value and (value < best.value) == smaller_is_better(name):
+                self._bests[name] = Best(epoch, name, value)
+
+    def renote(self, before: EpochMetrics, metrics: Mapping[str, float], entries: Sequence[EpochMetrics]) -> None:
+        """Take what is said late of an epoch that was noted with other values `before`, which count no more."""
+        for name, value in metrics.items():
+            best = self._bests.get(name)
+            if best is not None and best.epoch == before.epoch and best.value != value:
+                del self._bests[name]
+                for entry in entries:
+                    if name in entry.metrics:
+                        self._improve(Best(entry.epoch, name, entry.metrics[name]))
+            elif best is not None and name not in before.metrics:
+                self._often.add(name)
+            self._improve(Best(before.epoch, name, value))
+
+    def best(self, epoch: int, metrics: Mapping[str, float]) -> Best | None:
+        """The best epoch by the most telling metric, with what is said of the newest until now."""
+        if not metrics and not self._bests:
+            return None
+        chosen_from = (len(self._bests), len(self._often), min(self._epochs, 2), *metrics)
+        if chosen_from != self._chosen_from:
+            self._metric, self._chosen_from = self._most_telling(metrics), chosen_from
+        best = self._bests.get(self._metric)
+        if self._metric not in metrics:
+            return best
+        newest = Best(epoch, self._metric, metrics[self._metric])
+        return newest if best is None else better(best, newest)
+
+    def _most_telling(self, newest: Mapping[str, float]) -> str:
+        """Of all metrics; one that was seen in a single epoch of several tells less than one seen often."""
+        several = self._epochs + bool(newest) > 1
+
+        def order(name: str) -> tuple[Any, ...]:
+            is_often = name in self._often or (name in newest and name in self._bests)
+            return (several and not is_often, telling_order(name))
+
+        return min({*self._bests, *newest}, key=order)
+
+    def _improve(self, value: Best) -> None:
+        best = self._bests.get(value.metric)
+        if best is not None:
+            self._bests[value.metric] = better(best, value)
+        elif len(self._bests) < NAMES:
+            self._bests[value.metric] = value
 
 
 class _Lines:
     """Cuts a stream into lines at line feeds, carriage returns and backspaces, and keeps at most the start of each."""
 
-    def __init__(self) -> None:
-        self._rest = b""
+    def __init__(self, unfinished: bytes = b"") -> None:
+        self.unfinished = unfinished[:LINE_LIMIT]
 
     def split(self, data: bytes) -> Iterable[bytes]:
         first, end, others = data.replace(b"\r", b"\n").replace(b"\b", b"\n").partition(b"\n")
-        head = self._rest + first[: LINE_LIMIT - len(self._rest)]
+        head = self.unfinished + first[: LINE_LIMIT - len(self.unfinished)]
         if not end:
-            self._rest = head
+            self.unfinished = head
             return ()
         inner, _, last = others.rpartition(b"\n")
-        self._rest = last[:LINE_LIMIT]
+        self.unfinished = last[:LINE_LIMIT]
         whole = inner.split(b"\n") if may_say_something(inner) else ()
         return (line[:LINE_LIMIT] if len(line) > LINE_LIMIT else line for line in (head, *whole))
 
@@ -365,18 +463,17 @@ class _Pace:
         self._first: _Point | None = None
         self._told = estimated
 
-    def estimate(self, progress: Progress, at: float | None) -> Progress:
-        if at is None or not progress.epoch or not progress.epochs:
-            return progress
-        if progress.eta_seconds != self._told:
-            return progress  # the job itself says how long it still takes
+    def estimate(self, epoch: int, epochs: int | None, told: float | None, at: float | None) -> float | None:
+        """Seconds left: as the job has `told` them, else as this says."""
+        if at is None or not epoch or not epochs or told != self._told:
+            return told
         if self._first is None:
-            self._first = _Point(progress.epoch, at)
-        if progress.epoch == self._first.epoch or at <= self._first.at:
-            return progress
-        seconds = (at - self._first.at) / (progress.epoch - self._first.epoch)
-        self._told = round(seconds * max(progress.epochs - progress.epoch, 0), 1)
-        return replace(progress, eta_seconds=self._told)
+            self._first = _Point(epoch, at)
+        if epoch == self._first.epoch or at <= self._first.at:
+            return told
+        seconds = (at - self._first.at) / (epoch - self._first.epoch)
+        self._told = round(seconds * max(epochs - epoch, 0), 1)
+        return self._told
 
 
 @dataclass(frozen=True)
@@ -420,29 +517,21 @@ def _as_people_count(seen: Sighting, from_zero: bool, epochs: int | None, curren
     return min(counted, epochs) if epochs else counted
 
 
-def _merged(old: EpochMetrics, new: EpochMetrics) -> EpochMetrics:
-    return EpochMetrics(new.epoch, {**old.metrics, **new.metrics})
+def _add(known: dict[str, float], new: Mapping[str, float]) -> None:
+    """Put the new values in place of the known; of further metrics the first, until there are METRICS."""
+    known.update(new)
+    while len(known) > METRICS:
+        known.popitem()
+
+
+def _joined(old: Mapping[str, float], new: Mapping[str, float]) -> Mapping[str, float]:
+    joined = dict(old)
+    _add(joined, new)
+    return joined
 
 
 def _thinned(history: Sequence[EpochMetrics]) -> list[EpochMetrics]:
     """The first entry, then every two neighbours as one."""
     pairs = zip(history[1::2], history[2::2], strict=False)
     odd_one = history[-1:] if len(history) % 2 == 0 else ()
-    return [history[0], *(_merged(old, new) for old, new in pairs), *odd_one]
-
-
-def _bests(progress: Progress) -> dict[str, Best]:
-    """The bests of the epochs before the current one, as far as they are still known."""
-    bests: dict[str, Best] = {}
-    if progress.best and progress.best.epoch < progress.epoch:
-        bests[progress.best.metric] = progress.best
-    for entry in progress.history:
-        if entry.epoch < progress.epoch:
-            _note(bests, entry)
-    return bests
-
-
-def _note(bests: dict[str, Best], entry: EpochMetrics) -> None:
-    for name, value in entry.metrics.items():
-        seen = Best(entry.epoch, name, value)
-        bests[name] = better(bests.get(name, seen), seen)
+    return [history[0], *(EpochMetrics(new.epoch, _joined(old.metrics, new.metrics)) for old, new in pairs), *odd_one]
