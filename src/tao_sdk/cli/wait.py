@@ -65,7 +65,7 @@ def standing(job: Job, out: Output) -> str:
     since = show.waiting_time(job, now)[len(job.status.value) :]
     message = f"attempt {job.attempt + 1} follows" if waits_for_watcher(job) else show.message(job)
     if job.status is Status.RUNNING and (far := show.how_far(job, now)):
-        message = "  ".join(["epoch", *far])
+        message = "  ".join(["epoch", *far, show.message(job)]).rstrip()
     return f"{job.id}  {out.status(job.status.value)}{since}" + (f"  {message}" if message else "")
 
 
