@@ -266,9 +266,9 @@ class Client:
         self, ids: Sequence[str], timeout: float | None = None, on_change: Callable[[Job], None] | None = None
     ) -> list[Job]:
         """Wait until every one has ended. `on_change` is called with each whose status, message or epoch changed."""
-        jobs: list[Job] = []
+        jobs = [self.store.get(self.store.resolve(job_id)) for job_id in ids]
         for now in self.follow_jobs(ids, timeout):
-            for job, was in zip(now, jobs or now, strict=True):
+            for job, was in zip(now, jobs, strict=True):
                 if on_change and (job.standing, job.progress.get("epoch")) != (was.standing, was.progress.get("epoch")):
                     on_change(job)
             jobs = now
