@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sqlite3
 import time
@@ -85,6 +86,19 @@ def test_waiting_tells_each_end_once_when_it_comes(tao: Tao) -> None:
     told += rest.splitlines()
     assert [line.split()[:2] for line in told] == [[first, "Complete"], [last, "Complete"]]
     assert "Complete" not in err
+
+
+def test_waiting_with_jsonl_prints_each_job_when_it_ends(tao: Tao) -> None:
+    last, first = tao.run_detached("sleep 60"), tao.run_detached("sleep 0.5")
+    waiting = tao.start("wait", "--jsonl", last, first)
+    assert waiting.stdout is not None
+    job = json.loads(waiting.stdout.readline())
+    assert (job["id"], job["status"]) == (first, "Complete")
+    assert tao("status", last, "--json").json["status"] == "Running"
+    tao("cancel", last, "--grace", "0.1s")
+    rest, err = waiting.communicate(timeout=60)
+    assert [json.loads(line)["id"] for line in rest.splitlines()] == [last], err
+    assert tao("wait", "--jsonl", last, first, last).json_lines == [json.loads(rest), job]
 
 
 def test_waiting_is_given_up_with_5_and_the_job_goes_on(tao: Tao) -> None:

@@ -140,7 +140,7 @@ def test_an_error_is_told_also_where_its_traceback_cannot_be_kept(
         ("nonsense",),
         ("run", "--nonsense"),
         ("ls", "--limit", "many"),
-        ("why",),
+        ("attach",),
         ("wait", "--timeout", "soon", "x"),
         ("completion", "csh"),
         ("run", "no/such/job.yaml"),
@@ -237,3 +237,32 @@ def test_an_interrupt_while_the_program_is_loaded_ends_it_without_a_word(tmp_pat
         argv, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False
     )
     assert (ran.returncode, ran.stderr) == (7 if ignored else -signal.SIGINT, "")
+
+
+@pytest.mark.parametrize("verb", ["ls", "status", "logs", "why", "wait", "results", "events", "cancel", "watch", "gc"])
+def test_a_named_job_store_that_is_not_there_is_told_and_not_made(
+    typed: Callable[..., Ran], tmp_path: Path, verb: str
+) -> None:
+    named = tmp_path / "jobz.db"
+    ran = typed("--state-file", str(named), verb, *(["x"] if verb in ("wait", "cancel") else []))
+    assert (ran.code, ran.out) == (2, "")
+    assert f"There is no job store {named}." in ran.err
+    assert not any(tmp_path.glob("jobz*"))
+
+
+def test_a_watcher_that_stays_may_be_started_before_the_first_job(tao: Tao) -> None:
+    named = tao.home / "later.db"
+    watching = tao.start("--state-file", str(named), "watch", "--forever")
+    try:
+        assert "Watching 0 live jobs" in watching.stderr.readline()
+        assert named.exists()
+    finally:
+        watching.terminate()
+        watching.communicate(timeout=30)
+
+
+def test_the_shell_completes_no_job_of_a_store_that_is_not_there(tao: Tao) -> None:
+    words = {"_TAO_COMPLETE": "bash_complete", "COMP_WORDS": "tao status --state-file no.db ", "COMP_CWORD": "4"}
+    ran = tao(**words)
+    assert (ran.code, ran.out.strip(), ran.err) == (0, "", "")
+    assert not (tao.home / "no.db").exists()

@@ -110,7 +110,7 @@ def test_the_end_of_a_log_can_be_asked_for_as_tail_does(ended: Ended) -> None:
     assert ended.tao("logs", ended.complete, "-n", "1").out == ended.tao("logs", ended.complete, "--tail", "1").out
 
 
-@pytest.mark.parametrize("verb", ["status", "logs", "results"])
+@pytest.mark.parametrize("verb", ["status", "logs", "results", "why"])
 def test_without_a_job_the_newest_is_meant_and_named_on_stderr(ended: Ended, verb: str) -> None:
     ran = ended.tao(verb)
     assert ran.code == 0, ran.err
@@ -120,7 +120,7 @@ def test_without_a_job_the_newest_is_meant_and_named_on_stderr(ended: Ended, ver
     assert json.loads(told) == {"note": f"{ended.canceled}, the newest job."}
 
 
-@pytest.mark.parametrize("verb", ["status", "logs", "results"])
+@pytest.mark.parametrize("verb", ["status", "logs", "results", "why"])
 def test_without_any_job_that_is_told(typed: Callable[..., Ran], verb: str) -> None:
     ran = typed(verb)
     assert (ran.code, ran.out) == (3, "")

@@ -356,3 +356,15 @@ def test_results_of_a_running_job_tell_how_far_it_is_now(tao: Tao) -> None:
     assert "epoch    2/3  loss 0.500" in tao("results", job).out
     assert tao("results", "--json", job).json["progress"]["epoch"] == 2
     assert tao("cancel", job).code == 0
+
+
+SAVING = """echo '@tao {"event": "stage", "time": 1, "stage": "outputs"}' >&2; sleep 60"""  # as the runner says it
+
+
+def test_a_job_whose_outputs_are_being_saved_says_so(tao: Tao) -> None:
+    job = tao.run_detached(SAVING)
+    tao.until("saving outputs", "status", job)
+    assert tao("ls").out.rstrip().endswith("saving outputs")
+    assert tao("status", job, "--json").json["message"] == "saving outputs"
+    tao("cancel", job)
+    assert "saving outputs" not in tao("status", job).out

@@ -172,9 +172,9 @@ def moving(size: float, **facts: object) -> bytes:
 def test_a_transfer_shows_its_bytes_rate_and_the_time_left_until_it_is_over() -> None:
     job = replace(DIGITS, spec={"outputs": {"results_dir": {}}})
     made = scene(event("stage", stage="outputs") + moving(1.2e9), job=job)
-    assert lines(made, 120)[0].endswith("▸ outputs 1.2 GB of 4.0 GB  85.0 MB/s  ETA 0:33")
+    assert lines(made, 120)[0].endswith("▸ saving outputs 1.2 GB of 4.0 GB  85.0 MB/s  ETA 0:33")
     made.see(moving(1.3e9, total_bytes=-1, rate=0, eta=-1))
-    assert lines(made, 120)[0].endswith("▸ outputs 1.3 GB")
+    assert lines(made, 120)[0].endswith("▸ saving outputs 1.3 GB")
     made.see(event("sent", what="outputs", bytes=4e9))
     assert lines(made, 120)[0].endswith("▸ outputs 4.0 GB")
 
@@ -307,3 +307,13 @@ def test_on_a_large_terminal_the_curve_grows_and_the_time_and_the_way_out_are_to
     small = [screen.text_of(line) for line in screen.drawn(made, 80, 62.0, 10)]
     assert not any("┤" in line for line in small)
     assert small[-1] == shown[-1]
+
+
+def test_outputs_that_are_on_their_way_are_told_as_being_saved() -> None:
+    made, told = Scene(replace(DIGITS, spec={"outputs": ["out"]})), Plain()
+    made.see(STARTED + event("stage", stage="outputs"))
+    assert "▸ saving outputs" in lines(made)[0]
+    told.lines(made, [], 0.0)
+    assert told.lines(made, [], 2.0) == ["saving outputs ..."]
+    made.see(event("stage", stage="done"))
+    assert "▸ outputs" in lines(made)[0]

@@ -36,6 +36,34 @@ def test_an_argument_without_a_value_is_left_out_wherever_it_stands(nothing):
     assert words("show x={a} --a {a} {a} y", {"a": nothing}) == ["y"]
 
 
+@pytest.mark.parametrize("nothing", [None, "", False, []])
+@pytest.mark.parametrize("word", ['x="{a}"', '"x={a}"', "--x='{a}'", '--x "{a}"', "+train.lr={a}", "'{a}'"])
+def test_quotes_around_an_argument_without_a_value_go_with_it(nothing, word):
+    assert words(f"show {word} y", {"a": nothing}) == ["y"]
+
+
+@pytest.mark.parametrize("nothing", [None, "", False, []])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "show /data/{a}/x",
+        'show "hello {a}, you"',
+        "show model{a}.pth",
+        "show > {a}",
+        "show $(( {a} + 1 ))",
+        "sh -c 'x {a}'",
+    ],
+)
+def test_an_argument_without_a_value_that_is_part_of_a_word_is_refused(nothing, command):
+    with pytest.raises(SpecError) as refused:
+        words(command, {"a": nothing})
+    assert "{a}" in refused.value.what and "args.a has no value" in refused.value.what
+
+
+def test_nothing_stands_in_a_here_document_for_an_argument_without_a_value():
+    assert words('show "$(cat <<E\nx {a} y\nE\n)"', {"a": None}) == ["x  y"]
+
+
 def test_true_is_the_bare_flag_and_a_list_repeats_its_argument():
     assert words("show", {"verbose": True, "n": [1, 2]}) == ["--verbose", "--n", "1", "--n", "2"]
     assert words("show {n} k={n} --n {n}", {"n": ["a b", "c"]}) == [

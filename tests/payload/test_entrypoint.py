@@ -386,7 +386,18 @@ def test_inputs_that_would_lie_in_each_other_are_refused():
     assert "/in/same" in refused(specs=specs, inputs=about)
 
 
-@pytest.mark.parametrize("path", [".", "./", "/", "..", "../..", "a/.."])
+@pytest.mark.parametrize("path", ["/", "//", "/proc", "/proc/", "//proc/self", "/sys/class", "/dev", "/tmp/../dev"])
+def test_all_of_a_machine_and_what_its_kernel_shows_are_no_output(path):
+    with pytest.raises(SpecError, match="outputs has .*(all of the machine|the kernel shows)"):
+        build_entrypoint(command="x", outputs=[path])
+
+
+@pytest.mark.parametrize("path", ["/dev/shm/out", "/device", "/processed", "proc", "/data/proc"])
+def test_a_path_that_is_only_called_like_the_kernels_is_an_output(path):
+    assert build_entrypoint(command="x", outputs=[path])["command"]
+
+
+@pytest.mark.parametrize("path", [".", "./", "..", "../..", "a/.."])
 def test_a_path_without_a_name_is_no_output(path):
     with pytest.raises(SpecError, match="has no name under which"):
         build_entrypoint(command="true", outputs=[path])

@@ -1231,3 +1231,10 @@ def test_no_key_appears_in_what_is_told_or_kept(jobs, minio):
     ran = run(jobs, minio, "echo 1 > x", {"AWS_SECRET_ACCESS_KEY": "a-wrong-but-secret-value"})
     assert b"a-wrong-but-secret-value" not in ran.raw + ran.out
     assert ran.failure["code"].startswith("s3.")
+
+
+def test_an_output_that_the_command_wrote_into_the_results_itself_is_sent_and_not_said_to_be_missing(jobs, minio):
+    command = 'mkdir "$TAO_RESULTS_DIR/out"; echo 42 > "$TAO_RESULTS_DIR/out/x"'
+    ran = jobs.run(command, outputs=["out"], files={"a": b"1"}, env=minio.env)
+    assert (ran.code, ran.warnings) == (0, []), ran.raw
+    assert "results/job-1/out/x" in minio.keys

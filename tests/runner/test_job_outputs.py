@@ -541,3 +541,10 @@ def test_an_output_that_is_a_pipe_is_told_and_not_waited_for(jobs, tmp_path):
     ran = jobs.run(f"mkfifo {tmp_path}/pipe", outputs=[f"{tmp_path}/pipe"])
     assert (ran.code, ran.warnings) == (0, ["output.left_out"])
     assert ran.named("warning")[0].facts["paths"] == [f"{tmp_path}/pipe: not a file"]
+
+
+def test_an_output_that_the_command_wrote_into_the_results_itself_is_not_said_to_be_missing(jobs):
+    command = 'mkdir "$TAO_RESULTS_DIR/out"; echo 42 > "$TAO_RESULTS_DIR/out/x"'
+    ran = jobs.run(command, outputs=["out"], files={"a": b"1"})
+    assert (ran.code, ran.warnings) == (0, [])
+    assert "out/x" in ran.files

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,12 @@ class Tao:
             timeout=timeout,
         )
         return Ran(done.returncode, done.stdout, done.stderr)
+
+    def until(self, text: str, *args: str, seconds: float = 60) -> None:
+        """Wait until this command prints the text."""
+        deadline = time.monotonic() + seconds
+        while text not in self(*args).out:
+            assert time.monotonic() < deadline, (text, self(*args))
 
     def bytes(self, *args: str) -> bytes:
         """What it prints, byte for byte."""

@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem
 
 from tao_sdk.cli.output import Output
 from tao_sdk.cli.verbs import VERBS
-from tao_sdk.model.errors import JobNotFound
+from tao_sdk.model.errors import JobNotFound, NoStore
 from tao_sdk.model.units import parse_duration
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Verb = Callable[..., "int | None"]
 WARNING = frozenset({"watch", "logs"})  # verbs that go on for long and say meanwhile what they cannot do
+BEGINNING = frozenset({"run", "plan", "doctor", "files"})  # verbs that need no job: they may begin a new job store
 
 
 def command(
@@ -47,7 +48,8 @@ def command(
             from tao_sdk.cli.log_lines import tell_warnings
 
             tell_warnings(printed=name in WARNING and not out.json)
-            with open_client(state_file, watch=watches and not given.get("detach")) as client:
+            begins = name in BEGINNING or bool(given.get("forever"))
+            with open_client(state_file, watch=watches and not given.get("detach"), begins=begins) as client:
                 return verb(client=client, out=out, **given)
 
         made = click.command(name, cls=cls, short_help=VERBS[name].summary)(carry_out)
@@ -63,10 +65,16 @@ def command(
     return declare
 
 
-def open_client(state_file: str | None, watch: bool = False) -> Client:
+def open_client(state_file: str | None, watch: bool = False, begins: bool = True) -> Client:
+    """Unless the verb `begins` a job store, one that is named has to be there. Raises NoStore."""
     from tao_sdk.client.client import Client
+    from tao_sdk.model.settings import Settings
+    from tao_sdk.store.place import require_store
 
-    return Client(state_file or before_the_verb("state_file"), watch=watch)
+    named, settings = state_file or before_the_verb("state_file"), Settings.load()
+    if named and not begins:
+        require_store(named, settings.state_dir)
+    return Client(named, settings=settings, watch=watch)
 
 
 def before_the_verb(flag: str) -> Any:
@@ -84,8 +92,11 @@ class JobId(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  gen
     name = "job"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        with open_client(ctx.params.get("state_file")) as client:
-            jobs = client.list_jobs(look=False)
+        try:
+            with open_client(ctx.params.get("state_file"), begins=False) as client:
+                jobs = client.list_jobs(look=False)
+        except NoStore:
+            return []
         return [CompletionItem(job.id, help=job.status.value) for job in jobs if job.id.startswith(incomplete)]
 
 

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 import click
 
 from tao_sdk.cli import exit_codes, show
-from tao_sdk.cli.command import JobId, command, job_argument, job_or_newest, newest, one_or_list, platform_option
+from tao_sdk.cli.command import (
+    JobId,
+    command,
+    job_or_newest,
+    newest,
+    one_or_list,
+    optional_job_argument,
+    platform_option,
+)
 from tao_sdk.cli.failure import Detached
 from tao_sdk.cli.flags import pairs
 from tao_sdk.model.clock import utc_now
@@ -140,10 +148,10 @@ def events(client: Client, out: Output, job: str | None, since: int, follow: boo
 
 
 @command("why")
-@job_argument
-def why(client: Client, out: Output, job: str) -> None:
-    """Say why a job waits or failed: the cause, what was seen, what to do."""
-    found = client.get_job(newest(client, out, job))
+@optional_job_argument
+def why(client: Client, out: Output, job: str | None) -> None:
+    """Say why a job waits or failed: the cause, what was seen, what to do. Without a job, that of the newest."""
+    found = client.get_job(job_or_newest(client, out, job))
     diagnosis = client.diagnose(found.id)
     out.object(
         {

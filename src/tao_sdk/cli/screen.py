@@ -39,6 +39,7 @@ SETTLED_SECONDS = 1.0  # an epoch that says nothing new for so long is told
 LONGEST_LINE = 2000  # bytes of an unfinished line that are kept
 
 # The runner's stages that people care about -> what they are called. "command" is the job's own work.
+SAVING = "saving outputs"
 STAGES = {"files": "files", "inputs": "inputs", "command": "running", "outputs": "outputs"}
 
 
@@ -181,7 +182,9 @@ def header(scene: Scene, width: int) -> Line:
 
 def step(scene: Scene, stage: str, size: str) -> Line:
     now = stage == scene.stage and not scene.job.status.terminal
-    return [(f"  ▸ {STAGES.get(stage, stage)}", "cyan" if now else ""), *([(f" {size}", "dim")] if size else [])]
+    saving = now and stage == "outputs" and not scene.stages[stage]
+    name = SAVING if saving else STAGES.get(stage, stage)
+    return [(f"  ▸ {name}", "cyan" if now else ""), *([(f" {size}", "dim")] if size else [])]
 
 
 def waiting(job: Job) -> Line:
@@ -368,7 +371,7 @@ class Plain:
             if size or stage == "command":
                 yield f"{STAGES[stage]} {size}".rstrip()
             elif at - self.entered.setdefault((scene.attempt, stage), at) > SETTLED_SECONDS:
-                yield f"{STAGES[stage]} ..."
+                yield f"{SAVING if stage == 'outputs' else STAGES[stage]} ..."
         yield from (f"warning: {text}" for text in scene.warnings)
 
     def _log_may_tell(self, scene: Scene, at: float) -> bool:

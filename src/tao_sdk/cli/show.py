@@ -167,7 +167,7 @@ def one_line(text: str) -> str:
 
 def message(job: Job) -> str:
     """The message as a line; empty when it only repeats the status."""
-    text = one_line(job.message)
+    text = one_line(job.current_message)
     return "" if text.lower() == job.status.value.lower() else text
 
 

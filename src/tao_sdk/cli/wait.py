@@ -44,6 +44,8 @@ def wait(client: Client, out: Output, jobs: tuple[str, ...], timeout: timedelta 
         elif job.id not in told:
             told.add(job.id)
             out.line(standing(job, out))
+            if out.as_lines:
+                out.json_line(job.to_json())
 
     known = [client.get_job(newest(client, out, job)) for job in jobs]
     ids = [job.id for job in known]
@@ -54,7 +56,8 @@ def wait(client: Client, out: Output, jobs: tuple[str, ...], timeout: timedelta 
         ended = client.wait_all(ids, timeout.total_seconds() if timeout is not None else None, on_change=changed)
     except KeyboardInterrupt:
         raise Detached("Detached; the jobs go on.", f"tao wait {' '.join(ids)}") from None
-    out.object(one_or_list([job.to_json() for job in ended], len(jobs)))
+    if not out.as_lines:
+        out.object(one_or_list([job.to_json() for job in ended], len(jobs)))
     for job in ended:
         changed(job)
     return exit_codes.of_statuses(job.status for job in ended)
@@ -65,7 +68,7 @@ def standing(job: Job, out: Output) -> str:
     since = show.waiting_time(job, now)[len(job.status.value) :]
     message = f"attempt {job.attempt + 1} follows" if waits_for_watcher(job) else show.message(job)
     if job.status is Status.RUNNING and (far := show.how_far(job, now)):
-        message = "  ".join(["epoch", *far])
+        message = "  ".join(["epoch", *far, show.message(job)]).rstrip()
     return f"{job.id}  {out.status(job.status.value)}{since}" + (f"  {message}" if message else "")
 
 

@@ -160,7 +160,7 @@ class Client:
         """The job's status, message, and when that was seen. Asks its backend first. Raises JobNotFound."""
         found = self.store.get(self.store.resolve(job_id))
         job = found if found.status.terminal else self._fired([self._looks.look(found)])[0]
-        return JobStatus(job.id, job.status, job.message, to_iso(job.seen_at) or "")
+        return JobStatus(job.id, job.status, job.current_message, to_iso(job.seen_at) or "")
 
     def list_jobs(
         self,
@@ -260,15 +260,15 @@ class Client:
     def wait(self, job_id: str, timeout: float | None = None) -> JobStatus:
         """The status it ended with. Raises WaitTimeout after `timeout` seconds; the job goes on."""
         job = self.wait_all([job_id], timeout)[0]
-        return JobStatus(job.id, job.status, job.message, to_iso(job.seen_at) or "")
+        return JobStatus(job.id, job.status, job.current_message, to_iso(job.seen_at) or "")
 
     def wait_all(
         self, ids: Sequence[str], timeout: float | None = None, on_change: Callable[[Job], None] | None = None
     ) -> list[Job]:
         """Wait until every one has ended. `on_change` is called with each whose status, message or epoch changed."""
-        jobs: list[Job] = []
+        jobs = [self.store.get(self.store.resolve(job_id)) for job_id in ids]
         for now in self.follow_jobs(ids, timeout):
-            for job, was in zip(now, jobs or now, strict=True):
+            for job, was in zip(now, jobs, strict=True):
                 if on_change and (job.standing, job.progress.get("epoch")) != (was.standing, was.progress.get("epoch")):
                     on_change(job)
             jobs = now

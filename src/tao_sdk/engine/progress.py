@@ -115,6 +115,7 @@ class Reading:
         self.cursor = str(self.stored.get("cursor", ""))
         self.status_file = status_file.Place.from_json(self.stored.get("status_file") or {})
         self.whole = False  # the log was read to its end
+        self.saving = bool(self.stored.get("saving"))  # the command is over, and its outputs are on their way
         self._reader, self._filter = ProgressReader(self.before), EventFilter()
         self.rest = bytes.fromhex(str(self.stored.get("rest", "")))
         self.found: list[Progress] = self._reader.feed(self.rest)
@@ -148,7 +149,9 @@ class Reading:
         self.whole = True
 
     def take(self, chunk: LogChunk) -> None:
-        data = self._filter.feed(chunk.data)[0]
+        data, events = self._filter.feed(chunk.data)
+        for event in events:
+            self.saving = event.facts.get("stage") == "outputs" if event.name == "stage" else self.saving
         self.found += self._reader.feed(data)
         end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
         self.rest = (data[end:] if end else self.rest + data)[-LONGEST_REST:]
@@ -161,6 +164,7 @@ class Reading:
         return {
             **self.progress.to_json(),
             "attempt": job.attempt,
+            "saving": self.saving,
             "cursor": self.cursor,
             "rest": self.rest.hex(),
             "as_of": as_of,

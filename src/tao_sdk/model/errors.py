@@ -143,3 +143,9 @@ class StoreError(TaoError):
     """The job store could not be opened or trusted."""
 
     code = "store.unusable"
+
+
+class NoStore(StoreError):
+    """The job store that was named is not there."""
+
+    code = "store.missing"

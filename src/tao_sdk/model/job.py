@@ -54,6 +54,12 @@ class Job:
         return Standing(self.status, self.message, self.exit_code, self.cancel_asked, self.absent_looks)
 
     @property
+    def current_message(self) -> str:
+        """The message; of a job whose command is over and whose outputs are on their way, that."""
+        saving = self.progress.get("saving") and self.progress.get("attempt") == self.attempt
+        return "saving outputs" if saving and self.status is Status.RUNNING else self.message
+
+    @property
     def seen_progress(self) -> Progress:
         """How far it was when its log was last read, with the time left from then on, estimated where it does not tell it."""
         known = Progress.from_json(self.progress)
@@ -74,7 +80,7 @@ class Job:
             "name": self.name,
             "platform": self.platform,
             "status": self.status.value,
-            "message": self.message,
+            "message": self.current_message,
             "attempt": self.attempt,
             "exit_code": self.exit_code,
             "image": self.image,

@@ -24,6 +24,10 @@ NUL = "\0"
 CONFIG_PATH = "{config_path}"
 VARIABLE = "TAO_ARG_"
 NUMBER = re.compile(r"-?[0-9]+", re.ASCII)
+ARGUMENT = re.compile(
+    r"""["']?([\w.+~@/\[\]-]+=)?["']?"""
+)  # what stands before the value in key=value, or in the value alone
+INTO = re.compile(r"[<>][&|]?[ \t]*$")  # before the target of a redirection
 AROUND = 30  # characters of the command that an error shows on either side
 
 Value = str | Hole  # a value, or one that only the job knows
@@ -98,6 +102,8 @@ def command_template(command: str, values: Mapping[str, Sequence[Value]], append
     variables = Variables(command)
     spots = replaced_spots(command, values)
     for spot in spots:
+        if not values[command[spot.start + 1 : spot.end - 1]]:
+            refuse_part_of_word(command, spot)
         refuse_place(command, spot, values[command[spot.start + 1 : spot.end - 1]], variables)
     edits = [edit(command, spot, values[command[spot.start + 1 : spot.end - 1]], variables) for spot in spots]
     documents = dict.fromkeys(spot.document for spot in spots if spot.document and spot.document.quoted)
@@ -137,12 +143,31 @@ def refuse_place(command: str, spot: Spot, values: Sequence[Value], variables: V
             )
 
 
-def misplaced(command: str, spot: Spot, where: str, advice: str) -> SpecError:
+def refuse_part_of_word(command: str, spot: Spot) -> None:
+    """Raise SpecError for a placeholder without a value that has other text in its word: more than an argument would go."""
+    if spot.word is None:
+        return
+    before, after = command[spot.word.start : spot.start], command[spot.end : spot.word.end]
+    if ARGUMENT.fullmatch(before) and not after.strip("\"'") and not INTO.search(command[: spot.word.start]):
+        return
     name = command[spot.start : spot.end]
+    raise SpecError(
+        f"The command has {name} as a part of {around(command, spot)}, and args.{name[1:-1]} has no value.",
+        "An argument without a value is left out with its whole word, which says more here.",
+        f"Give it a value, or let the word be {name} or key={name} alone.",
+    )
+
+
+def misplaced(command: str, spot: Spot, where: str, advice: str) -> SpecError:
+    what = f"The command has {command[spot.start : spot.end]} {where}: {around(command, spot)}"
+    return SpecError(what, "Its value could be run as a command there.", advice)
+
+
+def around(command: str, spot: Spot) -> str:
+    """The placeholder with the text on either side of it."""
     left, right = max(0, spot.start - AROUND), spot.end + AROUND
     words = "".join(each if each.isprintable() else " " for each in command[left:right])
-    shown = f"{'...' * (left > 0)}{words}{'...' * (right < len(command))}"
-    return SpecError(f"The command has {name} {where}: {shown}", "Its value could be run as a command there.", advice)
+    return f"{'...' * (left > 0)}{words}{'...' * (right < len(command))}"
 
 
 Edit = tuple[int, int, list[str | Gap]]  # from, to, what stands there instead
@@ -226,7 +251,7 @@ def word_around(command: str, spot: Spot) -> tuple[int, int]:
     """The word that holds the placeholder, with the option before it when the word is nothing but the placeholder."""
     word = spot.word or Word(spot.start, spot.end)
     option = re.search(r"(?<!\S)--?[A-Za-z][\w.-]*[ \t]+$", command[: word.start])
-    alone = (word.start, word.end) == (spot.start, spot.end)
+    alone = not f"{command[word.start : spot.start]}{command[spot.end : word.end]}".strip("\"'")
     return (option.start() if option and alone and spot.word else word.start), word.end
 
 

@@ -27,6 +27,8 @@ LITERAL = frozenset(
     {"list", "local_glob", "text"}
 )  # values the program reads itself: nothing to fetch, no place to choose
 KINDS = ("file", "folder", *sorted(LITERAL))
+KERNEL = ("/proc", "/sys", "/dev")  # what lies there is made by the kernel as it is read
+MEMORY = "/dev/shm"  # there lie files
 OWN = frozenset({"", ".", "..", ".tao", "work"})  # no names for a copy below the results
 PATH = re.compile(r"/[^/\s]\S*")  # what a value has to be to be taken for an absolute path
 RESUME = "resume_training_checkpoint_path"
@@ -487,6 +489,7 @@ def path_outputs(wanted: Declared) -> list[Copy]:
         refuse_wrong(f"outputs[{path!r}]", about)
     distinct = {posixpath.normpath(path): path for path in paths}
     for path, given in distinct.items():
+        refuse_no_data(path, given)
         if posixpath.basename(path) in ("", ".", ".."):
             raise SpecError(
                 f"outputs has {given!r}.",
@@ -498,6 +501,17 @@ def path_outputs(wanted: Declared) -> list[Copy]:
     return [
         Copy(path=given, name=copy_name(path, names), optional=given in optional) for path, given in distinct.items()
     ]
+
+
+def refuse_no_data(path: str, given: str) -> None:
+    """All of a machine, or what the kernel shows of it, is nobody's output: a copy of it takes hours or has no end."""
+    if not posixpath.isabs(path):
+        return
+    at, advice = f"/{path.lstrip('/')}", "Name the files or folders that the command writes."
+    if at == "/":
+        raise SpecError(f"outputs has {given!r}.", "That is all of the machine.", advice)
+    if any(lies_in(at, each) for each in KERNEL) and not lies_in(at, MEMORY):
+        raise SpecError(f"outputs has {given!r}.", "That is no data: the kernel shows its own state there.", advice)
 
 
 def copy_name(path: str, names: Mapping[str, int]) -> str:

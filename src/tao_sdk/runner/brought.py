@@ -30,6 +30,11 @@ def stays(source: str, place: Place) -> bool:
     return source in ("/", place.folder) or source.startswith(place.folder + "/")
 
 
+def written_there(name: str, place: Place) -> bool:
+    """Whether the command wrote the output of that name into the results itself, so that nothing is to be brought there."""
+    return bool(name) and os.path.lexists(os.path.join(place.folder, name))
+
+
 def jobs_beside(place: Place) -> FrozenSet[str]:
     """Names beside the results that are jobs' by the look of them: asked before the command could make any."""
     return frozenset(name for name in beside(place) if JOB_NAME.fullmatch(name))

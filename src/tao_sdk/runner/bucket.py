@@ -13,7 +13,7 @@ import os
 import threading
 import time
 
-from .brought import brought, others
+from .brought import brought, others, written_there
 from .manifest import parsed, written
 from .outputs import destination, in_bucket
 from .remote import Remote, is_version
@@ -191,7 +191,7 @@ class Bucket:
                 self.take(inside, source, shape_of(source), items, problems)
             elif os.path.exists(source):
                 problems.append("%s: not a file" % source)
-            else:
+            elif not written_there(inside, self.place):
                 self.missing.append(source)
         return items, problems
 

@@ -10,7 +10,7 @@ import os
 import stat
 
 from .atomic import temporary_name
-from .brought import brought, others
+from .brought import brought, others, written_there
 from .tree import Tree, covers, growing
 
 TYPE_CHECKING = False
@@ -56,7 +56,7 @@ class Copies:
                 self.copy(source, target, shape_of(source), final)
             elif os.path.exists(source):
                 problems.append("%s: not a file" % source)  # a pipe has no end that could be waited for
-            else:
+            elif not written_there(name, self.place):
                 self.missing.append(source)
         return problems
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tao_sdk.model.errors import NoStore
 from tao_sdk.store import published
 from tao_sdk.store.store import Store
 
@@ -18,6 +19,27 @@ def store_path(state_file: str | Path | None, state_dir: Path) -> Path:
         path = path.with_suffix(".db")
     ours = published.beside(path)
     return ours if ours.exists() or published.is_published(path) else path
+
+
+def require_store(state_file: str | Path, state_dir: Path) -> None:
+    """Raises NoStore when no job store is where this one was named: a typo would begin a new, empty one."""
+    path = store_path(state_file, state_dir)
+    source = published.source_of(path)
+    if is_missing(path) and (source is None or is_missing(source)):
+        raise NoStore(
+            f"There is no job store {path}.", "", "Check the spelling of --state-file. Only tao run begins a new store."
+        )
+
+
+def is_missing(path: Path) -> bool:
+    """False also where nobody may look: opening it says why."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def open_store(state_file: str | Path | None, state_dir: Path) -> Store:
