@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tao_sdk.store import published
+from tao_sdk.store.private_files import refuse_replaceable
 from tao_sdk.store.store import Store
 
 
@@ -21,4 +22,5 @@ def store_path(state_file: str | Path | None, state_dir: Path) -> Path:
 
 
 def open_store(state_file: str | Path | None, state_dir: Path) -> Store:
+    refuse_replaceable(state_dir.absolute())  # backends keep files of theirs there, also with another state file
     return Store.open(store_path(state_file, state_dir))
