@@ -210,3 +210,24 @@ def test_who_waits_or_follows_carries_a_job_whose_next_attempt_is_due(tao: Tao, 
     ended = tao(*verb, job)
     assert ended.code == 0, ended.out + ended.err
     assert tao("status", "--json", job).json["attempt"] == 2
+
+
+def test_what_is_secret_in_a_webhooks_address_is_shown_nowhere(tao: Tao) -> None:
+    address = "on_complete=http://me:hunter-2-hunter@127.0.0.1:9/hook?token=opensesame&room=jobs with blank"
+    job = tao.run_detached("true", "--hooks", address)
+    told = [tao("watch"), tao("watch", "--json")]
+    looks = [["events", job], ["events", "--json", job], ["status", "--json", job], ["status", job], ["why", job]]
+    told += [tao(*look) for look in [*looks, ["ls", "--json", "--full"], ["results", "--json", job]]]
+    events = [event for event in tao("events", "--json", job).json if event["kind"].startswith("hook-")]
+    assert [event["kind"] for event in events] == ["hook-due", "hook-failed"]
+    assert events[0]["data"]["target"] == "http://***@127.0.0.1:9/hook?token=***&room=***"
+    everything = "".join(ran.out + ran.err for ran in told)
+    assert job in everything
+    assert not [secret for secret in ("opensesame", "hunter-2", "with blank") if secret in everything]
+
+
+def test_a_mistaken_address_of_a_webhook_is_told_without_what_is_secret_in_it(tao: Tao) -> None:
+    ran = tao("run", "--gpus", "0", "--hooks", "on_error=htps://host/hook?token=opensesame", "--", "true")
+    assert ran.code == 2
+    assert "htps://host/hook?token=***" in ran.err
+    assert "opensesame" not in ran.err

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from tao_sdk.backends.below import LeadsOut
-from tao_sdk.backends.this_machine import ResultFiles
+from tao_sdk.backends.below import READ, LeadsOut
+from tao_sdk.backends.this_machine import ResultFiles, looking_below
+from tao_sdk.client.results import NotWritten
+from tao_sdk.model.errors import PathNotFound
 from tao_sdk.model.settings import Settings
 from tao_sdk.platforms.local import LocalSDK
 
@@ -162,3 +164,85 @@ def test_folders_in_one_another_without_an_end_do_not_keep_the_rest_from_being_s
         assert [path.name for path in sdk.fetch_results(job, "here")] == ["ok"]
     finally:
         subprocess.run(["rm", "-rf", results / "d"], check=True)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(folder)]
+    if os.geteuid() or subprocess.run(command, check=False, capture_output=True).returncode:
+        pytest.skip("a file system of its own needs root, and leave to mount")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_holes_of_a_sparse_file_take_no_room_in_its_copy(sdk: LocalSDK, small_disk: Path) -> None:
+    job, _ = written(sdk, "echo begin > model.pth; truncate -s 1T model.pth; echo end >> model.pth")
+    sdk.fetch_results(job, small_disk)
+    with (small_disk / "model.pth").open("rb") as copy:
+        assert copy.read(6) == b"begin\n"
+        assert copy.seek(-5, os.SEEK_END) == 2**40 - 1
+        assert copy.read() == b"\0end\n"
+
+
+def test_zeros_that_are_written_out_are_copied_as_they_are(sdk: LocalSDK) -> None:
+    job, results = written(sdk, "(head -c 9000000 /dev/zero; echo middle; head -c 3000000 /dev/zero) > model.pth")
+    sdk.fetch_results(job, "here")
+    assert Path("here/model.pth").read_bytes() == (results / "model.pth").read_bytes()
+
+
+def test_results_that_do_not_fit_are_refused_before_any_is_copied(sdk: LocalSDK, small_disk: Path) -> None:
+    job, _ = written(sdk, "echo 1 > a; head -c 20000000 /dev/urandom > model.pth")
+    with pytest.raises(NotWritten, match=r"do not fit on the disk of .*small: 20\.0 MB to copy, 8\.4 MB free") as told:
+        sdk.fetch_results(job, small_disk)
+    assert "model.pth (20.0 MB)" in told.value.why
+    assert not list(small_disk.iterdir())
+    assert [path.name for path in sdk.fetch_results(job, small_disk, only=["a"])] == ["a"]
+
+
+def test_a_disk_that_becomes_full_is_told_with_the_file_and_keeps_no_half_of_it(
+    sdk: LocalSDK, small_disk: Path, between_reads: Callable[..., None]
+) -> None:
+    job, _ = written(sdk, "echo 1 > a; head -c 8200000 /dev/urandom > model.pth")
+    between_reads(lambda: (small_disk / "other").write_bytes(b"x" * 1_000_000))
+    with pytest.raises(NotWritten, match=r"became full while model\.pth \(8\.2 MB\) was copied"):
+        sdk.fetch_results(job, small_disk)
+    assert sorted(path.name for path in small_disk.iterdir()) == ["a", "other"]
+
+
+def test_what_a_killed_fetch_left_of_a_file_is_removed_by_the_next(sdk: LocalSDK) -> None:
+    job, _ = written(sdk, "mkdir train; echo 1 > train/model.pth")
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    Path("here/train").mkdir(parents=True)
+    alive = os.getppid()
+    for kept in (f".model.pth.{alive}.part", f".mine.{dead.pid}.part", f".model.pth.{dead.pid}.part"):
+        Path("here/train", kept).touch()
+    sdk.fetch_results(job, "here")
+    left = {path.name for path in Path("here/train").iterdir()}
+    assert left == {"model.pth", f".model.pth.{alive}.part", f".mine.{dead.pid}.part"}
+
+
+@pytest.mark.parametrize("kind", ["folder", "link", "pipe", "nothing"])
+def test_a_file_that_becomes_another_thing_while_it_is_copied_costs_only_itself(
+    sdk: LocalSDK, between_reads: Callable[..., None], kind: str
+) -> None:
+    job, results = written(sdk, "echo 0 > before; head -c 9000000 /dev/urandom > model.pth; echo 2 > other")
+
+    def swap() -> None:
+        (results / "model.pth").unlink()
+        made = {"folder": "mkdir", "link": "ln -s other", "pipe": "mkfifo", "nothing": ":"}[kind]
+        subprocess.run(f"{made} model.pth", shell=True, cwd=results, check=True)
+
+    between_reads(swap)
+    skipped: dict[str, str] = {}
+    paths = sdk.fetch_results(job, "here", on_skip=lambda name, why: skipped.update({name: why}))
+    assert [path.name for path in paths] == ["before", *(["model.pth"] if kind == "link" else []), "other"]
+    assert kind == "link" or "model.pth" in skipped["model.pth"]
+
+
+def test_a_link_that_takes_a_files_place_just_before_it_is_opened_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "model.pth").symlink_to("elsewhere")
+    with pytest.raises(PathNotFound, match="another thing was put in its place"), looking_below("model.pth"):
+        os.open(tmp_path / "model.pth", READ)

@@ -108,3 +108,22 @@ def test_keys_in_env_vars_win_over_those_of_the_caller_under_every_name(tmp_path
     assert secrets["AWS_SECRET_ACCESS_KEY"] == secrets["SECRET_KEY"] == "secret-of-the-job"
     assert isinstance(spec.env_vars["AWS_SECRET_ACCESS_KEY"], SecretRef)
     assert "AWS_SESSION_TOKEN" not in secrets
+
+
+@pytest.mark.parametrize("where", ["env_vars", "environment"])
+def test_a_profile_without_keys_is_no_login_as_no_job_can_use_it(tmp_path: Path, where: str) -> None:
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "config").write_text("[profile lab]\nsso_session = acme\nregion = eu-west-1\n")
+    said = {"AWS_PROFILE": "lab"}
+    with opened(tmp_path, **(said if where == "environment" else {})) as client:
+        with pytest.raises(CredentialError, match="The AWS profile lab has no keys") as error:
+            client.submit(sending(**(said if where == "env_vars" else {})), "local")
+        assert "aws configure export-credentials --profile lab" in error.value.next
+        assert client.list_jobs() == []
+
+
+def test_a_profile_with_keys_is_a_login(tmp_path: Path) -> None:
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "credentials").write_text("[lab]\naws_access_key_id = me\naws_secret_access_key = my-secret\n")
+    with opened(tmp_path, AWS_PROFILE="lab") as client:
+        assert set(client.plan(sending(), "local").plan.secrets) == {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tao_sdk.model.errors import SpecError
-from tao_sdk.model.secrets import Redactor, Secret, SecretRef, is_secret_name, split_secrets
+from tao_sdk.model.secrets import Redactor, Secret, SecretRef, is_secret_name, shown_target, split_secrets
 from tao_sdk.model.spec import JobSpec, dns_label, mint_id, read_spec, stored_spec
 from tao_sdk.model.units import format_duration, parse_duration, parse_size
 
@@ -111,3 +111,22 @@ def test_a_variable_that_holds_a_secret_among_others_is_secret_too() -> None:
 
 def test_the_longest_secret_is_replaced_first() -> None:
     assert Redactor.of(["abcdef", "abcdefgh"])("x abcdefgh y") == "x *** y"
+
+
+@pytest.mark.parametrize(
+    ("target", "shown"),
+    [
+        ("https://host/hook", "https://host/hook"),
+        ("https://host/hook?token=abc&room=1", "https://host/hook?token=***&room=***"),
+        ("https://host/hook?abc", "https://host/hook?***"),
+        ("https://me:p@w@host/hook", "https://***@host/hook"),
+        ("HTTPS://host/a?b=c d=e#f", "HTTPS://host/a?b=***"),
+        (
+            "curl -d @- 'https://host/hook?token=abc' && echo a?b=c",
+            "curl -d @- 'https://host/hook?token=***' && echo a?b=c",
+        ),
+        (["curl", "https://host/?k=v"], ["curl", "https://host/?k=***"]),
+    ],
+)
+def test_a_hooks_target_is_shown_without_logins_and_the_values_of_a_query(target: object, shown: object) -> None:
+    assert shown_target(target) == shown

@@ -11,6 +11,7 @@ import pytest
 from support.store_jobs import add, row
 from tao_sdk.model.errors import StoreError
 from tao_sdk.store import Store
+from tao_sdk.store.place import open_store
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
 
@@ -150,3 +151,46 @@ def test_an_id_that_could_climb_out_of_the_folder_is_refused(store: Store, job_i
         with pytest.raises(StoreError):
             store.keyring.save(job_id, {"NGC_KEY": "secret-value"})
     assert list(tmp_path.rglob("*escape*")) == []
+
+
+@AS_ROOT
+def test_a_store_below_a_folder_of_another_user_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir(mode=0o755)
+    os.chown(tmp_path / "theirs", 12345, 12345)
+    with pytest.raises(StoreError, match=r"lies below .*theirs, which belongs to user 12345"):
+        Store.open(tmp_path / "theirs" / "mine" / "jobs.db")
+    assert not (tmp_path / "theirs" / "mine").exists()
+
+
+def test_a_store_below_a_folder_in_which_everybody_renames_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "open" / "mine").mkdir(parents=True, mode=0o700)
+    (tmp_path / "open").chmod(0o777)
+    with pytest.raises(StoreError, match="every user can rename") as error:
+        Store.open(tmp_path / "open" / "mine" / "jobs.db")
+    assert error.value.next == f"Run: chmod o-w {tmp_path}/open"
+    (tmp_path / "link").symlink_to(tmp_path / "open" / "mine")
+    with pytest.raises(StoreError, match="every user can rename"):
+        Store.open(tmp_path / "link" / "deeper" / "jobs.db")
+
+
+@pytest.mark.parametrize("mode", [0o1777, 0o2775, 0o755])
+def test_a_store_below_a_sticky_folder_or_one_of_a_group_is_used(tmp_path: Path, mode: int) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(mode)
+    Store.open(tmp_path / "open" / "mine" / "jobs.db").close()
+
+
+@AS_ROOT
+def test_a_link_of_another_user_on_the_way_to_the_store_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir(mode=0o700)
+    (tmp_path / "link").symlink_to(tmp_path / "mine")
+    os.lchown(tmp_path / "link", 12345, 12345)
+    with pytest.raises(StoreError, match="belongs to user 12345"):
+        Store.open(tmp_path / "link" / "state" / "jobs.db")
+
+
+def test_the_state_directory_is_looked_at_also_where_the_store_lies_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    with pytest.raises(StoreError, match="every user can rename"):
+        open_store(tmp_path / "safe" / "jobs.db", tmp_path / "open" / "state")

@@ -7,7 +7,7 @@ other verb may be called again after a crash or a lost reply and then finishes w
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Protocol, runtime_checkable
 
@@ -51,6 +51,7 @@ class FileStat:
     size: int = 0  # bytes; 0 for a directory
     mtime: float = 0.0  # seconds since the epoch
     leads_to: str = ""  # of a link to a folder, that folder; "" also where links are not told apart
+    on_disk: int | None = field(default=None, compare=False)  # bytes that it takes there, if known: less with holes
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,20 @@ class Files(Protocol):
     def below(self, folder: str) -> Files:
         """For paths below a folder that a job writes to: no link is followed out of it."""
         ...
+
+
+@runtime_checkable
+class KnowsHoles(Protocol):
+    """What files offer besides, where the holes of a sparse file can be seen."""
+
+    def next_data(self, path: str, offset: int) -> int:
+        """Where the next data are, from `offset` on; its end where only holes are left."""
+        ...
+
+
+def next_data(files: Files, path: str, offset: int) -> int:
+    """The same for any files: `offset` where nothing is known of holes."""
+    return files.next_data(path, offset) if isinstance(files, KnowsHoles) else offset
 
 
 @runtime_checkable

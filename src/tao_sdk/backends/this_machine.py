@@ -19,6 +19,9 @@ from tao_sdk.backends.contract import Files, FileStat
 from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.runner.local import find
 
+BLOCK = 512  # bytes that st_blocks counts in
+SWAPPED = (errno.EISDIR, errno.ELOOP, errno.ENXIO)  # a file became a folder, a link or a socket while it was opened
+
 
 def this_machine() -> str:
     """The same after every restart: the host's name, and a digest of its machine-id where it has one."""
@@ -70,12 +73,12 @@ class ResultFiles:
         self.root = Below(find(folder))
 
     def stat(self, path: str) -> FileStat:
-        with looking(path), self.root.at(self._inside(path)) as spot:
+        with looking_below(path), self.root.at(self._inside(path)) as spot:
             return file_stat(path, spot.seen)
 
     def list(self, path: str) -> list[FileStat]:
         """What lies in a folder, by name; of a file, itself. A link that leads nowhere, or out, is itself."""
-        with looking(path), self.root.at(self._inside(path)) as spot:
+        with looking_below(path), self.root.at(self._inside(path)) as spot:
             if not spot.is_dir:
                 return [file_stat(path, spot.seen)]
             folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=spot.folder)
@@ -87,12 +90,20 @@ class ResultFiles:
         return sorted((each for each in seen if each), key=lambda each: each.path)
 
     def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
-        with looking(path), self.root.reading(self._inside(path)) as file:
+        with looking_below(path), self.root.reading(self._inside(path)) as file:
             file.seek(offset)
             left = max(
                 os.fstat(file.fileno()).st_size - offset, 0
             )  # a read takes the memory for as much as it is asked for
             return file.read(left if limit is None else min(left, limit))
+
+    def next_data(self, path: str, offset: int) -> int:
+        with looking_below(path), self.root.reading(self._inside(path)) as file:
+            try:
+                return os.lseek(file.fileno(), offset, os.SEEK_DATA)
+            except OSError as error:
+                only_holes = error.errno == errno.ENXIO  # else this file system cannot say
+                return max(offset, os.fstat(file.fileno()).st_size) if only_holes else offset
 
     def below(self, folder: str) -> Files:
         return ResultFiles(folder)
@@ -142,7 +153,7 @@ def entry_stat(entry: os.DirEntry[str]) -> FileStat | None:
 
 def file_stat(path: str, seen: os.stat_result) -> FileStat:
     is_dir = stat.S_ISDIR(seen.st_mode)
-    return FileStat(path, is_dir, 0 if is_dir else seen.st_size, seen.st_mtime)
+    return FileStat(path, is_dir, 0 if is_dir else seen.st_size, seen.st_mtime, on_disk=seen.st_blocks * BLOCK)
 
 
 @contextmanager
@@ -155,3 +166,15 @@ def looking(path: str) -> Generator[None]:
         raise PathNotFound(f"There is nothing at {path}.", "", "Check the path.") from None
     except OSError as error:
         raise Unreachable(f"{path} cannot be looked at: {error.strerror}.") from error
+
+
+@contextmanager
+def looking_below(path: str) -> Generator[None]:
+    """The same where a job may put another thing in a file's place while it is opened."""
+    with looking(path):
+        try:
+            yield
+        except OSError as error:
+            if error.errno in SWAPPED:
+                raise PathNotFound(f"{path} is no file: another thing was put in its place.") from None
+            raise

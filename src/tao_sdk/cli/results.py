@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from glob import escape
@@ -85,6 +86,7 @@ def fetched(client: Client, out: Output, job_id: str, left: Results, into: Path,
             f"{show.one_line(name)} was not copied. {show.one_line(why)}", {"note": f"{name} was not copied. {why}"}
         )
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be told to end leaves no half of a file
     copied = client.fetch_results(job_id, into, on_file=told, on_skip=skipped, only=only)
     if not only and len(left.progress.history) > 1 and into / CURVE not in copied:
         with writing(into):

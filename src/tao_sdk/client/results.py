@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
+import re
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -12,18 +13,20 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import IO, Any, cast
 
-from tao_sdk.backends.below import Below, LeadsOut
-from tao_sdk.backends.contract import Files, FileStat, MiB
+from tao_sdk.backends.below import Below, LeadsOut, Spot
+from tao_sdk.backends.contract import Files, FileStat, MiB, next_data
 from tao_sdk.backends.outcome import read_manifest
+from tao_sdk.backends.this_machine import room_left
 from tao_sdk.engine import diagnose
 from tao_sdk.engine.bucket_files import files_of, in_bucket, sweep
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model import checkpoints
-from tao_sdk.model.errors import PathNotFound, SpecError, TaoError, UsageError
+from tao_sdk.model.errors import PathNotFound, SpecError, TaoError, Unreachable, UsageError
 from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Progress
 from tao_sdk.model.spec import stored_spec
 from tao_sdk.model.status import Status
+from tao_sdk.model.units import format_size
 from tao_sdk.payload import schemes
 from tao_sdk.payload.declared import named_outputs
 from tao_sdk.runner.entry import apart, cut
@@ -32,9 +35,14 @@ from tao_sdk.runner.tree import growing
 
 FETCHERS = 8  # files of a bucket that are copied at once
 PIECE = 8 * MiB  # of a file that is read at once
+HOLE = 256 * 1024  # zeros in a row that are left out of a copy
+ZEROS = bytes(HOLE)
+PART = re.compile(r"(\..*\.)([0-9]+)\.part", re.DOTALL)  # what `part_of` begins, of which process
+MORE_ROOM = "Free space there, fetch into a larger disk, or copy less: tao results JOB --fetch DIR --only PATTERN"
 TRIES = 3  # at a file that changes while it is copied
 NAMED = 12  # checkpoints that an error names
 DEEPEST = 100  # folders in one another
+FULL = (errno.ENOSPC, errno.EDQUOT)
 UNNAMEABLE = (errno.ENAMETOOLONG, errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.EILSEQ, errno.EINVAL)
 CLOCK_SECONDS = 1e-3  # a time that was written down is read again as exactly as this
 
@@ -190,16 +198,23 @@ def fetch(
     told, skipped = on_file or unheard, on_skip or unheard
     with writing(into):
         into.mkdir(parents=True, exist_ok=True)
+    names = {relative(stat.path, job.results_dir): stat for stat in found}
+    remove_remains(into, names)
+    refuse_too_large(into, names)
     folders = {above for stat in found for above in folders_above(relative(stat.path, job.results_dir))}
 
     def copied(stat: FileStat) -> PathNotFound | None:
         name = relative(stat.path, job.results_dir)
         try:
             refuse_unnameable(name, folders)
-            with writing(into):
+            with writing(into, name, stat.size):
                 _renew(files, stat, Below(str(into), follow=True), name)
         except PathNotFound as gone:
             return gone
+        except Unreachable as error:
+            if isinstance(error.__cause__, PermissionError):
+                return PathNotFound(error.what)
+            raise
         return None
 
     with ThreadPoolExecutor(FETCHERS if in_bucket(job.results_dir) else 1) as pool:
@@ -271,25 +286,87 @@ def _is_whole(into: Below, name: str, stat: FileStat) -> bool:
     return there.st_size == stat.size and _same_time(there.st_mtime, stat.mtime) and not spot.is_dir
 
 
+def remove_remains(into: Path, names: Iterable[str]) -> None:
+    """Remove what fetches that were killed left of files that are copied now."""
+    mine = {(name.rpartition("/")[0], part_of(name)) for name in names}
+    for folder in {folder for folder, _ in mine}:
+        with suppress(OSError), Below(str(into), follow=True).at(folder) as spot:
+            for left in listed(spot):
+                found = PART.fullmatch(left)
+                if found and (folder, found[1]) in mine and not is_alive(int(found[2])):
+                    os.unlink(left, dir_fd=spot.folder)
+
+
+def listed(spot: Spot) -> list[str]:
+    """The names in a folder."""
+    folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=spot.folder)
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries]
+    finally:
+        os.close(folder)
+
+
+def is_alive(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def refuse_too_large(into: Path, names: Mapping[str, FileStat]) -> None:
+    """Raise NotWritten where the disk of `into` has no room for what is not there yet."""
+    free = room_left(str(into))
+    if sum(map(room_for, names.values())) <= free:
+        return
+    below = Below(str(into), follow=True)
+    missing = {name: stat for name, stat in names.items() if not is_there(below, name, stat)}
+    needed = sum(map(room_for, missing.values()))
+    if needed > free:
+        largest = max(missing, key=lambda name: room_for(missing[name]))
+        raise NotWritten(
+            f"The results do not fit on the disk of {into}: {format_size(needed)} to copy, {format_size(free)} free.",
+            f"The largest file is {largest} ({format_size(missing[largest].size)}).",
+            MORE_ROOM,
+        )
+
+
+def room_for(stat: FileStat) -> int:
+    return stat.size if stat.on_disk is None else min(stat.size, stat.on_disk)
+
+
+def is_there(into: Below, name: str, stat: FileStat) -> bool:
+    try:
+        return _is_whole(into, name, stat)
+    except OSError:
+        return False
+
+
 @contextmanager
-def writing(into: Path) -> Generator[None]:
-    """Raises NotWritten where the folder `into` takes nothing more."""
+def writing(into: Path, name: str = "", size: int = 0) -> Generator[None]:
+    """Raises NotWritten where the folder `into` takes nothing more. `name` is the file that is written, if it is one."""
     try:
         yield
     except PathNotFound:
         raise
     except OSError as error:
+        if name and error.errno in FULL:
+            left = format_size(room_left(str(into)))
+            what = f"The disk of {into} became full while {name} ({format_size(size)}) was copied."
+            raise NotWritten(what, f"{left} are free there now.", MORE_ROOM) from error
         why = f"{error.filename or into}: {error.strerror}."
         raise NotWritten(f"The results could not be copied into {into}.", why, "Mend that, and fetch again.") from error
 
 
 def _copy(files: Files, stat: FileStat, into: Below, name: str) -> None:
-    own = name.rpartition("/")[2]
-    with into.creating(name, f".{apart(own, cut(own))}.{os.getpid()}.part") as file:
+    with into.creating(name, f"{part_of(name)}{os.getpid()}.part") as file:
         stat = _written(files, stat, file)
         file.flush()
         with suppress(OverflowError):  # a job may give its files any time
             os.utime(file.fileno(), (stat.mtime, stat.mtime))
+
+
+def part_of(name: str) -> str:
+    """How the temporary name of a file begins; a process id and `.part` follow."""
+    own = name.rpartition("/")[2]
+    return f".{apart(own, cut(own))}."
 
 
 def _written(files: Files, stat: FileStat, out: IO[bytes]) -> FileStat:
@@ -297,13 +374,25 @@ def _written(files: Files, stat: FileStat, out: IO[bytes]) -> FileStat:
     for _ in range(TRIES):
         out.seek(0)
         out.truncate()
-        while data := files.read(stat.path, out.tell(), PIECE):
-            out.write(data)
-        at_once = out.tell() == stat.size <= PIECE
+        end = _pour(files, stat.path, out)
+        at_once = end == stat.size <= PIECE
         was, stat = stat, stat if at_once else files.stat(stat.path)
         if growing(stat.path) or (was.size == stat.size and _same_time(was.mtime, stat.mtime)):
             return stat
     raise PathNotFound(f"{stat.path} changes while it is copied.", "", "Fetch again.")
+
+
+def _pour(files: Files, path: str, out: IO[bytes]) -> int:
+    """Copy all of a file; its size. Holes stay holes, and zeros become some: they take no room on the disk."""
+    at = next_data(files, path, 0)
+    while data := files.read(path, at, PIECE):
+        for begin in range(0, len(data), HOLE):
+            if not data.startswith(ZEROS, begin):
+                out.seek(at + begin)
+                out.write(data[begin : begin + HOLE])
+        at = next_data(files, path, at + len(data))
+    out.truncate(at)
+    return at
 
 
 def _same_time(one: float, other: float) -> bool:

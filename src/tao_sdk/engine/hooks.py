@@ -24,7 +24,7 @@ from typing import IO, Any
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.job import Event, Job
-from tao_sdk.model.secrets import Redactor, is_secret_name
+from tao_sdk.model.secrets import Redactor, is_secret_name, secrets_of, shown_target
 from tao_sdk.model.status import Status
 from tao_sdk.store import NewEvent
 
@@ -96,7 +96,7 @@ def due(job: Job) -> list[NewEvent]:
     """The deliveries that the job's end makes due."""
     hook = HOOK_OF.get(job.status, "")
     target = job.spec.get("hooks", {}).get(hook)
-    return [NewEvent(job.id, DUE, data={"hook": hook, "target": target})] if target else []
+    return [NewEvent(job.id, DUE, data={"hook": hook, "target": shown_target(target)})] if target else []
 
 
 def wants_epochs(job: Job) -> bool:
@@ -106,7 +106,7 @@ def wants_epochs(job: Job) -> bool:
 def milestones_due(job: Job, epochs: Iterable[int]) -> list[NewEvent]:
     """The deliveries that these milestones make due."""
     target = job.spec.get("hooks", {}).get("on_epoch_milestone")
-    data = {"hook": "on_epoch_milestone", "target": target}
+    data = {"hook": "on_epoch_milestone", "target": shown_target(target)}
     return [NewEvent(job.id, DUE, data={**data, "epoch": epoch}) for epoch in epochs] if target else []
 
 
@@ -136,12 +136,15 @@ def is_time(failures: Sequence[datetime], now: datetime) -> bool:
 
 def _deliver(engine: Engine, event: Event, is_last: bool) -> None:
     job = engine.store.get(event.job_id)
+    target = job.spec["hooks"][event.data["hook"]]  # an event is shown to people, so what is secret in it is not there
     try:
         message = {"event_id": f"{engine.store.store_id}-{event.seq}", **event.data, "job": job.to_json()}
-        _send(event.data["target"], message, engine.settings.environ)
+        _send(target, message, engine.settings.environ)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         secrets = (value for name, value in engine.settings.environ.items() if is_secret_name(name))
-        words = Redactor.of(secrets)(str(error))  # a failing command may print what it was given
+        words = Redactor.of([*secrets, *secrets_of(target)])(
+            str(error)
+        )  # a failing command may print what it was given
         failed = NewEvent(job.id, FAILED, raw=words, data={"of": event.seq})
         given_up = NewEvent(job.id, DONE, raw="given up", data={"of": event.seq})
         engine.store.record([failed, given_up] if is_last else [failed])

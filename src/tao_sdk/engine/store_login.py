@@ -5,6 +5,7 @@ A bucket that is only read may be public, so its store is asked first (input_fin
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable, Mapping
 
 from tao_sdk.engine.bucket_files import in_bucket
@@ -21,8 +22,8 @@ ROLES = (
     ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",),
     ("AWS_CONTAINER_CREDENTIALS_FULL_URI",),
     ("AWS_EC2_METADATA_SERVICE_ENDPOINT",),
-    ("AWS_PROFILE",),
 )
+EXPORT = "aws configure export-credentials"
 ADVICE = (
     "Set ACCESS_KEY and SECRET_KEY, here or in env_vars; where the job has a role, say so: "
     "AWS_EC2_METADATA_DISABLED=false for that of its machine."
@@ -36,7 +37,8 @@ def require_login(spec: JobSpec, settings: Settings, results_dir: str, findings:
     sent = [place for place in (results_dir, *named_outputs(spec)) if in_bucket(place)]
     refused = [each.what for each in findings if each.code == NO_KEYS]
     if sent or refused:
-        raise no_keys(f"There are no keys to send results to {sent[0]}." if sent else refused[0], spec)
+        what = f"There are no keys to send results to {sent[0]}." if sent else refused[0]
+        raise no_keys(what, spec, str(spec.env_vars.get("AWS_PROFILE") or settings.environ.get("AWS_PROFILE") or ""))
 
 
 def says_role(env: Mapping[str, object]) -> bool:
@@ -47,13 +49,18 @@ def all_set(env: Mapping[str, object], names: Collection[str]) -> bool:
     return all(env.get(name) for name in names)
 
 
-def no_keys(what: str, spec: JobSpec) -> CredentialError:
+def no_keys(what: str, spec: JobSpec, profile: str) -> CredentialError:
+    """`profile` is the one that was named: of one with keys they would be here."""
     missing = [name for inside, name in PAIR.items() if not spec.env_vars.get(inside)]
     why = (
         f"{missing[0]} is not set."
         if len(missing) == 1
         else "No keys are set, and nothing says that the job has a role."
     )
-    error = CredentialError(what, why, ADVICE)
+    if profile and len(missing) > 1:
+        why = f"The AWS profile {profile} has no keys of its own here, and no job reads ~/.aws or logs in with it."
+        error = CredentialError(what, why, f'Run: eval "$({EXPORT} --profile {shlex.quote(profile)} --format env)"')
+    else:
+        error = CredentialError(what, why, ADVICE)
     error.code = NO_KEYS
     return error

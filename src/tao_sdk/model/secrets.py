@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
 _NOT_SECRET = frozenset({"SSH_KEY_PATH", "TOKENIZERS_PARALLELISM"})  # a path to a key is no key, a tokenizer no token
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"]*")
+_LOGIN = re.compile(r"(?<=://)[^/?#]*@")
 SHORTEST_REDACTED = 6  # shorter values occur in ordinary text; hiding them would hide the text
 
 
@@ -82,3 +85,35 @@ class Redactor:
 
     def finds_in(self, text: str) -> bool:
         return any(value in text for value in self.values)
+
+
+def shown_target(target: object) -> Any:
+    """A hook's target as it may be shown: addresses in it without logins and without the values of their queries."""
+    if isinstance(target, (list, tuple)):
+        return [shown_target(word) for word in cast("Sequence[object]", target)]
+    if not isinstance(target, str):
+        return target
+    if _ADDRESS.match(target):
+        return _without_values(target)  # all of it is an address, also what a blank in it cuts off
+    return _ADDRESS.sub(lambda found: _without_values(found[0]), target)
+
+
+def _without_values(address: str) -> str:
+    """`https://me:pw@host/hook?token=abc` -> `https://***@host/hook?token=***`."""
+    place, mark, query = _LOGIN.sub("***@", address).partition("?")
+    return place + mark + "&".join(map(_name_only, query.split("&")))
+
+
+def _name_only(field: str) -> str:
+    name, equals, value = field.partition("=")
+    return f"{name}=***" if equals and value else field if equals or not field else "***"
+
+
+def secrets_of(target: object) -> list[str]:
+    """What `shown_target` hides of an address: the login, the query and its values."""
+    if not isinstance(target, str):
+        return []
+    login = _LOGIN.search(target)
+    query = target.partition("?")[2]
+    values = [field.rpartition("=")[2] for field in query.split("&")]
+    return [*([login[0].removesuffix("@")] if login else []), query, *values]

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from tao_sdk.model import fields as f
 from tao_sdk.model.fields import setting
-from tao_sdk.model.secrets import Secret, SecretRef
+from tao_sdk.model.secrets import Secret, SecretRef, shown_target
 
 MODES = ("config", "args", "passthrough")
 CONFIG_FORMATS = ("json", "yaml", "toml")
@@ -137,7 +137,9 @@ def spec_mistakes(spec: JobSpec, where: str = "") -> Iterator[f.FieldError]:
             yield f.unknown_field(hook, HOOKS, f"{where}hooks: ")
         elif not is_target(spec.hooks[hook]):
             allowed = "a command, a list of its words, or the address of a webhook (http:// or https://)"
-            yield f.FieldError("hooks", f"{where}hooks.{hook} is {spec.hooks[hook]!r}; it must be {allowed}.")
+            yield f.FieldError(
+                "hooks", f"{where}hooks.{hook} is {shown_target(spec.hooks[hook])!r}; it must be {allowed}."
+            )
 
 
 def environment_mistakes(env_vars: Mapping[str, EnvValue], where: str) -> Iterator[f.FieldError]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tao_sdk.model.errors import NoStore
 from tao_sdk.store import published
+from tao_sdk.store.private_files import refuse_replaceable
 from tao_sdk.store.store import Store
 
 
@@ -43,4 +44,5 @@ def is_missing(path: Path) -> bool:
 
 
 def open_store(state_file: str | Path | None, state_dir: Path) -> Store:
+    refuse_replaceable(state_dir.absolute())  # backends keep files of theirs there, also with another state file
     return Store.open(store_path(state_file, state_dir))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tao_sdk.model.errors import StoreError
 
+ELSEWHERE = "Choose a place below your own home with TAO_SDK_STATE_DIR or state_file."
 GROUP_AND_OTHERS = 0o077
 OTHERS_CAN_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
@@ -43,6 +44,27 @@ def make_directory(path: Path) -> None:
                 "They could replace the job store.",
                 shut_or_leave(path),
             )
+
+
+def refuse_replaceable(path: Path) -> None:
+    """Raise StoreError where another user could put another folder in the place of `path`, or of one above it.
+
+    As ssh does: who owns a folder above renames what lies in it, and so does everybody where it is open without the
+    sticky bit. Groups are trusted, as those of a project's folder are, and so is who owns /.
+    """
+    trusted = {0, os.geteuid(), os.lstat("/").st_uid}
+    for folder in (*path.parents, *path.resolve().parents):
+        with explained(folder):
+            if not os.path.lexists(folder):
+                continue
+            link, there = folder.lstat(), folder.stat()
+        for owner in (link.st_uid, there.st_uid):
+            if owner not in trusted:
+                what = f"{path} lies below {folder}, which belongs to user {owner}."
+                raise StoreError(what, "That user could put another folder in its place.", ELSEWHERE)
+        if there.st_mode & stat.S_IWOTH and not there.st_mode & stat.S_ISVTX:
+            what = f"{path} lies below {folder}, in which every user can rename what is another's."
+            raise StoreError(what, "They could put another folder in its place.", f"Run: chmod o-w {folder}")
 
 
 def make_folders(path: Path) -> None:

@@ -30,7 +30,7 @@ from tao_sdk.store.keyring import Keyring
 from tao_sdk.store.listing import LIVE, Wanted
 from tao_sdk.store.log_copies import LogCopies
 from tao_sdk.store.payload_files import PayloadFiles, split
-from tao_sdk.store.private_files import make_directory, make_file
+from tao_sdk.store.private_files import make_directory, make_file, refuse_replaceable
 from tao_sdk.store.records import ATTEMPT_COLUMNS, EVENT_COLUMNS, JOB_COLUMNS, MUTABLE_COLUMNS, NewEvent
 
 log = logging.getLogger("tao_sdk.store")
@@ -76,9 +76,10 @@ class Store:
     def open(cls, path: Path, *, wal: bool | None = None) -> Store:
         """The store at `path`, made if it is not there; `wal` says which journal, by default what the file system can.
 
-        Refuses symbolic links, what belongs to someone else, and directories that others can write to.
+        Refuses symbolic links, what belongs to someone else, and directories that others can write to or replace.
         """
         path = path.absolute()
+        refuse_replaceable(path.parent)
         make_directory(path.parent)
         make_file(path)
         wal = not on_network(path.parent) if wal is None else wal

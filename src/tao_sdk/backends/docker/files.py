@@ -10,7 +10,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from tao_sdk.backends.contract import Files, FileStat, MiB
+from tao_sdk.backends.contract import Files, FileStat, MiB, next_data
 from tao_sdk.backends.docker import window
 from tao_sdk.backends.docker.window import Window
 from tao_sdk.backends.this_machine import LocalFiles
@@ -48,6 +48,12 @@ class HereFiles:
             return self.local.read(path, offset, limit)
         except Unreachable:
             return self.far.read(path, offset, limit)
+
+    def next_data(self, path: str, offset: int) -> int:
+        try:
+            return next_data(self.local, path, offset)
+        except Unreachable:
+            return offset
 
     def below(self, folder: str) -> Files:
         return HereFiles(self.daemon, folder)
@@ -195,7 +201,7 @@ class Reading:
         content = self.tar.tar.extractfile(member) if member else None
         if content is None:
             self.close()
-            raise Unreachable(f"{path} is no file that can be read.")
+            raise PathNotFound(f"{path} is no file: another thing was put in its place.")
         self.content = content
         while self.at < offset and self.take(min(BLOCK, offset - self.at)):
             pass

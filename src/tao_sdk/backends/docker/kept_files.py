@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tao_sdk.backends.contract import Files, FileStat
+from tao_sdk.backends.contract import Files, FileStat, next_data
 from tao_sdk.backends.docker import parse
 from tao_sdk.backends.docker.containers import Containers
 from tao_sdk.backends.docker.files import Reading, looking
@@ -62,6 +62,12 @@ class KeptFiles:
             if there := self.inside(path):
                 return there.read(plain(path), offset, limit)
             raise
+
+    def next_data(self, path: str, offset: int) -> int:
+        try:
+            return next_data(self.elsewhere, path, offset)
+        except PathNotFound:
+            return offset
 
     def inside(self, path: str) -> InContainer | None:
         """The container of the job whose results the path belongs to, if they lie in it."""
