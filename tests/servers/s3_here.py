@@ -24,8 +24,8 @@ from pathlib import Path
 import authority_here
 import go_programs
 
-from tao_sdk.runner.s3 import S3
-from tao_sdk.runner.web import Web
+from tao_sdk.net.s3 import S3
+from tao_sdk.net.web import Web
 
 ACCESS, SECRET = "test-access-key", "test-secret-key-0123"
 START_SECONDS = 30.0

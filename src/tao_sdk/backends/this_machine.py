@@ -17,7 +17,7 @@ from pathlib import Path
 from tao_sdk.backends.below import Below, LeadsOut, refuse_endless
 from tao_sdk.backends.contract import Files, FileStat
 from tao_sdk.model.errors import PathNotFound, Unreachable
-from tao_sdk.runner.local import find
+from tao_sdk.net.address import find
 
 
 def this_machine() -> str:
