@@ -20,16 +20,16 @@ PART = 16 << 20
 
 
 def ours_down(bucket: str, prefix: str, folder: str) -> None:
-    from tao_sdk.runner import s3_input, transfer
-    from tao_sdk.runner.web import Web
+    from tao_sdk.net import s3_source, transfer
+    from tao_sdk.net.web import Web
 
-    found = s3_input.look(f"s3://{bucket}/{prefix}/", "", Web(os.environ))
+    found = s3_source.look(f"s3://{bucket}/{prefix}/", "", Web(os.environ))
     transfer.fetch(found.sources, folder, lambda _bytes, _files: None)
 
 
 def ours_up(bucket: str, prefix: str, folder: str) -> None:
-    from tao_sdk.runner.s3 import S3
-    from tao_sdk.runner.web import Web
+    from tao_sdk.net.s3 import S3
+    from tao_sdk.net.web import Web
 
     s3 = S3(Web(os.environ))
     with ThreadPoolExecutor(POOL) as pool:

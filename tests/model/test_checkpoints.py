@@ -15,7 +15,7 @@ from tao_sdk.model.checkpoints import (
     settled_at,
 )
 from tao_sdk.model.progress import Best, Progress
-from tao_sdk.runner.tree import checkpoint_folder
+from tao_sdk.runner.outputs.tree import checkpoint_folder
 
 Files = list[tuple[str, int, float]]
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import ast
-
 import pytest
 
 from tao_sdk.payload import pack
 from tao_sdk.payload.entrypoint import empty_document
-from tao_sdk.payload.source import source
+from tao_sdk.payload.source import imports
 from tao_sdk.runner.document import Input
 from tao_sdk.script_runner import build_entrypoint
 
 ADDRESSES = ["s3://b/k", "hf_model://o/n", "hf_dataset://o/n", "ngc://o/n:1", "http://h/x", "https://h/x"]
-LAZY = {"staging": {"unpacking", "archive", "annotation"}, "s3": {"s3_put"}}  # only some jobs need them
+OPTIONAL = {f"runner.inputs.{name}" for name in ("unpacking", "archive", "annotation")}  # only some jobs need them
 
 
 def modules(uri, **options):
@@ -22,35 +20,31 @@ def modules(uri, **options):
     return set(pack.modules(document))
 
 
-def imported(module):
-    for node in ast.walk(ast.parse(source(module))):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            yield from [node.module] if node.module else [alias.name for alias in node.names]
-
-
 @pytest.mark.parametrize("uri", [*ADDRESSES, "/data/x.tar"])
 def test_a_scheme_is_packed_with_everything_that_it_imports(uri):
     packed = modules(uri, extract="no") if uri != "/data/x.tar" else modules(uri)
     for module in packed - set(pack.modules(empty_document("true", None, None))):
-        missing = set(imported(module)) - packed - LAZY.get(module, set())
+        missing = imports(module) - packed - OPTIONAL
         if uri == "/data/x.tar":
-            missing -= {"transfer", "web"}  # nothing is fetched
+            missing -= {"net.transfer", "net.web"}  # nothing is fetched
         assert not missing, module
 
 
 @pytest.mark.parametrize("uri", ["/data/x", "file:///data/x", "lustre:///data/x"])
 def test_nothing_that_fetches_is_packed_for_local_inputs(uri):
-    assert not modules(uri) & {"staging", "transfer", "web", "archive"}
+    assert not modules(uri) & {"runner.inputs.staging", "net.transfer", "net.web", "runner.inputs.archive"}
 
 
 def test_archives_and_annotations_are_packed_where_an_input_needs_them():
-    assert "archive" not in modules("s3://b/folder/")
-    assert "archive" not in modules("s3://b/x.tar.gz", extract="no")
-    assert "archive" in modules("s3://b/x.TAR.GZ")
-    assert "archive" in modules("s3://b/folder/", extract="yes")
-    assert "archive" in modules("https://h/download?id=7")  # the server says what it is called
-    assert "annotation" in modules("s3://b/f/", selective={"annotation": "a", "format": "", "keys": ["video"]})
-    assert "annotation" not in modules("s3://b/f/")
+    assert "runner.inputs.archive" not in modules("s3://b/folder/")
+    assert "runner.inputs.archive" not in modules("s3://b/x.tar.gz", extract="no")
+    assert "runner.inputs.archive" in modules("s3://b/x.TAR.GZ")
+    assert "runner.inputs.archive" in modules("s3://b/folder/", extract="yes")
+    assert "runner.inputs.archive" in modules("https://h/download?id=7")  # the server says what it is called
+    assert "runner.inputs.annotation" in modules(
+        "s3://b/f/", selective={"annotation": "a", "format": "", "keys": ["video"]}
+    )
+    assert "runner.inputs.annotation" not in modules("s3://b/f/")
 
 
 @pytest.mark.parametrize("uri", ADDRESSES)
@@ -61,4 +55,7 @@ def test_a_job_that_fetches_and_sends_is_at_most_88_kilobytes(uri):
 
 
 def test_nothing_that_writes_to_a_bucket_is_packed_for_a_job_without_outputs():
-    assert not modules("s3://b/k") & {"s3_put", "bucket", "remote", "sending"}
+    assert not modules("s3://b/k") & {
+        "net.s3_put",
+        *(f"runner.outputs.{name}" for name in ("bucket", "remote", "sending")),
+    }

@@ -19,13 +19,13 @@ import pytest
 from support.servers import link_here, s3_here
 from support.servers.endpoint_here import Endpoint, Keys, called
 from tao_sdk.engine.bucket_files import BucketFiles
-from tao_sdk.runner.bucket import Bucket
-from tao_sdk.runner.ending import Ending
+from tao_sdk.net.s3_xml import elements, inner
+from tao_sdk.runner.outputs.bucket import Bucket
+from tao_sdk.runner.outputs.ending import Ending
+from tao_sdk.runner.outputs.remote import Remote
+from tao_sdk.runner.outputs.sending import Item, Sending
 from tao_sdk.runner.place import Place
-from tao_sdk.runner.remote import Remote
 from tao_sdk.runner.report import Report
-from tao_sdk.runner.s3_xml import elements, inner
-from tao_sdk.runner.sending import Item, Sending
 from tao_sdk.script_runner import build_entrypoint
 
 KEY = "resume_training_checkpoint_path"
@@ -928,7 +928,7 @@ def test_a_store_that_falls_silent_is_waited_for_once_and_not_at_each_step_of_th
         write(bucket, f"{number}.pth", "x")
     line.link.process.kill()
     line.link.process.wait()
-    monkeypatch.setattr("tao_sdk.runner.wire.SILENCE", 0.5)
+    monkeypatch.setattr("tao_sdk.net.wire.SILENCE", 0.5)
     asked = []
     with socket.create_server(("127.0.0.1", line.link.port)) as silent:
 

@@ -7,7 +7,7 @@ import zlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tao_sdk.runner import crc
+from tao_sdk.net import crc
 
 SIZES = st.sampled_from([0, 1, 8, 8, 8, 13, 4096])
 PARTS = st.lists(SIZES.flatmap(lambda size: st.one_of(st.just(bytes(size)), st.binary(min_size=size, max_size=size))))

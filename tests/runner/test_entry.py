@@ -14,20 +14,20 @@ from pathlib import Path
 
 import pytest
 
-from tao_sdk.runner import entry
 from tao_sdk.runner.document import Input
-from tao_sdk.runner.entry import Entry, Settling
+from tao_sdk.runner.inputs import entry
+from tao_sdk.runner.inputs.entry import Entry, Settling
+from tao_sdk.runner.inputs.staging import Staging
 from tao_sdk.runner.place import Place
 from tao_sdk.runner.report import Report
-from tao_sdk.runner.staging import Staging
 
 SOURCE = Path(entry.__file__).parents[2]
 SHUTDOWN, KEEP_NAMES = 0x8004587D, 1  # the ioctl with which ext4 and xfs are tested: no data are written out any more
 KILLED = """
 import os, signal, sys, time
 sys.path.insert(0, sys.argv[1])
-from tao_sdk.runner import lock
-from tao_sdk.runner.entry import Entry, Settling
+from tao_sdk.runner.inputs import lock
+from tao_sdk.runner.inputs.entry import Entry, Settling
 
 lock.DEAD = 0.1  # seconds to wait for who was killed before the lock said whose it is
 

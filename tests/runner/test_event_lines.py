@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tao_sdk.net.failure import Failure
 from tao_sdk.runner.events import EventFilter, parse
 from tao_sdk.runner.jsontext import dumps
-from tao_sdk.runner.report import LONGEST, SEAM, Failure, Report, encode, secrets_of
+from tao_sdk.runner.report import LONGEST, SEAM, Report, encode, secrets_of
 from tao_sdk.script_runner import build_entrypoint
 
 TRICKY = [

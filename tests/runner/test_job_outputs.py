@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tao_sdk.runner.copies import Copies
+from tao_sdk.runner.outputs.copies import Copies
 from tao_sdk.runner.place import Place
 from tao_sdk.script_runner import build_entrypoint
 

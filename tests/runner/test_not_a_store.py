@@ -13,11 +13,11 @@ from support.servers.endpoint_here import Endpoint
 from support.servers.web_server import Reply, WebServer, etag
 from tao_sdk.engine.bucket_files import BucketFiles
 from tao_sdk.model.errors import Unreachable
-from tao_sdk.runner import s3_input, transfer
-from tao_sdk.runner.remote import Remote
-from tao_sdk.runner.report import Failure
-from tao_sdk.runner.s3 import S3
-from tao_sdk.runner.web import Web
+from tao_sdk.net import s3_source, transfer
+from tao_sdk.net.failure import Failure
+from tao_sdk.net.s3 import S3
+from tao_sdk.net.web import Web
+from tao_sdk.runner.outputs.remote import Remote
 
 PAGE = b"<!DOCTYPE html>\n<html><title>Welcome to the hotel</title><form>log in</form></html>" * 300
 HTML = {"Content-Type": "text/html; charset=utf-8"}
@@ -66,8 +66,8 @@ def test_a_page_is_no_object_no_listing_and_no_upload_to_anyone(portal, tmp_path
         "put in parts": lambda: s3.put("b", "k", str(large)),
         "probe": remote.probe,
         "read": lambda: remote.read("manifest.json"),
-        "look": lambda: s3_input.look("s3://b/k", "", s3.web),
-        "look at a folder": lambda: s3_input.look("s3://b/k/", "", s3.web),
+        "look": lambda: s3_source.look("s3://b/k", "", s3.web),
+        "look at a folder": lambda: s3_source.look("s3://b/k/", "", s3.web),
     }
     for verb, ask in verbs.items():
         with pytest.raises(Failure) as failure:
@@ -89,7 +89,7 @@ def test_an_object_that_is_a_web_page_is_fetched_from_a_store_that_says_little(t
     """Its listing shows that it is a store, be its answers to objects as bare as those of a web server."""
     portal = Portal(Reply(200, PAGE, {**HTML, "ETag": etag(PAGE)}))
     portal.real[("GET", "/b")] = Reply(200, LIST)
-    found = s3_input.look("s3://b/index.html", "", s3_here.minio().s3(portal.url).web)
+    found = s3_source.look("s3://b/index.html", "", s3_here.minio().s3(portal.url).web)
     transfer.fetch(found.sources, str(tmp_path), lambda *_: None)
     assert (tmp_path / "index.html").read_bytes() == PAGE
     portal.close()
@@ -99,7 +99,7 @@ def test_an_object_that_is_a_web_page_is_fetched_from_a_store_that_says_little(t
 def test_a_page_that_comes_in_mid_job_never_becomes_the_object(size, tmp_path):
     portal = Portal(Reply(200, PAGE, HTML))
     portal.real[("HEAD", "/b/k")] = Reply(200, b"", {"ETag": '"0-2"', "Content-Length": str(size)})
-    found = s3_input.look("s3://b/k", "file", s3_here.minio().s3(portal.url).web)
+    found = s3_source.look("s3://b/k", "file", s3_here.minio().s3(portal.url).web)
     with pytest.raises(Failure) as failure:
         transfer.fetch(found.sources, str(tmp_path), lambda *_: None)
     assert failure.value.code == "web.page"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tao_sdk.runner.manifest import parsed
+from tao_sdk.runner.outputs.manifest import parsed
 
 KEY = "resume_training_checkpoint_path"
 

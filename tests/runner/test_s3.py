@@ -17,12 +17,12 @@ from support.servers import link_here, s3_here
 from support.servers.endpoint_here import called, session
 from support.servers.web_server import Reply, WebServer, etag
 from tao_sdk.engine.bucket_files import level
-from tao_sdk.runner import s3_input, s3_put, wire
-from tao_sdk.runner.report import Failure
-from tao_sdk.runner.s3 import S3
-from tao_sdk.runner.s3_put import sweep
-from tao_sdk.runner.s3_xml import inner
-from tao_sdk.runner.web import Changed, Web
+from tao_sdk.net import s3_put, s3_source, wire
+from tao_sdk.net.failure import Failure
+from tao_sdk.net.s3 import S3
+from tao_sdk.net.s3_put import sweep
+from tao_sdk.net.s3_xml import inner
+from tao_sdk.net.web import Changed, Web
 
 ODD = [
     "plain.txt",
@@ -155,7 +155,7 @@ def test_an_object_of_more_than_5_gb_has_few_enough_parts_and_is_read_at_any_pla
     with (server.folder / "data" / bucket / "huge").open("wb") as file:
         file.seek(6 << 30)
         file.write(b"the end")
-    (found,) = s3_input.look(f"s3://{bucket}/huge", "", s3.web).sources
+    (found,) = s3_source.look(f"s3://{bucket}/huge", "", s3.web).sources
     assert found.size == (6 << 30) + 7
     assert b"".join(map(bytes, found.read((6 << 30) - 3, found.size))) == b"\0\0\0the end"
 

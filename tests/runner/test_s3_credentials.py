@@ -10,7 +10,7 @@ import pytest
 from support.servers import s3_here
 from support.servers.endpoint_here import Endpoint
 from support.servers.endpoint_here import session as session_at
-from tao_sdk.runner.report import Failure
+from tao_sdk.net.failure import Failure
 
 
 def session(seconds=3600.0):

@@ -16,10 +16,10 @@ import pytest
 
 from support.servers import link_here, s3_here
 from support.servers.endpoint_here import called
-from tao_sdk.runner import s3_input, transfer
-from tao_sdk.runner.journal import PART
-from tao_sdk.runner.report import Failure
-from tao_sdk.runner.transfer import Source, fetch
+from tao_sdk.net import s3_source, transfer
+from tao_sdk.net.failure import Failure
+from tao_sdk.net.journal import PART
+from tao_sdk.net.transfer import Source, fetch
 
 SOURCE = Path(transfer.__file__).parents[2]
 MIB = 1 << 20
@@ -46,7 +46,7 @@ class Told:
 
 
 def fetched(s3, address, folder, tell=None, **options):
-    found = s3_input.look(address, "", s3.web)
+    found = s3_source.look(address, "", s3.web)
     fetch(found.sources, str(folder), tell or Told(), **{"patience": 60.0, **options})
     return found
 
@@ -302,9 +302,9 @@ sys.modules["_md5"] = None  # Python's own, which a FIPS build leaves out
 import hashlib
 hashlib.sha256 = hashlib.__get_builtin_constructor("sha256")  # which one has, unlike this OpenSSL when set so
 sys.path.insert(0, sys.argv[1])
-from tao_sdk.runner.report import Failure
-from tao_sdk.runner.s3_put import Piece, arrived
-from tao_sdk.runner.transfer import Source, fetch
+from tao_sdk.net.failure import Failure
+from tao_sdk.net.s3_put import Piece, arrived
+from tao_sdk.net.transfer import Source, fetch
 
 class Ten(Source):
     def read(self, start, stop):

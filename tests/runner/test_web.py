@@ -12,10 +12,10 @@ import pytest
 
 from support.servers import link_here, s3_here
 from support.servers.web_server import Reply, WebServer
-from tao_sdk.runner import web
-from tao_sdk.runner.report import Failure
-from tao_sdk.runner.web import Web, is_local, resolved
-from tao_sdk.runner.wire import excepted, proxy_for, split
+from tao_sdk.net import web
+from tao_sdk.net.failure import Failure
+from tao_sdk.net.web import Web, is_local, resolved
+from tao_sdk.net.wire import excepted, proxy_for, split
 
 
 class Lines:

@@ -9,8 +9,8 @@ import threading
 import pytest
 
 from support.servers.authority_here import authority
-from tao_sdk.runner import wire
-from tao_sdk.runner.wire import Connection, TlsTrust
+from tao_sdk.net import wire
+from tao_sdk.net.wire import Connection, TlsTrust
 
 RECORD = 16 << 10  # bytes that TLS gives at a time
 

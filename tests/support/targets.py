@@ -18,9 +18,10 @@ from tao_sdk.backends.slurm import look, parse
 from tao_sdk.client.job_file import read_job_file
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.progress import Progress, ProgressReader
-from tao_sdk.runner import archive, hub_input, ngc_input, s3_xml
+from tao_sdk.net import hub_source, ngc_source, s3_xml
+from tao_sdk.net.failure import Failure
 from tao_sdk.runner.events import EventFilter
-from tao_sdk.runner.report import Failure
+from tao_sdk.runner.inputs import archive
 
 DEEP = b"[" * 100_000
 
@@ -83,10 +84,10 @@ def archives(data: bytes) -> None:
 
 def hub_json(data: bytes) -> None:
     answer: Any = SimpleNamespace(body=data, url="https://hub.invalid/x", headers={}, status=200)
-    for read in (hub_input.loaded, ngc_input.loaded):
+    for read in (hub_source.loaded, ngc_source.loaded):
         with contextlib.suppress(Failure):
             read(answer)
-    hub_input.next_page(data.decode("latin-1"))
+    hub_source.next_page(data.decode("latin-1"))
 
 
 def job_file(data: bytes) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import posixpath
 
 from tao_sdk.model.spec import JobSpec
+from tao_sdk.net.address import path_of, scheme
 from tao_sdk.payload.declared import declared_inputs
-from tao_sdk.runner.local import path_of
-from tao_sdk.runner.scheme import scheme
 
 PATHS = frozenset({"", "file", "lustre", "slurm"})  # a lustre:// address names the path under which it can be read
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from tao_sdk.backends.below import Below, LeadsOut, refuse_endless
 from tao_sdk.backends.contract import Files, FileStat
 from tao_sdk.model.errors import PathNotFound, Unreachable
-from tao_sdk.runner.local import find
+from tao_sdk.net.address import find
 
 BLOCK = 512  # bytes that st_blocks counts in
 SWAPPED = (errno.EISDIR, errno.ELOOP, errno.ENXIO)  # a file became a folder, a link or a socket while it was opened

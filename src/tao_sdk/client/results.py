@@ -27,11 +27,11 @@ from tao_sdk.model.progress import Progress
 from tao_sdk.model.spec import stored_spec
 from tao_sdk.model.status import Status
 from tao_sdk.model.units import format_size
+from tao_sdk.net.address import path_of
+from tao_sdk.net.file_names import apart, cut
 from tao_sdk.payload import schemes
 from tao_sdk.payload.declared import named_outputs
-from tao_sdk.runner.entry import apart, cut
-from tao_sdk.runner.local import path_of
-from tao_sdk.runner.tree import growing
+from tao_sdk.runner.outputs.tree import growing
 
 FETCHERS = 8  # files of a bucket that are copied at once
 PIECE = 8 * MiB  # of a file that is read at once

@@ -20,12 +20,12 @@ from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.model.job import Job
 from tao_sdk.model.observation import Outcome
 from tao_sdk.model.settings import Settings
-from tao_sdk.runner.report import Failure
-from tao_sdk.runner.scheme import scheme
+from tao_sdk.net.address import scheme
+from tao_sdk.net.failure import Failure
 
 if TYPE_CHECKING:
-    from tao_sdk.runner.s3 import S3, Entry
-    from tao_sdk.runner.web import Web
+    from tao_sdk.net.s3 import S3, Entry
+    from tao_sdk.net.web import Web
 
 PATIENCE = "5"  # seconds that somebody at a terminal waits for a server that is away
 
@@ -84,8 +84,8 @@ class BucketFiles:
 
     @classmethod
     def of(cls, env: Mapping[str, str]) -> BucketFiles:
-        from tao_sdk.runner.s3 import S3
-        from tao_sdk.runner.web import Web
+        from tao_sdk.net.s3 import S3
+        from tao_sdk.net.web import Web
 
         return cls(S3(Web(env)))
 
@@ -117,7 +117,7 @@ class BucketFiles:
 
     def sweep(self, folder: str) -> None:
         """Give up the uploads below a folder that a job which is over has left begun; where that is not allowed, they stay."""
-        from tao_sdk.runner.s3_put import sweep
+        from tao_sdk.net.s3_put import sweep
 
         bucket, key = parts(folder)
         with suppress(Failure, OSError):
@@ -125,7 +125,7 @@ class BucketFiles:
 
     def read(self, path: str, offset: int = 0, limit: int | None = None) -> bytes:
         """From one version of the object, even where it is replaced meanwhile."""
-        from tao_sdk.runner.web import Changed
+        from tao_sdk.net.web import Changed
 
         while True:
             try:
@@ -164,8 +164,8 @@ def below(key: str) -> str:
 
 def level(s3: S3, bucket: str, prefix: str) -> tuple[list[str], list[Entry]]:
     """Names of folders, and objects, directly below a prefix, as a listing shows them."""
-    from tao_sdk.runner.s3 import contents, decoder
-    from tao_sdk.runner.s3_xml import elements, inner
+    from tao_sdk.net.s3 import contents, decoder
+    from tao_sdk.net.s3_xml import elements, inner
 
     folders: list[str] = []
     entries: list[Entry] = []
@@ -177,9 +177,9 @@ def level(s3: S3, bucket: str, prefix: str) -> tuple[list[str], list[Entry]]:
 
 
 def is_there(uri: str, web: Web) -> None:
-    """As s3_input.look, without listing it all: raises the same Failures."""
-    from tao_sdk.runner.s3 import S3
-    from tao_sdk.runner.s3_input import nothing, single
+    """As s3_source.look, without listing it all: raises the same Failures."""
+    from tao_sdk.net.s3 import S3
+    from tao_sdk.net.s3_source import nothing, single
 
     bucket, key = parts(uri)
     s3, slash, key = S3(web), key.endswith("/"), key.rstrip("/")
@@ -203,7 +203,7 @@ def unix_time(text: str) -> float:
 
 def advice(failure: Failure, web: Web) -> str:
     """What to do about a bucket that was not seen: where no endpoint is named, it was looked for in AWS."""
-    from tao_sdk.runner.s3 import ENDPOINTS, first
+    from tao_sdk.net.s3 import ENDPOINTS, first
 
     in_aws = failure.code == "web.dns" and not first(web.env, ENDPOINTS)
     return "Set S3_ENDPOINT_URL, unless the bucket is in AWS. " * in_aws + failure.next

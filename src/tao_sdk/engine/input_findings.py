@@ -20,15 +20,15 @@ from tao_sdk.engine.engine import Engine
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.units import format_size
+from tao_sdk.net.address import MODULES, scheme
+from tao_sdk.net.failure import Failure
+from tao_sdk.net.shown import shown
 from tao_sdk.payload.declared import declared_inputs, passed_on
 from tao_sdk.payload.schemes import is_here
 from tao_sdk.runner.document import Input
-from tao_sdk.runner.report import Failure
-from tao_sdk.runner.scheme import MODULES, scheme
-from tao_sdk.runner.shown import shown
 
 if TYPE_CHECKING:
-    from tao_sdk.runner.web import Web
+    from tao_sdk.net.web import Web
 
 PATIENCE = "3"  # seconds that a submit waits for a server that does not answer
 ONLY_FROM_HERE = (
@@ -55,7 +55,7 @@ def input_findings(
     inputs = [each for each in declared if not is_here(each["uri"])]
     if not inputs:
         return
-    from tao_sdk.runner.web import Web
+    from tao_sdk.net.web import Web
 
     given = {name: value for name, value in spec.env_vars.items() if isinstance(value, str)}
     web = Web({**environment(engine.settings, {**given, **secrets}), "TAO_RETRY_SECONDS": PATIENCE})
@@ -90,7 +90,7 @@ def undeclared(found: list[tuple[str, str]]) -> Iterator[Finding]:
 
 
 def looked_at(wanted: Input, web: Web, runs_here: bool) -> Finding | None:
-    module = import_module("tao_sdk.runner." + MODULES[scheme(wanted["uri"])])
+    module = import_module("tao_sdk.net." + MODULES[scheme(wanted["uri"])])
     look: Callable[[str, Web], None] = is_there if in_bucket(wanted["uri"]) else module.is_there
     try:
         look(wanted["uri"], web)
@@ -120,8 +120,8 @@ def large(inputs: list[Input], web: Web, most: int, pool: ThreadPoolExecutor) ->
 
 def size_of(wanted: Input, web: Web, most: int) -> int:
     """Bytes of an input in S3: of a folder as far as they are added up, or until they are enough. 0 where nobody can see."""
-    from tao_sdk.runner.s3 import S3
-    from tao_sdk.runner.staging import matches
+    from tao_sdk.net.s3 import S3
+    from tao_sdk.runner.inputs.staging import matches
 
     s3, (bucket, key) = S3(web), parts(wanted["uri"])
     patterns, total = wanted["options"].get("patterns", []), 0

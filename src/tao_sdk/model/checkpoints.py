@@ -14,8 +14,8 @@ from pathlib import PurePosixPath
 from typing import Any, cast
 
 from tao_sdk.model.progress import Progress
-from tao_sdk.runner.ending import SETTLED
-from tao_sdk.runner.tree import FOLDER, WEIGHTS, growing
+from tao_sdk.runner.outputs.ending import SETTLED
+from tao_sdk.runner.outputs.tree import FOLDER, WEIGHTS, growing
 
 EXPORTED = (".engine", ".onnx", ".trt")  # can be evaluated, cannot be trained on
 

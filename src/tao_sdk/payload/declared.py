@@ -12,13 +12,12 @@ from typing import cast
 
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.spec import JobSpec
+from tao_sdk.net.address import path_of, scheme
 from tao_sdk.payload import schemes
 from tao_sdk.payload.keys import Step, joined, lookup, put, steps
 from tao_sdk.payload.values import Hole, Tree, plain_data, plain_mapping, short, walk
 from tao_sdk.runner.document import Copy, Input, Options, Output, Selective
-from tao_sdk.runner.local import path_of
-from tao_sdk.runner.outputs import explicit, in_bucket
-from tao_sdk.runner.scheme import scheme
+from tao_sdk.runner.outputs.destination import explicit, in_bucket
 
 Declared = Mapping[str, object] | Sequence[str] | None
 

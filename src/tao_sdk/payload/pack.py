@@ -7,56 +7,36 @@ that nothing of it is an argument or a file with a guessable name, and standard 
 from __future__ import annotations
 
 import zlib
-from base64 import b85encode
-from collections.abc import Iterable, Sequence
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
-from tao_sdk.payload.source import slim, source
+from tao_sdk.net.address import MODULES, scheme
+from tao_sdk.payload.source import imports, slim, source
 from tao_sdk.runner.document import Document, Input
-from tao_sdk.runner.scheme import MODULES, packed, scheme
+from tao_sdk.runner.inputs.archive_names import packed
 
-START = (
-    "boot",
-    "main",
-    "report",
-    "place",
-    "process",
-    "signals",
-    "quote",
-    "template",
-    "outputs",
-    "local",
-    "scheme",
-    "atomic",
-    "jsontext",
-    "private",
+BOOT = "runner.boot"
+ALWAYS = (BOOT, "runner.main")
+# What a job may do without: packed only where its document asks for it. What any of these imports comes with it.
+OPTIONAL = frozenset(
+    {
+        "net.s3_put",
+        "runner.files",
+        "runner.spec",
+        "runner.inputs.fetch",
+        "runner.inputs.staging",
+        "runner.inputs.unpacking",
+        "runner.inputs.archive",
+        "runner.inputs.annotation",
+        "runner.outputs.bucket",
+        "runner.outputs.brought",
+        "runner.outputs.copies",
+        "runner.outputs.resume",
+        *(f"net.{module}" for module in MODULES.values()),
+    }
 )
-STAGING = ("staging", "cache", "entry", "lock", "shown")
-FETCHING = ("transfer", "hashing", "journal", "crew", "crc", "web", "wire", "percent", "shown")
-S3 = ("s3", "s3_answer", "s3_credentials", "s3_sign", "s3_words", "s3_xml", "shown")
-NEEDS = {  # the module of a scheme -> those that it needs
-    "s3_input": (*FETCHING, *S3),
-    "hub_input": ("http_source", *FETCHING),
-    "ngc_input": ("http_source", *FETCHING),
-    "http_input": ("http_source", *FETCHING),
-}
-KEEP = ("keep", "ending", "folder", "manifest", "tree", "crew")
-COPIES = ("copies", "brought")
-BUCKET = ("bucket", "brought", "remote", "sending", "s3_put", "s3_input", *NEEDS["s3_input"])
-# The order in which modules are packed: neighbours share words, and the compressor looks back over 32 KB only.
-ORDER = (
-    "boot", "bucket", "signals", "process", "main", "spec", "local", "outputs", "inputs", "files", "brought",
-    "manifest", "resume", "crew", "folder", "staging", "cache", "keep", "ending", "report", "lock", "place", "atomic", "entry",
-    "scheme", "private", "tree", "copies", "unpacking", "sending", "archive", "jsontext", "quote", "journal",
-    "transfer", "hashing", "shown", "percent", "remote", "web", "http_source", "s3_put", "s3_sign", "s3_input", "crc", "wire",
-    "s3", "s3_answer", "hub_input", "s3_credentials", "s3_words", "ngc_input", "annotation", "http_input", "template", "s3_xml",
-)  # fmt: skip
 WIDTH = 1000
-
-# Five of these characters are four bytes: a sixteenth shorter than base64. Those that a shell, JSON or Kubernetes would
-# double or replace (quotes, backslash, $) are not among them.
-DIGITS = bytes(range(37, 122)).translate(bytes.maketrans(b"'\\`", b"z{|"))
-B85 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 
 # Runs under any Python 3. The payload waits on descriptor 9; one that is too old hands over to the next that is there.
 BOOTSTRAP = """\
@@ -69,14 +49,11 @@ if sys.version_info < (3, 8):
         except OSError: pass
     sys.stderr.write("tao: this job needs python3 3.8 or later, the image has %d.%d.\\n" % sys.version_info[:2])
     sys.exit(127)
-import zlib
-d = open(9, "rb").read().translate(bytes.maketrans(b"z{|", b"\\x27\\x5c\\x60"), b"\\n")
-d = zip(*[iter(d)] * 5)
-d = [((((v * 85 + w) * 85 + x) * 85 + y) * 85 + z - 1954416257).to_bytes(4, "big") for v, w, x, y, z in d]
-d = zlib.decompress(b"".join(d))
-n = int(d[:8])
-exec(compile(d[8:8 + n], "<runner/boot.py>", "exec"))
-boot(d, 8 + n, a[3])"""
+import zlib, binascii
+m, j = [zlib.decompress(binascii.a2b_base64(p)) for p in open(9, "rb").read().split(b"\\n\\n")]
+n = int(m[:8])
+exec(compile(m[8:8 + n], "<tao_sdk/runner/boot.py>", "exec"))
+boot(m[8 + n:], j, a[3])"""
 
 SHELL = """\
 b='{bootstrap}'
@@ -92,14 +69,10 @@ TAO_PAYLOAD
 
 def shell_text(document: Document, files: Sequence[bytes]) -> str:
     """The job's command. The same document and files give the same text."""
-    boot, *others = modules(document)
-    blobs = [(name, source(name)) for name in others]
-    blobs.append(("document", ascii(document).encode()))
-    blobs += [(str(number), content) for number, content in enumerate(files)]
-    data = b"%8d" % len(source(boot)) + source(boot) + joined(blobs)
-    payload = b85encode(compressed(data), pad=True).translate(bytes.maketrans(B85, DIGITS)).decode()
-    lines = (payload[at : at + WIDTH] for at in range(0, len(payload), WIDTH))
-    return SHELL.format(bootstrap=bootstrap(), payload="\n".join(lines))
+    contents = [("document", ascii(document).encode())]
+    contents += [(str(number), content) for number, content in enumerate(files)]
+    job = encoded(joined(contents))
+    return SHELL.format(bootstrap=bootstrap(), payload=f"{program(modules(document))}\n\n{job}")
 
 
 @cache
@@ -108,9 +81,19 @@ def bootstrap() -> str:
     return slim(BOOTSTRAP).strip().replace("'", "'\\''")
 
 
-def compressed(data: bytes) -> bytes:
+@cache
+def program(names: tuple[str, ...]) -> str:
+    """These modules, packed: made once, as jobs differ in what they say and hardly in what they need."""
+    boot = source(BOOT)
+    others = joined([(name, source(name)) for name in names if name != BOOT])
+    return encoded(b"%8d" % len(boot) + boot + others)
+
+
+def encoded(data: bytes) -> str:
+    """Compressed, in lines of letters, digits and +/= that no shell, JSON or Kubernetes changes."""
     packer = zlib.compressobj(9, memLevel=9)
-    return packer.compress(data) + packer.flush()
+    text = b64encode(packer.compress(data) + packer.flush()).decode()
+    return "\n".join(text[at : at + WIDTH] for at in range(0, len(text), WIDTH))
 
 
 def joined(blobs: Sequence[tuple[str, bytes]]) -> bytes:
@@ -119,35 +102,51 @@ def joined(blobs: Sequence[tuple[str, bytes]]) -> bytes:
     return index.encode() + b"\n\n" + b"".join(blob for _, blob in blobs)
 
 
-def modules(document: Document) -> list[str]:
-    """The runner's modules that this job can need, and no others; the first to run is the first.
+def modules(document: Document) -> tuple[str, ...]:
+    """The modules that this job can need, and no others, in the order of their names."""
+    return tuple(sorted(needed_by({*ALWAYS, *asked_for(document)})))
+
+
+def asked_for(document: Document) -> Iterator[str]:
+    """The optional modules that a job asks for.
 
     Where its results go is decided in the job, by its environment: outputs may always go to a bucket.
     """
-    wanted: list[str] = [*START, *KEEP]
-    if document["inputs"]:
-        wanted += ["inputs", *fetchers(document["inputs"])]
-    if document["spec"]:
-        wanted.append("spec")
-    if document["copies"]:
-        wanted += COPIES
-    if document["outputs"] or document["copies"]:
-        wanted += BUCKET
-    if document["resume"]:
-        wanted.append("resume")
     if document["files"]:
-        wanted.append("files")
-    return sorted(set(wanted), key=ORDER.index)
+        yield "runner.files"
+    if document["inputs"]:
+        yield "runner.inputs.fetch"
+        yield from asked_by_inputs(document["inputs"])
+    if document["spec"]:
+        yield "runner.spec"
+    if document["copies"]:
+        yield from ("runner.outputs.brought", "runner.outputs.copies")
+    if document["outputs"] or document["copies"]:
+        yield from ("runner.outputs.bucket", "net.s3_put", "net.s3_source")
+    if document["resume"]:
+        yield "runner.outputs.resume"
 
 
-def fetchers(inputs: Iterable[Input]) -> list[str]:
-    """The modules that fetch these, with what they need themselves."""
-    wanted = list[str]()
+def asked_by_inputs(inputs: Iterable[Input]) -> Iterator[str]:
+    """What fetches and unpacks them."""
     for each in inputs:
         module = MODULES[scheme(each["uri"])]
-        wanted += [module, *NEEDS.get(module, ()), *(() if module == "local" else STAGING)]
-        if packed(each) or (module == "http_input" and each["options"].get("extract") != "no"):
-            wanted += [*STAGING, "unpacking", "archive"]  # what a web server calls a file is known only there
+        if module != "local":
+            yield from (f"net.{module}", "runner.inputs.staging")
+        # what a web server calls a file is known only there
+        if packed(each) or (module == "http_file" and each["options"].get("extract") != "no"):
+            yield from ("runner.inputs.staging", "runner.inputs.unpacking", "runner.inputs.archive")
         if "selective" in each["options"]:
-            wanted.append("annotation")
-    return sorted(set(wanted))
+            yield "runner.inputs.annotation"
+
+
+def needed_by(roots: Iterable[str]) -> set[str]:
+    """The modules, what they import, and what that imports; nothing optional but the roots."""
+    needed: set[str] = set()
+    ahead = list(roots)
+    while ahead:
+        name = ahead.pop()
+        if name not in needed:
+            needed.add(name)
+            ahead += imports(name) - OPTIONAL
+    return needed

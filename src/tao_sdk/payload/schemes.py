@@ -6,10 +6,9 @@ import re
 from difflib import get_close_matches
 
 from tao_sdk.model.errors import SpecError
-from tao_sdk.runner.local import path_of
-from tao_sdk.runner.s3_words import WORDS
-from tao_sdk.runner.scheme import MODULES, scheme
-from tao_sdk.runner.shown import shown
+from tao_sdk.net.address import MODULES, path_of, scheme
+from tao_sdk.net.s3_words import WORDS
+from tao_sdk.net.shown import shown
 
 MISTAKEN = {
     "aws": "Write s3://bucket/key.",
@@ -74,7 +73,7 @@ def check_shape(uri: str, name: str, place: str) -> None:
         raise SpecError(f"{place} is {shown(uri)}: that is no complete address.", next=f"Write {shape}.")
     if name == "s3" and not ANY_BUCKET.fullmatch(names[0]):
         raise no_bucket(uri, place)
-    if MODULES[name] == "http_input" and uri.partition("?")[0].endswith("/"):
+    if MODULES[name] == "http_file" and uri.partition("?")[0].endswith("/"):
         raise SpecError(
             f"{place} is {shown(uri)}: a slash at the end means a folder.",
             "A web server has no folders: nothing tells which files lie below an address.",

@@ -1,4 +1,7 @@
-"""Sources of the runner's modules as they travel: without what Python does not need, line numbers kept."""
+"""Sources of modules as they travel: without what Python does not need, line numbers kept; and which modules they import.
+
+A module is named from the package down: `net.web` is tao_sdk.net.web.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +16,45 @@ from importlib.resources import files
 PARSING = threading.Lock()
 
 
+PACKAGE = "tao_sdk"
+
+
 @cache
 def source(module: str) -> bytes:
-    """What is packed of one module of the runner."""
-    text = (files("tao_sdk.runner") / f"{module}.py").read_text(encoding="utf-8")
-    return slim(text).encode()
+    """What is packed of one module."""
+    return slim(written(module)).encode()
+
+
+def written(module: str) -> str:
+    """The module as its file has it."""
+    return (files(PACKAGE) / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
+
+
+@cache
+def imports(module: str) -> frozenset[str]:
+    """The modules that one needs when it runs, imported at its top or where they are used."""
+    tree = parsed(source(module).decode())
+    found = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module)
+    names = {name for node in found for name in imported(node)}
+    return frozenset(name.removeprefix(PACKAGE + ".") for name in names if name.startswith(PACKAGE + "."))
+
+
+def imported(statement: ast.ImportFrom) -> Iterator[str]:
+    """The modules of `from package import module` and of `from package.module import name`."""
+    origin = statement.module or ""
+    if origin.count(".") and not is_package(origin):
+        yield origin
+        return
+    yield from (f"{origin}.{alias.name}" for alias in statement.names)
+
+
+def is_package(name: str) -> bool:
+    return (files(PACKAGE) / name.removeprefix(PACKAGE + ".").replace(".", "/")).is_dir()
+
+
+def parsed(text: str) -> ast.Module:
+    with PARSING:
+        return ast.parse(text)
 
 
 def slim(text: str) -> str:
@@ -46,8 +83,7 @@ Cut = tuple[tuple[int, int], tuple[int, int], bytes]  # from (line, byte), to (l
 
 def syntax(text: str) -> Iterator[Cut]:
     """Docstrings, annotations, and what only a type checker reads."""
-    with PARSING:
-        tree = ast.parse(text)
+    tree = parsed(text)
     for node in (tree, *statements(tree)):
         if (
             isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 from tao_sdk.model.errors import CredentialError, SpecError
+from tao_sdk.net.s3_words import WORDS
+from tao_sdk.net.shown import shown
 from tao_sdk.payload.schemes import BUCKET, UNPRINTABLE
-from tao_sdk.runner.s3_words import WORDS
-from tao_sdk.runner.shown import shown
 
 REGION = re.compile(r"[\w.-]+", re.ASCII)
 

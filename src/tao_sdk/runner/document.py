@@ -5,17 +5,17 @@ Only types live here; nothing of it travels into the job. Paths in the document 
 
 from __future__ import annotations
 
-from typing import List, Optional, Tuple, TypedDict
+from typing import TypedDict
 
 # The key whose value goes here, how it is quoted (quote.py), the text when there is no value; what stands before and after one.
-Hole = Tuple[str, str, str, str, str]
+Hole = tuple[str, str, str, str, str]
 
 
 class Template(TypedDict):
     """Text with holes: parts[0], hole 0, parts[1], hole 1, ... One part more than there are holes."""
 
-    parts: List[str]
-    holes: List[Hole]
+    parts: list[str]
+    holes: list[Hole]
 
 
 class Selective(TypedDict):
@@ -23,7 +23,7 @@ class Selective(TypedDict):
 
     annotation: str  # its key
     format: str  # json, jsonl, csv, parquet; "" = by the file's name
-    keys: List[str]  # under which paths stand in it
+    keys: list[str]  # under which paths stand in it
 
 
 class Options(TypedDict, total=False):
@@ -31,7 +31,7 @@ class Options(TypedDict, total=False):
 
     extract: str  # "no": an archive stays packed; "yes": also those in a folder; "parent": the same, without a folder for each
     selective: Selective
-    patterns: List[str]  # of a folder the files that match one of these, and none that begins with !
+    patterns: list[str]  # of a folder the files that match one of these, and none that begins with !
 
 
 class Input(TypedDict):
@@ -65,13 +65,13 @@ class Document(TypedDict):
     """Everything the runner is told. `files` are the paths of the blobs that travel beside it, in their order."""
 
     command: Template
-    spec: Optional[Template]
+    spec: Template | None
     format: str
-    inputs: List[Input]
-    outputs: List[Output]
-    copies: List[Copy]
-    excludes: List[str]
-    files: List[str]
+    inputs: list[Input]
+    outputs: list[Output]
+    copies: list[Copy]
+    excludes: list[str]
+    files: list[str]
     resume: str
     job_id: str
     mount_path: str

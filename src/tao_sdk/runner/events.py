@@ -21,9 +21,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Tuple, cast
+from typing import Any, cast
 
-from .report import LONGEST, PREFIX, SEAM
+from tao_sdk.runner.report import LONGEST, PREFIX, SEAM
 
 START = PREFIX + b"{"
 LARGEST = 1e18  # no size, count or time that the runner tells is larger
@@ -38,11 +38,11 @@ class Event:
 
     name: str
     time: float
-    facts: Dict[str, Any]
+    facts: dict[str, Any]
     joined: bool = False  # it stood behind a line that the command had not finished
 
 
-def parse(line: bytes) -> Optional[Event]:
+def parse(line: bytes) -> Event | None:
     """The event of a line (with or without its newline); None for a line that only looks like one.
 
     A command can print such lines itself: what is taken for an event holds what events hold, and nothing else.
@@ -53,10 +53,10 @@ def parse(line: bytes) -> Optional[Event]:
         facts = json.loads(line[len(PREFIX) :])
     except (ValueError, RecursionError):
         return None
-    return event(cast("Dict[str, Any]", facts)) if isinstance(facts, dict) else None
+    return event(cast("dict[str, Any]", facts)) if isinstance(facts, dict) else None
 
 
-def event(facts: Dict[str, Any]) -> Optional[Event]:
+def event(facts: dict[str, Any]) -> Event | None:
     """The event of such facts; None where the runner would not have written them: the line is the command's own."""
     name, time = facts.pop("event", None), facts.pop("time", None)
     if not isinstance(name, str) or not is_number(time):
@@ -86,7 +86,7 @@ def is_number(value: object) -> bool:
 
 
 def is_list_of_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in cast("List[object]", value))
+    return isinstance(value, list) and all(isinstance(each, str) for each in cast("list[object]", value))
 
 
 class EventFilter:
@@ -99,11 +99,11 @@ class EventFilter:
         self.held = b""
         self.fresh = True  # the stream is at the start of a line where `held` begins
 
-    def feed(self, chunk: bytes) -> Tuple[bytes, List[Event]]:
+    def feed(self, chunk: bytes) -> tuple[bytes, list[Event]]:
         """The command's bytes and the events that this chunk completes."""
         data = self.held + chunk
-        out: List[bytes] = []
-        events: List[Event] = []
+        out: list[bytes] = []
+        events: list[Event] = []
         done = 0  # everything before it has been dealt with
         at = self.next_start(data, 0)
         while at >= 0:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 
-from . import atomic
-from .report import Failure
+from tao_sdk.net import atomic
+from tao_sdk.net.failure import Failure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import List
+    pass
 
 
-def unpack(paths: List[str], blobs: List[bytes]) -> int:
+def unpack(paths: list[str], blobs: list[bytes]) -> int:
     """Write each file, relative ones below the current folder; a script (#!) can be run. The number of bytes."""
     for path, blob in zip(paths, blobs):
         try:

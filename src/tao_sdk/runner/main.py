@@ -5,26 +5,27 @@ from __future__ import annotations
 import os
 import time
 
-from . import private
-from .outputs import explicit, in_bucket, make, settle
-from .place import Place
-from .process import Command, exit_code
-from .report import Failure, Report, Stopped, crash, secrets_of
-from .signals import Signals
-from .template import fill
+from tao_sdk.net.failure import Failure
+from tao_sdk.runner import private
+from tao_sdk.runner.outputs.destination import explicit, in_bucket, make, settle
+from tao_sdk.runner.place import Place
+from tao_sdk.runner.process import Command, exit_code
+from tao_sdk.runner.report import Report, Stopped, crash, secrets_of
+from tao_sdk.runner.signals import Signals
+from tao_sdk.runner.template import fill
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Dict, List, Mapping, Optional
+    from collections.abc import Callable, Mapping
 
-    from .bucket import Bucket
-    from .document import Document
-    from .keep import Destination, Keeper
+    from tao_sdk.runner.document import Document
+    from tao_sdk.runner.outputs.bucket import Bucket
+    from tao_sdk.runner.outputs.keep import Destination, Keeper
 
 OWN_FAILURE = 125  # when the runner itself failed; the event "failed" says so, the number may be the command's too
 
 
-def main(document: Document, blobs: List[bytes], env: Mapping[str, str]) -> int:
+def main(document: Document, blobs: list[bytes], env: Mapping[str, str]) -> int:
     """Run the job; the exit code of this process. Whatever goes wrong is told before it ends."""
     report = Report(secrets_of(env))
     place = Place(env, document["job_id"])
@@ -50,11 +51,11 @@ class Job:
     ) -> None:
         self.document, self.place, self.report, self.signals = document, place, report, signals
         self.env = env
-        self.values: Dict[str, str] = {}
-        self.buckets: List[Bucket] = []
-        self.keeper: Optional[Keeper] = None
+        self.values: dict[str, str] = {}
+        self.buckets: list[Bucket] = []
+        self.keeper: Keeper | None = None
 
-    def run(self, blobs: List[bytes]) -> int:
+    def run(self, blobs: list[bytes]) -> int:
         """Every stage in turn; the exit code of the command."""
         self.put_files(blobs)
         self.fetch_inputs()
@@ -65,13 +66,13 @@ class Job:
         self.report.stage("done")
         return code
 
-    def put_files(self, blobs: List[bytes]) -> None:
+    def put_files(self, blobs: list[bytes]) -> None:
         self.report.stage("files")
         started = time.monotonic()
         self.prepare_results()
         if not self.document["files"]:
             return
-        from . import files
+        from tao_sdk.runner import files
 
         if self.starts_in_work():
             make(self.place.work, "The job's work folder")
@@ -100,7 +101,7 @@ class Job:
         for each in self.document["copies"]:
             each["path"] = os.path.join(start, each["path"])
         if self.document["copies"]:
-            from .brought import jobs_beside
+            from tao_sdk.runner.outputs.brought import jobs_beside
 
             self.place.neighbours = jobs_beside(self.place)
             self.place.optional = frozenset(
@@ -115,7 +116,7 @@ class Job:
 
     def open_buckets(self) -> None:
         """Before anything is fetched, so that a bucket that takes no results ends the job at once."""
-        from .bucket import SHARE, buckets
+        from tao_sdk.runner.outputs.bucket import SHARE, buckets
 
         self.buckets = buckets(self.document, self.place, self.env, self.report.queue)
         self.report.flush()
@@ -129,24 +130,24 @@ class Job:
     def fetch_inputs(self) -> None:
         self.report.stage("inputs")
         if self.document["inputs"]:
-            from . import inputs
+            from tao_sdk.runner.inputs import fetch
 
             mount = self.document["mount_path"]
-            self.values.update(inputs.fetch(self.document["inputs"], self.place, mount, self.env, self.report))
+            self.values.update(fetch.fetch(self.document["inputs"], self.place, mount, self.env, self.report))
 
     def write_spec(self) -> None:
         self.report.stage("spec")
         self.values.update(settle(self.document["outputs"], self.place))
         if self.document["copies"]:
-            from .brought import make_folders
+            from tao_sdk.runner.outputs.brought import make_folders
 
             make_folders(self.document["copies"])
         if self.document["resume"] and self.place.resume:
-            from . import resume
+            from tao_sdk.runner.outputs import resume
 
             self.values.update(resume.resumed(self.document, self.place, self.buckets, self.report))
         if self.document["spec"]:
-            from . import spec
+            from tao_sdk.runner import spec
 
             path = spec.write(self.document["spec"], self.values, self.place.folder, self.document["format"])
             self.values["{config_path}"] = path
@@ -191,11 +192,11 @@ class Job:
 
     def start_keeping(self, wake: Callable[[], None]) -> None:
         """Begin to look after the results; the command runs already, so this may take its time."""
-        from .folder import Folder
-        from .keep import Keeper
+        from tao_sdk.runner.outputs.folder import Folder
+        from tao_sdk.runner.outputs.keep import Keeper
 
         if not self.place.nobodys:
-            folder: List[Destination] = [] if self.place.remote else [Folder(self.document, self.place)]
+            folder: list[Destination] = [] if self.place.remote else [Folder(self.document, self.place)]
             self.keeper = Keeper([*folder, *self.buckets], self.place, self.report, self.signals)
             self.keeper.start(wake)
 
@@ -245,7 +246,7 @@ def open_standard_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
 
 
-def start(document: Document, blobs: List[bytes], locale: str) -> None:
+def start(document: Document, blobs: list[bytes], locale: str) -> None:
     """Begin here, in the job. `locale` is empty when LC_CTYPE was not set: Python sets it then, which is not the job's."""
     open_standard_streams()
     env = dict(os.environ)

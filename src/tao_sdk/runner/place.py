@@ -7,19 +7,20 @@ TAO_LOCAL_ROOT (/results), and sent from there while the command runs.
 Read from the environment here: TAO_JOB_ID, TAO_RESULTS_ROOT, S3_BUCKET_NAME, TAO_LOCAL_ROOT, TAO_ATTEMPT (1),
 TAO_RANK (0), TAO_GRACE (10, seconds), TAO_SYNC_SECONDS (60), TAO_AUTO_RESUME (0 turns it off).
 Read elsewhere: TAO_RETRY_SECONDS (web.py); TAO_UNPACK_BYTES and TAO_UNPACK_FILES (archive.py); TMPDIR (private.py);
-proxies and certificates (wire.py); what AWS (s3.py, s3_credentials.py), Hugging Face (hub_input.py) and NGC
-(ngc_input.py) need.
+proxies and certificates (wire.py); what AWS (s3.py, s3_credentials.py), Hugging Face (hub_source.py) and NGC
+(ngc_source.py) need.
 """
 
 from __future__ import annotations
 
 import os
 
-from . import private
+from tao_sdk.net.environment import number
+from tao_sdk.runner import private
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import FrozenSet, List, Mapping
+    from collections.abc import Mapping
 
 EPHEMERAL = "/results"
 FULL = 1024 * 1024  # bytes: a disk with less room than that is called full
@@ -43,8 +44,8 @@ class Place:
         self.private = False  # the folder could not be made: there is one that only this runner knows
         self.nobodys = False  # and nothing of it is kept
         self.kept = bool(root or self.remote)
-        self.optional: FrozenSet[str] = frozenset()  # paths of outputs that need not be written
-        self.neighbours: FrozenSet[str] = (
+        self.optional: frozenset[str] = frozenset()  # paths of outputs that need not be written
+        self.neighbours: frozenset[str] = (
             frozenset()
         )  # names of other jobs' folders beside this one, where that matters
         local = env.get("TAO_LOCAL_ROOT", "") if self.remote or not root else root
@@ -58,7 +59,7 @@ class Place:
     def remove_private(self) -> None:
         private.remove(os.path.dirname(self.folder))
 
-    def full_folders(self) -> List[str]:
+    def full_folders(self) -> list[str]:
         """Those whose disks have no room now, of the folders that a command writes to."""
         folders = (self.folder, os.environ.get("TMPDIR") or "/tmp", "/dev/shm")
         return [folder for folder in folders if room(folder) < FULL]
@@ -103,11 +104,3 @@ def room(folder: str) -> float:
     except OSError:
         return float("inf")
     return disk.f_bavail * disk.f_frsize if disk.f_blocks else float("inf")
-
-
-def number(text: str | None, default: float) -> float:
-    """A number from the environment; what cannot be read as one counts as not given."""
-    try:
-        return float(text) if text and "." in text else int(text or default)
-    except ValueError:
-        return default

@@ -9,7 +9,7 @@ import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Generator
+    from collections.abc import Generator
 
 OTHERS_WRITE = 0o022  # the rights of a group and of everybody else to change something
 NOT_OURS = (errno.EPERM, errno.ELOOP, errno.ENXIO, errno.EISDIR)  # what `read` raises for anything but a file of ours
@@ -76,7 +76,7 @@ def is_ours(found: os.stat_result, folder: str) -> bool:
 
 def owner_there(folder: str) -> int:
     """Whom a file belongs to that this process makes there: a server may take root for nobody."""
-    from .atomic import temporary_name
+    from tao_sdk.net.atomic import temporary_name
 
     path = temporary_name(os.path.join(folder, "owner"))
     try:

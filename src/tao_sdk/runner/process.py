@@ -8,16 +8,17 @@ import select
 import signal
 import time
 
-from . import private
-from .report import Failure, write_all
-from .signals import RESTORED
+from tao_sdk.net.failure import Failure
+from tao_sdk.runner import private
+from tao_sdk.runner.report import write_all
+from tao_sdk.runner.signals import RESTORED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Callable, Dict, List, Mapping, Optional, Tuple
+    from collections.abc import Callable, Mapping
 
-    from .report import Report
-    from .signals import Signals
+    from tao_sdk.runner.report import Report
+    from tao_sdk.runner.signals import Signals
 
 SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh", "/usr/bin/sh")
 LONGEST_ARGUMENT = 100_000  # Linux takes 131,071 bytes in one argument
@@ -33,10 +34,10 @@ class Command:
     def __init__(self, text: str, report: Report, signals: Signals) -> None:
         self.text, self.report, self.signals = text, report, signals
         self.log = -1  # the file that keeps the bytes
-        self.status: Optional[int] = None  # of waitpid
+        self.status: int | None = None  # of waitpid
         self.pid = 0
         self.script = ""
-        self.streams: Dict[int, int] = {}  # our end of its pipe -> our stream
+        self.streams: dict[int, int] = {}  # our end of its pipe -> our stream
         self.wake, self.alarm = os.pipe()
 
     def run(self, env: Mapping[str, str], log: int, meanwhile: Callable[[Callable[[], None]], None]) -> int:
@@ -78,7 +79,7 @@ class Command:
             os.set_blocking(fd, False)
         hand_over_terminal(self.pid)
 
-    def arguments(self) -> Tuple[str, List[str]]:
+    def arguments(self) -> tuple[str, list[str]]:
         """The shell with the text as `-c` when it fits into an argument, else as a private file that the shell reads."""
         shell = the_shell()
         if len(os.fsencode(self.text)) < LONGEST_ARGUMENT:
@@ -91,7 +92,7 @@ class Command:
         while self.status is None:
             self.turn(None)
 
-    def turn(self, timeout: Optional[int]) -> bool:
+    def turn(self, timeout: int | None) -> bool:
         """Wait for bytes or a signal and deal with them. False when there was nothing within the time (ms)."""
         poll = select.poll()
         for fd in (self.wake, *self.streams):
@@ -159,7 +160,7 @@ def ignore(*_: object) -> None:
     """A handler that does nothing; that it ran wakes the loop."""
 
 
-def read(fd: int) -> Optional[bytes]:
+def read(fd: int) -> bytes | None:
     """What is there now; b"" at the end; None when there is nothing yet."""
     try:
         return os.read(fd, CHUNK)

@@ -5,7 +5,7 @@ Pure, and used on both sides: by the packer for what it knows, by the runner for
 
 from __future__ import annotations
 
-from .jsontext import string
+from tao_sdk.runner.jsontext import string
 
 PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_")
 SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}

@@ -12,13 +12,14 @@ import os
 import re
 import time
 
-from .jsontext import dumps
+from tao_sdk.net.failure import Failure
+from tao_sdk.runner.jsontext import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Dict, List, Mapping, Sequence, Tuple, Union
+    from collections.abc import Mapping, Sequence
 
-    Value = Union[str, int, float, bool, None, List[str]]
+    Value = str | int | float | bool | None | list[str]
 
 PREFIX = b"@tao "
 SEAM = b"\x1e\n"  # our newline after a line that the command left open
@@ -26,14 +27,6 @@ TEXTS = ("failed", "warning")  # events that quote what a server said, which may
 SECRET_NAME = re.compile("KEY|TOKEN|SECRET|PASSWORD", re.IGNORECASE)
 SHORTEST_SECRET = 6  # characters; a shorter value occurs in ordinary text
 LONGEST = 16_000  # bytes of one event, so that a reader never has to hold more
-
-
-class Failure(Exception):
-    """The runner cannot do what the job needs. `code` is stable; what, why and next are for people."""
-
-    def __init__(self, code: str, what: str, why: str = "", next: str = "") -> None:
-        super().__init__(code, what, why, next)
-        self.code, self.what, self.why, self.next = code, what, why, next
 
 
 class Stopped(BaseException):
@@ -56,7 +49,7 @@ def crash(error: BaseException) -> Failure:
     return Failure("runner.crashed", "The runner failed at %s." % where, why, "Report this, with the job's events.")
 
 
-def encode(event: str, facts: Dict[str, Value]) -> bytes:
+def encode(event: str, facts: dict[str, Value]) -> bytes:
     """The line of one event, its newline included. A text too long for one line is cut."""
     line = PREFIX + dumps({"event": event, "time": round(time.time(), 3), **facts}).encode() + b"\n"
     if len(line) <= LONGEST:
@@ -70,7 +63,7 @@ def shortened(value: Value) -> Value:
     return value[:1000] + "…" if isinstance(value, str) and len(value) > 1000 else value
 
 
-def secrets_of(env: Mapping[str, str]) -> List[str]:
+def secrets_of(env: Mapping[str, str]) -> list[str]:
     """The values that no event may quote, the longest first."""
     values = {value.strip() for name, value in env.items() if SECRET_NAME.search(name)}
     return sorted((each for each in values if len(each) >= SHORTEST_SECRET), key=len, reverse=True)
@@ -95,7 +88,7 @@ class Report:
         self.one_stream = os.path.sameopenfile(1, 2)
         self.open_lines = {1: False, 2: False}  # the stream -> whether its last byte was no newline
         self.alone = True  # no command runs whose line an event could break
-        self.later: List[Tuple[str, Dict[str, Value]]] = []
+        self.later: list[tuple[str, dict[str, Value]]] = []
 
     def relay(self, fd: int, data: bytes) -> bool:
         """Pass the command's bytes on, unchanged; False when the stream is gone."""

@@ -9,12 +9,11 @@ import os
 import signal
 import time
 
-from .report import Stopped
+from tao_sdk.runner.report import Stopped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
-    from typing import Optional
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT)
 ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)  # the sender wants an end: the grace period begins
@@ -36,7 +35,7 @@ class Signals:
             signal.signal(each, self.forward)
         signal.signal(signal.SIGALRM, self.kill)
 
-    def forward(self, number: int, _: Optional[FrameType]) -> None:
+    def forward(self, number: int, _: FrameType | None) -> None:
         if number in ENDING and not self.first:
             self.first, self.told_at = number, time.monotonic()
         if self.group:

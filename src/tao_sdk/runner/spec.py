@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 
-from . import atomic
-from .report import Failure
-from .template import fill
+from tao_sdk.net import atomic
+from tao_sdk.net.failure import Failure
+from tao_sdk.runner.template import fill
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Mapping
+    from collections.abc import Mapping
 
-    from .document import Template
+    from tao_sdk.runner.document import Template
 
 
 def write(spec: Template, values: Mapping[str, str], folder: str, suffix: str) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from .quote import STYLES
+from tao_sdk.runner.quote import STYLES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Mapping
+    from collections.abc import Mapping
 
-    from .document import Template
+    from tao_sdk.runner.document import Template
 
 
 def fill(template: Template, values: Mapping[str, str]) -> str:

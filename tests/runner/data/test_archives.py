@@ -15,8 +15,8 @@ import pytest
 
 from support.servers.archives import FILES, MAKERS, file, link, special, tarred, zipped
 from support.servers.trees import tree
-from tao_sdk.runner import unpacking
-from tao_sdk.runner.report import Failure
+from tao_sdk.net.failure import Failure
+from tao_sdk.runner.inputs import unpacking
 from tao_sdk.script_runner import build_entrypoint
 
 SUFFIXES = sorted(MAKERS)

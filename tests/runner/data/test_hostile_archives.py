@@ -16,17 +16,17 @@ import pytest
 
 from support.servers.archives import FILES, file, link, special, tarred, zipped
 from support.servers.trees import tree
-from tao_sdk.runner import archive, unpacking
-from tao_sdk.runner.archive import unpack
-from tao_sdk.runner.report import Failure
+from tao_sdk.net.failure import Failure
+from tao_sdk.runner.inputs import archive, unpacking
+from tao_sdk.runner.inputs.archive import unpack
 
 SOURCE = Path(archive.__file__).parents[2]
 MEMORY = 200 << 20  # bytes that unpacking may take at most, Python's own included
 UNPACK = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from tao_sdk.runner.archive import unpack
-from tao_sdk.runner.report import Failure
+from tao_sdk.runner.inputs.archive import unpack
+from tao_sdk.net.failure import Failure
 try:
     unpack(sys.argv[2], sys.argv[3], {})
 except Failure as failure:

@@ -18,8 +18,8 @@ import pytest
 from support.servers.archives import FILES, tarred
 from support.servers.trees import tree
 from support.servers.web_server import Reply, etag, ranged
-from tao_sdk.runner.journal import PART
-from tao_sdk.runner.lock import Lock
+from tao_sdk.net.journal import PART
+from tao_sdk.runner.inputs.lock import Lock
 
 BIG = os.urandom(20_000_000)
 
@@ -234,7 +234,7 @@ def test_who_fetches_touches_its_lock_so_that_other_machines_see_it_live(jobs, w
 
 UNSEEN = """
 import os, sys
-from tao_sdk.runner.lock import Lock
+from tao_sdk.runner.inputs.lock import Lock
 os.setgroups([]), os.setgid(65534), os.setuid(65534)
 print(os.path.exists("/proc/" + sys.argv[2]), Lock(sys.argv[1]).dead(1))
 """

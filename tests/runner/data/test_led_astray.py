@@ -12,15 +12,15 @@ import pytest
 from support.servers.authority_here import authority
 from support.servers.endpoint_here import Endpoint
 from support.servers.web_server import Reply, WebServer, ranged
-from tao_sdk.runner import web as web_module
-from tao_sdk.runner.http_input import named, plain
-from tao_sdk.runner.hub_input import look as look_at_hub
-from tao_sdk.runner.ngc_input import look as look_at_ngc
-from tao_sdk.runner.report import Failure
-from tao_sdk.runner.s3 import S3
-from tao_sdk.runner.s3_input import look as look_at_s3
-from tao_sdk.runner.web import Web, is_local, led
-from tao_sdk.runner.wire import digits
+from tao_sdk.net import web as web_module
+from tao_sdk.net.failure import Failure
+from tao_sdk.net.http_file import named, plain
+from tao_sdk.net.hub_source import look as look_at_hub
+from tao_sdk.net.ngc_source import look as look_at_ngc
+from tao_sdk.net.s3 import S3
+from tao_sdk.net.s3_source import look as look_at_s3
+from tao_sdk.net.web import Web, is_local, led
+from tao_sdk.net.wire import digits
 
 TOKEN = "hf_secret"
 DEEP = b"[" * 200_000

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tao_sdk.runner.cache import Cache
-from tao_sdk.runner.entry import Entry
-from tao_sdk.runner.lock import Lock
-from tao_sdk.runner.report import Failure
+from tao_sdk.net.failure import Failure
+from tao_sdk.runner.inputs.cache import Cache
+from tao_sdk.runner.inputs.entry import Entry
+from tao_sdk.runner.inputs.lock import Lock
 from tao_sdk.script_runner import build_entrypoint
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 import pytest
 
 from support.servers.web_server import Reply, etag, ranged
-from tao_sdk.runner import staging
+from tao_sdk.net.transfer import Source
 from tao_sdk.runner.document import Input
 from tao_sdk.runner.events import EventFilter
+from tao_sdk.runner.inputs import staging
 from tao_sdk.runner.report import Report
-from tao_sdk.runner.transfer import Source
 
 BIG = os.urandom(20_000_000)
 

@@ -22,8 +22,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from support.servers import authority_here, go_programs
-from tao_sdk.runner.s3 import S3
-from tao_sdk.runner.web import Web
+
+from tao_sdk.net.s3 import S3
+from tao_sdk.net.web import Web
 
 ACCESS, SECRET = "test-access-key", "test-secret-key-0123"
 START_SECONDS = 30.0

@@ -15,7 +15,7 @@ from tao_sdk.backends.docker import window
 from tao_sdk.backends.docker.window import Window
 from tao_sdk.backends.this_machine import LocalFiles
 from tao_sdk.model.errors import PathNotFound, Unreachable
-from tao_sdk.runner.local import path_of
+from tao_sdk.net.address import path_of
 from tao_sdk.transports.dockerd import Daemon, DaemonError
 
 LIST_SECONDS = 600.0  # a folder of millions of files, on a disk that sleeps

@@ -17,7 +17,7 @@ from tao_sdk.backends.docker.files import Reading, looking
 from tao_sdk.backends.docker.window import IS_DIR, IS_LINK, Window, file_stat
 from tao_sdk.backends.mounts import within
 from tao_sdk.model.errors import PathNotFound, Unreachable
-from tao_sdk.runner.local import path_of
+from tao_sdk.net.address import path_of
 
 JOB_FOLDER = re.compile(
     r"/(?:.*/)?([a-z0-9][a-z0-9-]*-[a-z0-9]{10})(?=/|$)"

@@ -17,10 +17,9 @@ from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.secrets import SecretRef, is_secret_name, split_secrets
 from tao_sdk.model.spec import JobSpec, remote_root
 from tao_sdk.model.units import format_size
+from tao_sdk.net.address import path_of, scheme
 from tao_sdk.payload.declared import chosen_outputs, declared_inputs
 from tao_sdk.payload.schemes import SHARED, is_here
-from tao_sdk.runner.local import path_of
-from tao_sdk.runner.scheme import scheme
 
 GRACE = 10.0  # seconds between SIGTERM and SIGKILL unless the caller says otherwise
 ROOT = "runs"  # below the folder where the job was submitted

@@ -12,9 +12,8 @@ from tao_sdk.backends.mounts import Mount, read_mounts, within
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.spec import JobSpec
+from tao_sdk.net.address import path_of, scheme
 from tao_sdk.payload.declared import chosen_outputs, declared_inputs, shared_paths, undeclared_paths
-from tao_sdk.runner.local import path_of
-from tao_sdk.runner.scheme import scheme
 
 ON_THE_CLUSTER = frozenset({"", "lustre", "slurm"})
 FETCHED = frozenset({"s3", "aws", "hf_model", "hf_dataset", "ngc", "http", "https"})

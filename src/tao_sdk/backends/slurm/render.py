@@ -28,8 +28,7 @@ from tao_sdk.model.plan import Attempt, Plan, StagedFile
 from tao_sdk.model.secrets import SecretRef, split_secrets
 from tao_sdk.model.spec import JobSpec, remote_root
 from tao_sdk.model.units import parse_size
-from tao_sdk.runner.local import path_of
-from tao_sdk.runner.scheme import scheme
+from tao_sdk.net.address import path_of, scheme
 
 LAST_SECONDS = 5  # before SLURM's own end, for the runner to write down how the command ended
 # Directives that `native` may not change: by them a job is found again, or they belong to the way in which it is submitted.

@@ -1,0 +1,46 @@
+"""Addresses of data: scheme://where/path, or a plain path. Which schemes there are, and which module fetches each.
+
+A module of net/ fetches what is elsewhere: `look(uri, kind, web) -> Found` (transfer.py). It is packed only into jobs that
+use it. Plain paths, file:// and lustre:// name what this machine already has: nothing is copied.
+"""
+
+from __future__ import annotations
+
+import os
+
+MODULES = {
+    "": "local",
+    "file": "local",
+    "lustre": "local",
+    "slurm": "local",
+    "s3": "s3_source",
+    "hf_model": "hub_source",
+    "hf_dataset": "hub_source",
+    "ngc": "ngc_source",
+    "http": "http_file",
+    "https": "http_file",
+}
+
+
+def scheme(uri: str) -> str:
+    """`s3` of s3://bucket/key; "" of a plain path."""
+    head, mark, _ = uri.partition("://")
+    return head.lower() if mark and head.replace("_", "").replace("+", "").replace("-", "").isalnum() else ""
+
+
+def find(uri: str) -> str:
+    """The absolute path that `uri` names, whether or not something is there."""
+    path = os.path.abspath(path_of(uri))
+    if scheme(uri) == "file" and "%" in path and not os.path.lexists(path):
+        from urllib.parse import unquote
+
+        return unquote(path)
+    return path
+
+
+def path_of(uri: str) -> str:
+    """The path as it is written: `/a` of file:///a, file://localhost/a, lustre:///a and /a."""
+    if not scheme(uri):
+        return uri
+    rest = uri.partition("://")[2]
+    return rest[len("localhost") :] if rest.startswith("localhost/") else rest

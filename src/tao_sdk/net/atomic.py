@@ -1,0 +1,49 @@
+"""Writing a file so that nobody ever sees half of it: a temporary name beside it, synced, then renamed."""
+
+from __future__ import annotations
+
+import os
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PART_END = ".tao-part"  # the end of names that are never results: what is on its way to a name of its own
+
+
+def write(path: str, data: bytes, mode: int, settle: Callable[[int], None] = os.fsync) -> None:
+    """Replace `path` by `data`. Raises OSError; nothing is left behind then. `settle` makes the data outlive a power cut."""
+    temporary = temporary_name(path)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
+        with open(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            settle(fd)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def unsettled(fd: int) -> None:
+    """For what is written anew at every start."""
+
+
+def temporary_name(path: str) -> str:
+    """A hidden name beside `path` that no other process uses, on this host or another; at most 223 bytes."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, ".%s.%s%s" % (name[:50], os.urandom(6).hex(), PART_END))
+
+
+def now(folder: str) -> float:
+    """By the clock of a folder's file system, which may be another host's; by our own where we may only look."""
+    path = temporary_name(os.path.join(folder, ".now"))
+    try:
+        with open(path, "xb") as file:
+            found = os.fstat(file.fileno()).st_mtime
+        os.unlink(path)
+    except OSError:
+        return time.time()
+    return found

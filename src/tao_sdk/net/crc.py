@@ -1,0 +1,54 @@
+"""Checksums: the CRC-32 of a whole from those of its parts, so that parts can be read or sent at the same time; and those
+of other kinds, which prove what arrived and keep no secret."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+POLYNOMIAL = 0xEDB88320  # zlib's, bits reversed: the highest bit is the constant term
+ONE = 1 << 31
+
+
+def hashing(kind: str) -> Any:
+    """A new checksum. Raises ValueError where this Python has none of that kind, as FIPS may forbid MD5 for any purpose."""
+    import hashlib
+    import sys
+
+    new: Any = hashlib.new
+    return new(kind, usedforsecurity=False) if sys.version_info >= (3, 9) else new(kind)
+
+
+def joined(parts: Iterable[tuple[int, int]]) -> int:
+    """The CRC-32 of parts that follow each other, each given by its own and its length in bytes."""
+    whole = shift = 0
+    before = -1
+    for crc, length in parts:
+        if whole and length != before:
+            shift, before = power(8 * length), length  # most parts are of one length
+        whole = times(shift, whole) ^ crc
+    return whole
+
+
+def power(exponent: int) -> int:
+    """x to that power, modulo the polynomial."""
+    result, square = ONE, ONE >> 1
+    while exponent:
+        if exponent & 1:
+            result = times(square, result)
+        square = times(square, square)
+        exponent >>= 1
+    return result
+
+
+def times(one: int, other: int) -> int:
+    """The product of two polynomials over GF(2), modulo the polynomial."""
+    product = 0
+    while one:
+        if one & ONE:
+            product ^= other
+        one = one << 1 & 0xFFFFFFFF
+        other = other >> 1 ^ (POLYNOMIAL if other & 1 else 0)
+    return product

@@ -1,0 +1,69 @@
+"""Threads that work on one thing: what one of them fails at ends it for all, and is told by the thread that waits."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def started(work: Callable[..., object], *arguments: object) -> threading.Thread | None:
+    """A new thread, which no signal disturbs; None where the machine or the container gives no more of them."""
+
+    def undisturbed() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they belong to the main thread
+        work(*arguments)
+
+    thread = threading.Thread(target=undisturbed, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        return None
+    return thread
+
+
+def caught(work: Callable[..., object], *arguments: object) -> BaseException | None:
+    """What a thread's work failed at, for whoever has to tell; None when it did not."""
+    try:
+        work(*arguments)
+    except BaseException as error:  # noqa: BLE001  the end of a thread: nobody else could tell
+        return error
+    return None
+
+
+class Crew:
+    """`changed` is theirs to wait on and to notify; `broken` is what went wrong, or why they have to stop."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition(threading.Lock())
+        self.broken: BaseException | None = None
+        self.threads: list[threading.Thread] = []
+
+    def start(self, count: int, work: Callable[[], None]) -> None:
+        while len(self.threads) < count:
+            thread = started(self.attempt, work)
+            if thread is None:
+                break
+            self.threads.append(thread)
+        if count and not self.threads:
+            self.attempt(work)
+
+    def attempt(self, work: Callable[[], None]) -> None:
+        error = caught(work)
+        if error:
+            self.stop(error)
+
+    def stop(self, why: BaseException) -> None:
+        with self.changed:
+            self.broken = self.broken or why
+            self.changed.notify_all()
+
+    def join(self) -> None:
+        """Wait for all of them; raise what one of them failed at."""
+        for each in self.threads:
+            each.join()
+        if self.broken:
+            raise self.broken

@@ -1,0 +1,56 @@
+"""The checksum of a file whose parts arrive in any order: taken while they arrive, as far as they reach without a gap.
+
+Here: the checksums that go from a file's first byte to its last. Not here: CRC-32, which is put together from those of the
+parts (crc.py).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from tao_sdk.net import crc
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BLOCK = 1 << 20
+NAMES = {"etag": "md5", "blob": "sha1"}  # kinds -> Python's names of what they are made with
+
+
+class Hashing:
+    """The checksum of one file on its way. Safe to use from many threads: one of them hashes, the others go on."""
+
+    def __init__(self, kind: str, size: int) -> None:
+        """Raises ValueError where this Python has none of that kind."""
+        self.kind, self.size, self.at = kind, size, 0
+        self.made = crc.hashing(NAMES.get(kind, kind))
+        self.lock = threading.Lock()
+        if kind == "blob":
+            self.made.update(b"blob %d\0" % size)
+
+    def follow(self, fd: int, reach: Callable[[int], int]) -> None:
+        """Take in what is there: `reach(at)` is where the bytes end that have come from `at` on without a gap."""
+        if self.lock.acquire(blocking=False):
+            try:
+                self.take(fd, reach)
+            finally:
+                self.lock.release()
+
+    def take(self, fd: int, reach: Callable[[int], int]) -> None:
+        stop = reach(self.at)
+        while self.at < stop:
+            data = os.pread(fd, min(BLOCK, stop - self.at), self.at)
+            if not data:
+                return  # it became shorter: the checksum will tell
+            self.made.update(data)
+            self.at += len(data)
+            if self.at == stop:
+                stop = reach(self.at)
+
+    def end(self, fd: int) -> str:
+        """The checksum in hex, once all bytes are there."""
+        with self.lock:
+            self.take(fd, lambda _: self.size)
+            return str(self.made.hexdigest())

@@ -1,0 +1,145 @@
+"""Inputs at plain web addresses: http(s)://host/path is one file. A web server has no folders."""
+
+from __future__ import annotations
+
+from tao_sdk.net import percent
+from tao_sdk.net.atomic import PART_END
+from tao_sdk.net.failure import Failure
+from tao_sdk.net.file_names import cut
+from tao_sdk.net.http_source import HttpSource, validator
+from tao_sdk.net.shown import shown
+from tao_sdk.net.transfer import Found
+from tao_sdk.net.wire import basic, digits
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tao_sdk.net.transfer import Source
+    from tao_sdk.net.web import Answer, Web
+
+
+SIGNED = (
+    "x-amz-",
+    "x-goog-",
+    "signature=",
+    "expires=",
+    "sig=",
+    "se=",
+    "sp=",
+    "sv=",
+    "sr=",
+    "key-pair-id=",
+    "policy=",
+    "token=",
+)
+TO_SHELLS = "$`\"'|&;<>*?!~#"
+IN_ADDRESSES = "!#$%&'()*+,/:;=?@[]"  # what may stand in one as it is, beside the unreserved: RFC 3986
+
+
+class HttpFile(HttpSource):
+    given = ""  # the address as it was given, a login included
+
+    def again(self) -> Source:
+        return look(self.given, "file", self.web).sources[0]
+
+
+def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  it is always a file
+    """The file, its size, and whether it can be had in ranges: one byte is asked for, as not every server takes HEAD."""
+    uri = percent.quote(uri, IN_ADDRESSES)
+    if path_of(uri).endswith("/"):
+        raise Failure(
+            "input.nothing",
+            "%s is no file." % shown(uri),
+            "A slash at the end means a folder, and a web server does not tell which files lie in one.",
+            "Name each file, or an archive (.tar.gz, .zip) of the folder.",
+        )
+    login = uri.partition("://")[2].partition("/")[0].rpartition("@")[0]
+    headers: dict[str, str] = {"authorization": basic(login)} if login else {}
+    with web.open("GET", uri, {**headers, "range": "bytes=0-0"}) as answer:
+        if answer.status not in (200, 206) and not empty(answer):
+            answer.body = answer.read()
+            raise refusal(answer, uri)
+        file = described(answer, uri)
+        source = HttpFile(web, uri, headers, lambda told: refusal(told, uri), file)
+        source.validator, source.given = validator(answer), uri
+    found = Found(False, [source], source.path)
+    found.asks = lasting(uri)
+    return found
+
+
+def described(answer: Answer, uri: str) -> tuple[str, int, str]:
+    """Name, size (-1: not told) and version of the file; no version where it cannot be had in ranges."""
+    ranges = answer.status == 206
+    total = answer.headers.get("content-range", "").rpartition("/")[2]
+    size = total if ranges else "0" if answer.status == 416 else answer.headers.get("content-length", "")
+    length = digits(size)
+    known = length >= 0 and (ranges or length == 0)
+    name = named(answer.headers.get("content-disposition", "")) or last(path_of(uri))
+    return name, length, validator(answer) if known else ""
+
+
+def path_of(uri: str) -> str:
+    """The address without what it asks for."""
+    return uri.partition("?")[0].partition("#")[0]
+
+
+def lasting(uri: str) -> str:
+    """What an address asks for, without what is another one at each signing."""
+    query = uri.partition("?")[2].partition("#")[0]
+    return "&".join(sorted(each for each in query.split("&") if not each.lower().startswith(SIGNED)))
+
+
+def is_there(uri: str, web: Web) -> None:
+    """Looking is cheap here."""
+    look(uri, "file", web)
+
+
+def empty(answer: Answer) -> bool:
+    return answer.status == 416 and answer.headers.get("content-range", "").strip().endswith("*/0")
+
+
+def last(path: str) -> str:
+    """The last name of the address; the host's where it has none."""
+    rest = path.partition("://")[2].rpartition("@")[2]
+    return plain(percent.unquote(rest.rpartition("/")[2])) or "download"
+
+
+def named(disposition: str) -> str:
+    """The name that the server gives the file: filename*=UTF-8''a%20b before filename="a b"."""
+    found = ""
+    for part in disposition.split(";")[1:]:
+        name, _, value = part.strip().partition("=")
+        value = value.strip().strip('"')
+        if name.strip().lower() == "filename*":
+            return plain(percent.unquote(value.rpartition("'")[2]))
+        if name.strip().lower() == "filename":
+            found = value
+    return plain(found)
+
+
+def plain(name: str) -> str:
+    """A name and no path, and no text that means more than itself to a shell; "" for one that cannot be a file's."""
+    name = name.replace("\\", "/").rpartition("/")[2]
+    name = "".join("_" if char in TO_SHELLS else char for char in name if char.isprintable()).strip()
+    name = cut(name.lstrip(".") if name.startswith("..") else name)
+    return "" if name in ("", ".") or name.endswith(PART_END) else name
+
+
+def refusal(answer: Answer, uri: str) -> Failure:
+    where = shown(uri)
+    if answer.status in (401, 403, 407):
+        return Failure(
+            "http.denied",
+            "%s may not be read: the server answers %d." % (where, answer.status),
+            "It needs a login, or the address holds a signature that is over.",
+            "Write a fresh signed address, or https://user:password@host/path; or put the file into a bucket.",
+        )
+    if answer.status in (404, 410):
+        return Failure(
+            "input.nothing", "Nothing is at %s." % where, "The server answers %d." % answer.status, "Check the address."
+        )
+    return Failure(
+        "http.failed",
+        "%s cannot be read." % where,
+        "The server answers %d." % answer.status,
+        "Try the address with curl from the same machine; ask who runs the server.",
+    )

@@ -1,0 +1,213 @@
+"""Inputs on a Hugging Face hub: hf_model://org/name[@revision][/path], and hf_dataset:// the same.
+
+HF_TOKEN says who asks, HF_ENDPOINT which hub. All files are of one commit, whatever the revision's name points to later, and
+each is verified: large ones by their SHA-256, the others by their git hash.
+"""
+
+from __future__ import annotations
+
+from tao_sdk.net import percent
+from tao_sdk.net.failure import Failure
+from tao_sdk.net.http_source import HttpSource, one_file
+from tao_sdk.net.shown import shown
+from tao_sdk.net.transfer import Found
+from tao_sdk.net.web import Pages, in_json, led, record, records
+from tao_sdk.net.wire import split
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from tao_sdk.net.web import Answer, Web
+
+ENDPOINT = "https://huggingface.co"
+KINDS = {"hf_model": ("models", ""), "hf_dataset": ("datasets", "datasets/")}  # in the API, in a page's address
+
+
+class Repository:
+    """One repository at one revision, as an address names it."""
+
+    def __init__(self, uri: str, web: Web) -> None:
+        self.uri, self.web = uri, web
+        scheme, _, rest = uri.partition("://")
+        self.api, self.page = KINDS[scheme.lower()]
+        parts = rest.strip("/").split("/")
+        owner = parts[:-1] if len(parts) < 2 or "@" in parts[0] else parts[:1]
+        named = parts[len(owner)]
+        name, _, revision = named.partition("@")
+        self.name = "/".join([*owner, name])
+        self.revision = percent.unquote(revision) or "main"
+        self.below = "/".join(parts[len(owner) + 1 :])
+        self.endpoint = shown(web.env.get("HF_ENDPOINT") or ENDPOINT).rstrip("/")
+        self.token = (web.env.get("HF_TOKEN") or web.env.get("HUGGING_FACE_HUB_TOKEN") or "").strip()
+        self.headers: dict[str, str] = {"authorization": "Bearer " + self.token} if self.token else {}
+
+    def api_url(self, verb: str, revision: str, path: str = "") -> str:
+        url = "%s/api/%s/%s/%s/%s" % (self.endpoint, self.api, percent.path(self.name), verb, percent.quote(revision))
+        return url + ("/" + percent.path(path) if path else "")
+
+    def file_url(self, commit: str, path: str) -> str:
+        return "%s/%s%s/resolve/%s/%s" % (self.endpoint, self.page, percent.path(self.name), commit, percent.path(path))
+
+    def commit(self) -> str:
+        """What the revision's name points to now."""
+        answer = self.asked("GET", self.api_url("revision", self.revision))
+        sha: Any = record(loaded(answer)).get("sha")
+        if not (isinstance(sha, str) and sha.isascii() and sha.isalnum()):
+            raise no_hub(answer, "The answer names no commit.")
+        return sha
+
+    def entry(self, commit: str, path: str) -> dict[str, Any]:
+        """What lies at a path; empty when nothing does."""
+        body = ("paths=%s&expand=false" % percent.quote(path)).encode()
+        headers = {"content-type": "application/x-www-form-urlencoded"}
+        found = entries(self.asked("POST", self.api_url("paths-info", commit), headers, body))
+        return found[0] if found else {}
+
+    def files(self, commit: str, path: str) -> Iterator[dict[str, Any]]:
+        """Every file below a path, page after page."""
+        url, outside = self.api_url("tree", commit, path) + "?recursive=true&expand=false", False
+        pages = Pages("hub.failed", self.name)
+        while url:
+            pages.turn(url)
+            answer = self.asked("GET", url, outside=outside)
+            yield from (each for each in entries(answer) if each.get("type") == "file")
+            following = next_page(answer.headers.get("link", ""))
+            url, outside = led(answer.url, following) if following else "", answer.leads_outside
+
+    def asked(self, method: str, url: str, headers: Any = None, body: bytes = b"", outside: bool = False) -> Answer:
+        """The token goes to the hub and to nobody else, whoever names the address."""
+        ours = split(url)[0] == split(self.endpoint)[0]
+        sent: dict[str, str] = {**(self.headers if ours else {}), **(headers or {})}
+        answer = self.web.ask(method, url, sent, body, outside=outside)
+        if answer.status != 200:
+            raise self.refusal(answer)
+        return answer
+
+    def source(self, commit: str, file: dict[str, Any], path: str) -> HttpSource:
+        large = record(file.get("lfs"))
+        mark: Any = large.get("oid") or file.get("oid")
+        size: Any = large.get("size", file.get("size"))
+        if not (isinstance(mark, str) and mark and is_size(size)):
+            raise Failure("hub.failed", "The hub does not say what %s is." % self.name, "An entry has no hash or size.")
+        url = self.file_url(commit, file["path"])
+        source = HttpSource(self.web, url, self.headers, self.refusal, (path, size, mark))
+        source.check = ("sha256" if large else "blob", mark)
+        return source
+
+    def refusal(self, answer: Answer) -> Failure:
+        """What an answer that is no success means to whoever wrote the address."""
+        page = "%s/%s%s" % (self.endpoint, self.page, self.name)
+        code, said = answer.headers.get("x-error-code", ""), answer.headers.get("x-error-message", "")
+        token = "the token in HF_TOKEN" if self.token else "nobody: HF_TOKEN is not set"
+        if code == "GatedRepo":
+            return Failure(
+                "hub.gated",
+                "%s is gated: only those may read it who asked for it and were let in." % self.name,
+                "The job asks as %s." % token,
+                "Ask for access at %s, and set HF_TOKEN to a token of that account." % page,
+            )
+        if code == "RevisionNotFound":
+            return Failure(
+                "hub.revision",
+                "%s has no revision %s." % (self.name, self.revision),
+                said or "The hub does not know such a branch, tag or commit.",
+                "Look at %s/refs, and write hf_model://org/name@revision; a slash in it as %%2F." % page,
+            )
+        if code == "EntryNotFound":
+            return self.nothing()
+        if answer.status in (401, 403, 404):
+            return Failure(
+                "hub.private",
+                "%s is not there, or is private." % self.name,
+                "The hub answers %d%s; the job asks as %s." % (answer.status, ": " + said if said else "", token),
+                "Check the name at %s, and set HF_TOKEN to a token that may read it." % page,
+            )
+        return Failure(
+            "hub.failed",
+            "The hub does not give %s." % self.name,
+            "It answers %d%s." % (answer.status, ": " + said if said else ""),
+            "Look whether %s works, and start the job again." % page,
+        )
+
+    def nothing(self) -> Failure:
+        where = self.below or "any file"
+        return Failure(
+            "input.nothing",
+            "%s has no %s." % (self.name, where),
+            "Nothing is there at revision %s." % self.revision,
+            "Look at %s/%s%s/tree/%s." % (self.endpoint, self.page, self.name, percent.quote(self.revision)),
+        )
+
+
+def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  looking tells
+    """A file or everything below a path of the repository, at the commit that its revision points to now."""
+    repository = Repository(uri, web)
+    commit, below = repository.commit(), repository.below
+    file = single(repository, commit)
+    if file:
+        name = below.rpartition("/")[2]
+        return Found(False, [repository.source(commit, file, name)], name)
+    start = len(below) + 1 if below else 0
+    sources = [repository.source(commit, each, each["path"][start:]) for each in repository.files(commit, below)]
+    if not sources:
+        raise repository.nothing()
+    found = Found(True, list(sources), (below or repository.name).rpartition("/")[2])
+    if repository.api == "models":
+        found.meant = one_file
+    return found
+
+
+def single(repository: Repository, commit: str) -> dict[str, Any]:
+    """The file that the address names; empty when it is a folder."""
+    entry = repository.entry(commit, repository.below) if repository.below else {"type": "directory"}
+    if not entry:
+        raise repository.nothing()
+    return entry if entry.get("type") == "file" and not repository.uri.endswith("/") else {}
+
+
+def is_there(uri: str, web: Web) -> None:
+    """As `look`, without listing it all: raises the same Failures, and those of reading, which a gated repository refuses."""
+    repository = Repository(uri, web)
+    commit = repository.commit()
+    file = single(repository, commit) or next(repository.files(commit, repository.below), None)
+    if not file:
+        raise repository.nothing()
+    source = repository.source(commit, file, "x")
+    for _ in source.read(0, min(1, source.size)):
+        pass
+
+
+def is_size(size: Any) -> bool:
+    return isinstance(size, int) and 0 <= size < 1 << 63
+
+
+def loaded(answer: Answer) -> Any:
+    return in_json(answer, lambda why: no_hub(answer, why))
+
+
+def entries(answer: Answer) -> list[dict[str, Any]]:
+    """A list of what lies in a repository."""
+    found = records(loaded(answer))
+    if found is None or not all(isinstance(each.get("path"), str) for each in found):
+        raise no_hub(answer, "The answer is no list of files.")
+    return found
+
+
+def no_hub(answer: Answer, why: str) -> Failure:
+    return Failure(
+        "hub.failed",
+        "What answers at %s is no hub." % answer.url.partition("?")[0],
+        why,
+        "Check HF_ENDPOINT, and that no proxy answers in its place.",
+    )
+
+
+def next_page(link: str) -> str:
+    """The address of the next page: <...>; rel="next"."""
+    for part in link.split(","):
+        url, _, about = part.partition(">")
+        if 'rel="next"' in about:
+            return url.strip().lstrip("<")
+    return ""

@@ -1,0 +1,157 @@
+"""The journal of a fetch: which parts of which files are complete, so that the next attempt asks for the rest only.
+
+Append-only, one line a part; a line that a crash cut off counts for nothing. After another start of the machine, or on
+another one, a part counts only if its bytes still have their checksum.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from hashlib import sha256
+
+from tao_sdk.net.atomic import PART_END
+from tao_sdk.net.percent import quote
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from tao_sdk.net.transfer import Reading
+
+    Parts = dict[int, tuple[int, int]]
+
+PART = 8 << 20  # bytes that are asked for, and noted, at once
+BLOCK = 1 << 20
+
+
+class Journal:
+    """One journal, open for adding. What earlier attempts wrote is read first."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.parts: dict[str, Parts] = {}  # file and version -> start -> length, crc32
+        self.finished: dict[str, str] = {}  # file and version -> its size and time
+        self.trusted: set[str] = set()  # those whose lines were all written since this machine was started
+        self.resumed = False
+        self.boot = boot()
+        self.fd = -1
+
+    def __enter__(self) -> Journal:
+        self.load()
+        self.fd = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self.fd)
+
+    def load(self) -> None:
+        try:
+            with open(self.path, encoding="ascii", errors="replace") as file:
+                text = file.read()
+        except FileNotFoundError:
+            return
+        self.resumed = True
+        for line in text.split("\n")[:-1]:
+            fields = line.split(" ")
+            try:
+                self.take(fields)
+            except (ValueError, IndexError):
+                continue
+
+    def take(self, fields: list[str]) -> None:
+        """One line: `part boot name start length crc32`, `done boot name size time` or `drop boot name`."""
+        word, when, name = fields[:3]
+        if word == "part":
+            start, length, checksum = map(int, fields[3:6])
+            if name not in self.parts:
+                self.trusted.add(name)
+            self.parts.setdefault(name, {})[start] = length, checksum
+        elif word == "done":
+            self.finished[name] = " ".join(fields[3:5])
+        elif word == "drop":
+            self.parts.pop(name, None)
+            self.finished.pop(name, None)
+        if when != self.boot:
+            self.trusted.discard(name)
+
+    def left(self, reading: Reading) -> tuple[bool, Parts]:
+        """Whether a file is complete under its name, and the parts of it that are certainly there."""
+        name, size = named(reading), reading.source.size
+        parts = self.parts.get(name, {})
+        if not parts or any(start % PART or length != min(PART, size - start) for start, (length, _) in parts.items()):
+            return False, {}
+        for path, done in ((reading.path, True), (reading.temporary, False)):
+            try:
+                with open(path, "rb", buffering=0) as file:
+                    if done and self.finished.get(name) != shape(os.fstat(file.fileno())):
+                        continue
+                    good = parts if name in self.trusted else intact(file.fileno(), parts)
+            except OSError:
+                continue
+            good = dict(good)
+            if done and len(good) == len(parts):
+                return True, good
+            if not done and len(good) == -(-size // PART):
+                good.pop(0)  # a file gets its name with the last part that comes
+            if not done:
+                return False, good
+        return False, {}
+
+    def part(self, reading: Reading, start: int, length: int, checksum: int) -> None:
+        self.add(self.line("part", named(reading), "%d %d %d" % (start, length, checksum)))
+
+    def done(self, reading: Reading, found: os.stat_result) -> None:
+        """It has all its parts; a single one is noted here: without the name that follows it would count for nothing."""
+        name = named(reading)
+        single = ["%d %d %d" % (start, *part) for start, part in reading.parts.items() if reading.single]
+        parts = [self.line("part", name, each) for each in single]
+        self.add("".join([*parts, self.line("done", name, shape(found))]))
+
+    def drop(self, reading: Reading) -> None:
+        self.add(self.line("drop", named(reading), ""))
+
+    def line(self, word: str, name: str, rest: str) -> str:
+        return "%s %s %s %s\n" % (word, self.boot, name, rest)
+
+    def add(self, lines: str) -> None:
+        os.write(self.fd, lines.encode("ascii"))
+
+
+def named(reading: Reading) -> str:
+    """The file and its version in one word."""
+    return "%s@%s" % (quote(reading.source.path, "/"), quote(reading.source.version))
+
+
+def shape(found: os.stat_result) -> str:
+    return "%d %d" % (found.st_size, found.st_mtime_ns)
+
+
+def temporary(path: str, version: str) -> str:
+    """The hidden name of a version of a file while it is on its way."""
+    folder, name = os.path.split(path)
+    mark = sha256(("%s@%s" % (name, version)).encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    return os.path.join(folder, ".%s.%s%s" % (name[:48], mark, PART_END))
+
+
+def intact(fd: int, parts: Parts) -> Parts:
+    """Those parts whose bytes have their checksum."""
+    return {start: (length, crc) for start, (length, crc) in parts.items() if checksum(fd, start, length) == crc}
+
+
+def checksum(fd: int, start: int, length: int) -> int:
+    crc = 0
+    for at in range(start, start + length, BLOCK):
+        crc = zlib.crc32(os.pread(fd, min(BLOCK, start + length - at), at), crc)
+    return crc
+
+
+def boot() -> str:
+    """What tells one start of a machine from another, and from other machines."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return "-"

@@ -1,0 +1,273 @@
+"""Inputs in the NGC catalogue: ngc://org/[team/]name[:version], a model's or a resource's files.
+
+NGC_KEY says who asks. A personal key (nvapi-...) is sent as it is; one of the older kind is changed for a token first. Where
+the key is of another organisation, what is public can still be had, as by a guest.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from tao_sdk.net import percent
+from tao_sdk.net.failure import Failure
+from tao_sdk.net.http_source import HttpSource, joined, one_file
+from tao_sdk.net.transfer import Found
+from tao_sdk.net.web import Pages, in_json, led, record, records
+from tao_sdk.net.wire import basic
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from tao_sdk.net.web import Answer, Web
+
+API, LOGIN = "https://api.ngc.nvidia.com", "https://authn.nvidia.com"
+CATALOGUE = "https://catalog.ngc.nvidia.com"
+PERSONAL = "nvapi-"
+LISTS = {"models": "modelFiles", "resources": "recipeFiles"}  # kind of thing -> where its files stand in an answer
+DENIED = (401, 403)
+
+
+class Artifact:
+    """One version of a model or a resource, as an address names it."""
+
+    def __init__(self, uri: str, web: Web) -> None:
+        self.uri, self.web = uri, web
+        text, _, tail = uri.partition("://")[2].partition(":")
+        self.version, _, self.below = tail.partition("/")
+        parts = text.strip("/").split("/")
+        kind = parts[-2] if len(parts) > 2 and parts[-2] in LISTS else ""
+        self.kinds = [kind] if kind else list(LISTS)
+        parts = [*parts[:-2], parts[-1]] if kind else parts
+        if len(parts) not in (2, 3):
+            raise Failure("input.address", "%s is no address of NGC." % uri, "", "Write ngc://org/team/name:version.")
+        self.org, self.team, self.name = parts[0], "/".join(parts[1:-1]), parts[-1]
+        self.api = web.env.get("NGC_CLI_API_URL") or API
+        self.key = (web.env.get("NGC_KEY") or "").strip()
+        self.lock = threading.Lock()
+        self.headers: dict[str, str] = {}
+        self.guest = False
+        self.outside = False  # NGC, which is no server of this machine, told where a file is
+
+    def log_in(self) -> None:
+        if not self.key:
+            raise Failure(
+                "ngc.key",
+                "%s cannot be read without a key: NGC_KEY is not set." % self.uri,
+                "",
+                "Make one at https://org.ngc.nvidia.com/setup, and set NGC_KEY to it.",
+            )
+        token = self.key if self.key.startswith(PERSONAL) else self.token()
+        self.guest = not token
+        self.headers = {"authorization": "Bearer " + token} if token else {}
+
+    def token(self) -> str:
+        """What an older key is changed for; "" when its organisation is another one."""
+        login = self.web.env.get("NGC_CLI_AUTH_URL") or LOGIN
+        scope = "group/ngc:%s" % self.org
+        scopes = [scope, "%s/%s" % (scope, self.team)] if self.team else [scope]
+        query = "&".join("scope=" + percent.quote(each, ":/") for each in scopes)
+        url = joined(login, "token?service=ngc&" + query)
+        answer = self.web.ask("GET", url, {"authorization": basic("$oauthtoken:" + percent.quote(self.key))})
+        return str(loaded(answer).get("token") or "") if answer.status == 200 else ""
+
+    def url(self, kind: str, rest: str) -> str:
+        """An address of the API: by organisation and team, or, for a guest, in one row."""
+        way = [kind, *filter(None, (self.org, self.team))] if self.guest else [*self.owner(), kind]
+        return joined(self.api, "/".join(map(percent.quote, ["v2", *way, self.name])) + rest)
+
+    def owner(self) -> list[str]:
+        return ["org", self.org, "team", self.team] if self.team else ["org", self.org]
+
+    def kind_of(self) -> tuple[str, dict[str, Any]]:
+        """Whether it is a model or a resource, and what NGC tells of it."""
+        for kind in self.kinds:
+            answer = self.found(kind)
+            if answer.status == 200:
+                return kind, loaded(answer)
+            if answer.status != 404 or kind == self.kinds[-1]:
+                raise self.refusal(answer)
+        raise AssertionError("there are kinds")
+
+    def found(self, kind: str) -> Answer:
+        """The description of the model or resource; as a guest where our key does not count."""
+        answer = self.web.ask("GET", self.url(kind, ""), self.headers)
+        if answer.status in DENIED and not self.guest:
+            self.guest, self.headers, before = True, {}, self.headers
+            public = self.web.ask("GET", self.url(kind, ""))
+            if public.status == 200:
+                return public
+            self.guest, self.headers = False, before
+        return answer
+
+    def files(self, kind: str) -> Iterator[tuple[str, int]]:
+        """Path and size of every file, page after page."""
+        page: int = 0
+        count: Any = 1
+        pages = Pages("ngc.failed", "%s:%s" % (self.name, self.version))
+        while page < count:
+            rest = "/versions/%s/files?page-size=500&page-number=%d" % (percent.quote(self.version), page)
+            answer = self.web.ask("GET", self.url(kind, rest), self.headers)
+            if answer.status != 200:
+                raise self.refusal(answer)
+            told = loaded(answer)
+            files = described(told, LISTS[kind], answer)
+            pages.turn(files[0][0] if files else "")
+            yield from files
+            count = record(told.get("paginationInfo")).get("totalPages", 1)
+            if not isinstance(count, int):
+                raise no_ngc(answer, "The answer does not say how many pages there are.")
+            page += 1
+
+    def link(self, kind: str, path: str) -> str:
+        """Where a file can be read, for a while."""
+        way = [kind, *self.owner()] if self.guest else [*self.owner(), kind]
+        rest = "/".join(map(percent.quote, ["v2", *way, self.name, self.version]))
+        url = joined(self.api, rest + "/files?path=" + percent.quote(path))
+        answer = self.web.ask("GET", url, self.headers)
+        if answer.status in DENIED and not self.key.startswith(PERSONAL) and not self.guest:
+            with self.lock:
+                self.log_in()  # a token holds good for minutes, a download may take hours
+            answer = self.web.ask("GET", url, self.headers)
+        if answer.status != 200:
+            raise self.refusal(answer)
+        urls: Any = loaded(answer).get("urls")
+        url: Any = urls[0] if isinstance(urls, list) and urls else None  # pyright: ignore[reportUnknownVariableType]
+        if not isinstance(url, str):
+            raise self.refusal(answer)
+        self.outside = answer.leads_outside
+        return led(answer.url, url)
+
+    def refusal(self, answer: Answer) -> Failure:
+        said = reason(answer)
+        page = "/".join(
+            [CATALOGUE, "orgs", self.org, *(["teams", self.team] if self.team else []), "models", self.name]
+        )
+        if answer.status == 412:
+            return Failure(
+                "ngc.terms",
+                "%s can be had only after its terms were accepted." % self.name,
+                said,
+                "Accept them at %s, and start the job again." % page,
+            )
+        if answer.status in DENIED:
+            return Failure(
+                "ngc.denied",
+                "NGC does not let NGC_KEY read %s." % self.uri,
+                said or "It answers %d." % answer.status,
+                "Check that the key is valid and of organisation %s, and look at %s." % (self.org, page),
+            )
+        if answer.status == 404:
+            version = ":" + self.version if self.version else ""
+            return Failure(
+                "input.nothing",
+                "NGC has no %s%s of %s." % (self.name, version, "/".join(filter(None, (self.org, self.team)))),
+                said or "It answers 404, also for what the key may not see.",
+                "Look for its name and versions at %s." % page,
+            )
+        return Failure(
+            "ngc.failed",
+            "NGC does not give %s." % self.uri,
+            said or "It answers %d." % answer.status,
+            "Try again later.",
+        )
+
+
+class NgcSource(HttpSource):
+    """A file of an artifact; where it is to be read is asked for when it is, as the links hold good for minutes."""
+
+    def __init__(self, artifact: Artifact, kind: str, path: str, file: tuple[str, int, str]) -> None:
+        super().__init__(artifact.web, artifact.api, {}, artifact.refusal, file)
+        self.artifact, self.kind, self.whole = artifact, kind, path
+
+    def located(self) -> str:
+        url = self.artifact.link(self.kind, self.whole)
+        self.outside = self.artifact.outside
+        return url
+
+
+def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  looking tells
+    """The files of a version, of the latest where none is named."""
+    artifact, what = opened(uri, web)
+    below = artifact.below.strip("/")
+    files = sorted(artifact.files(what))
+    single = [(path, size) for path, size in files if path == below]
+    if single and not uri.endswith("/"):
+        name = below.rpartition("/")[2]
+        return Found(False, [NgcSource(artifact, what, below, (name, single[0][1], artifact.version))], name)
+    start = len(below) + 1 if below else 0
+    sources = [
+        NgcSource(artifact, what, path, (path[start:], size, artifact.version))
+        for path, size in files
+        if not below or path.startswith(below + "/")
+    ]
+    if not sources:
+        raise Failure(
+            "input.nothing",
+            "%s:%s has no %s." % (artifact.name, artifact.version, below or "files"),
+            "It has %d files." % len(files),
+            "Leave the path out to have all of it.",
+        )
+    found = Found(True, list(sources), artifact.name if not below else below.rpartition("/")[2])
+    found.meant = one_file
+    return found
+
+
+def opened(uri: str, web: Web) -> tuple[Artifact, str]:
+    """What an address names, its version known, and whether it is of the models or the resources."""
+    artifact = Artifact(uri, web)
+    artifact.log_in()
+    kind, about = artifact.kind_of()
+    artifact.version = artifact.version or latest(about, kind)
+    return artifact, kind
+
+
+def is_there(uri: str, web: Web) -> None:
+    """As `look`, for any file of it: raises the same Failures."""
+    artifact, kind = opened(uri, web)
+    next(artifact.files(kind), None)
+
+
+def latest(told: dict[str, Any], kind: str) -> str:
+    about = record(told.get("model" if kind == "models" else "recipe"))
+    version = about.get("latestVersionIdStr")
+    if version:
+        return str(version)
+    raise Failure("input.nothing", "It has no version yet: %s." % about.get("name"), "", "Name one: ngc://...:version.")
+
+
+def described(told: dict[str, Any], name: str, answer: Answer) -> list[tuple[str, int]]:
+    """Path and size of each file of a page."""
+    listed = records(told.get(name) or [])
+    found = [(each.get("path"), each.get("sizeInBytes", -1)) for each in listed or []]
+    if listed is None or not all(
+        isinstance(path, str) and isinstance(size, int) and -1 <= size < 1 << 63 for path, size in found
+    ):
+        raise no_ngc(answer, "The answer is no list of files.")
+    return [(str(path), int(size)) for path, size in found]
+
+
+def reason(answer: Answer) -> str:
+    """NGC's own words."""
+    try:
+        about = record(loaded(answer).get("requestStatus"))
+    except Failure:
+        return ""
+    return str(about.get("statusDescription") or about.get("statusCode") or "")
+
+
+def loaded(answer: Answer) -> dict[str, Any]:
+    found = in_json(answer, lambda why: no_ngc(answer, why))
+    if not isinstance(found, dict):
+        raise no_ngc(answer, "The answer is a list, or a word.")
+    return record(found)  # pyright: ignore[reportUnknownArgumentType]
+
+
+def no_ngc(answer: Answer, why: str) -> Failure:
+    return Failure(
+        "ngc.failed",
+        "What answers at %s is not NGC." % answer.url.partition("?")[0],
+        why,
+        "Check NGC_CLI_API_URL, and that no proxy answers in its place.",
+    )

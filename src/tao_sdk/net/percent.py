@@ -1,0 +1,37 @@
+"""Percent-encoding of addresses, as signatures want it: every byte but the unreserved ones, in upper case."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
+AS_IS = [chr(byte) if byte in PLAIN else "%%%02X" % byte for byte in range(256)]
+
+
+def quote(text: str, keep: str = "") -> str:
+    """`keep` are characters (ASCII) that stay."""
+    octets = text.encode("utf-8", "surrogateescape")
+    return "".join([chr(byte) if chr(byte) in keep else AS_IS[byte] for byte in octets])
+
+
+def path(text: str) -> str:
+    """A path: its slashes stay."""
+    return quote(text, "/")
+
+
+def query(values: Mapping[str, str]) -> str:
+    """Sorted, as a signature wants it."""
+    return "&".join("%s=%s" % each for each in sorted((quote(name), quote(values[name])) for name in values))
+
+
+def unquote(text: str) -> str:
+    first, *rest = text.encode("utf-8", "surrogateescape").split(b"%")
+    out = [first]
+    for each in rest:
+        try:
+            out.append(bytes([int(each[:2], 16)]) + each[2:] if len(each) > 1 else b"%" + each)
+        except ValueError:
+            out.append(b"%" + each)
+    return b"".join(out).decode("utf-8", "surrogateescape")

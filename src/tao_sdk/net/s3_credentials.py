@@ -1,0 +1,214 @@
+"""Where the keys for S3 come from: environment, web identity, container, instance; renewed before they end.
+
+Without any, requests go out unsigned, which is what a public bucket wants.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from tao_sdk.net.failure import Failure
+from tao_sdk.net.wire import host_header, split
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from tao_sdk.net.web import Answer, Headers, Web
+
+EARLY = 300.0  # seconds before their end that keys are renewed; half their life when that is shorter
+SHORT = 2.0  # seconds for who may not be there
+LATER = 30.0  # until others are asked for again
+CONTAINER = "http://169.254.170.2"
+INSTANCE = "http://169.254.169.254"
+NO_KEYS = "What came holds no keys: a login page of the network, perhaps"
+
+
+class Keys:
+    """A key pair; `ends` is the unix time when it does, 0 for never."""
+
+    def __init__(self, access: str, secret: str, token: str = "", ends: float = 0.0) -> None:
+        self.access, self.secret, self.token, self.ends = access, secret, token, ends
+        self.due = ends - min(EARLY, max(0.0, ends - time.time()) / 2)
+
+    @property
+    def old(self) -> bool:
+        return bool(self.ends) and self.due < time.time()
+
+
+class Credentials:
+    """The keys that this job's surroundings offer; safe to ask from many threads."""
+
+    def __init__(self, web: Web, on_aws: bool) -> None:
+        self.web, self.env, self.on_aws = web, web.env, on_aws
+        self.near: Web | None = None
+        self.lock = threading.Lock()
+        self.keys: Keys | None = None
+        self.asked = False
+
+    def get(self) -> Keys | None:
+        """The keys that are good now; None for an unsigned request."""
+        keys = self.keys
+        if self.asked and not (keys and keys.old):
+            return keys
+        with self.lock:
+            if not self.asked or (self.keys and self.keys.old):
+                self.keys, self.asked = self.others(), True
+            return self.keys
+
+    def renew(self, refused: Keys) -> bool:
+        """The store does not take these keys any more: get others. False when there are none."""
+        if not refused.ends:
+            return False
+        with self.lock:
+            if self.keys is refused:
+                self.keys = self.others()
+            return self.keys is not None and self.keys.access != refused.access
+
+    def others(self) -> Keys | None:
+        """New keys; where they cannot be had just now, those that we have: the store tells when they have ended."""
+        keys = self.keys
+        if keys:
+            keys.due = time.time() + LATER
+        try:
+            return self.find() or keys
+        except Failure:
+            if not keys:
+                raise
+            return keys
+
+    def ask(self, web: Web, method: str, url: str, headers: Headers, body: bytes = b"") -> Answer:
+        """Whoever gives keys: where there are some already, nobody has to wait long for others. Nobody else is asked instead."""
+        return web.ask(method, url, headers, body, follow=False, patience=SHORT * bool(self.keys))
+
+    def beside(self) -> Web:
+        """For what is asked of this machine's own surroundings: a proxy would see the keys."""
+        if self.near is None:
+            proxies = [name for name in self.env if name.lower().endswith("_proxy")]
+            self.near = type(self.web)({name: value for name, value in self.env.items() if name not in proxies})
+            self.near.tell = self.web.tell
+        return self.near
+
+    def find(self) -> Keys | None:
+        if self.env.get("AWS_ACCESS_KEY_ID") and self.env.get("AWS_SECRET_ACCESS_KEY"):
+            return Keys(
+                self.env["AWS_ACCESS_KEY_ID"].strip(),
+                self.env["AWS_SECRET_ACCESS_KEY"].strip(),
+                self.env.get("AWS_SESSION_TOKEN", "").strip(),
+            )
+        if self.env.get("ACCESS_KEY") and self.env.get("SECRET_KEY"):
+            return Keys(self.env["ACCESS_KEY"].strip(), self.env["SECRET_KEY"].strip())
+        if self.env.get("AWS_WEB_IDENTITY_TOKEN_FILE") and self.env.get("AWS_ROLE_ARN"):
+            return self.of_web_identity()
+        if self.env.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") or self.env.get("AWS_CONTAINER_CREDENTIALS_FULL_URI"):
+            return self.of_container()
+        named = self.env.get("AWS_EC2_METADATA_SERVICE_ENDPOINT")
+        if (named or self.on_aws) and self.env.get("AWS_EC2_METADATA_DISABLED", "").lower() != "true":
+            return self.of_instance((named or INSTANCE).rstrip("/"))
+        return None
+
+    def of_web_identity(self) -> Keys:
+        """A token from a file (it is replaced now and then) against keys, at the token service."""
+        from tao_sdk.net.percent import query
+        from tao_sdk.net.s3_xml import inner
+
+        region = self.env.get("AWS_REGION") or self.env.get("AWS_DEFAULT_REGION") or "us-east-1"
+        service = self.env.get("AWS_ENDPOINT_URL_STS") or "https://sts.%s.amazonaws.com" % region
+        form = {
+            "Action": "AssumeRoleWithWebIdentity",
+            "Version": "2011-06-15",
+            "RoleArn": self.env["AWS_ROLE_ARN"],
+            "RoleSessionName": self.env.get("AWS_ROLE_SESSION_NAME") or "tao-%d" % time.time(),
+            "WebIdentityToken": read(self.env["AWS_WEB_IDENTITY_TOKEN_FILE"]),
+        }
+        headers = {"content-type": "application/x-www-form-urlencoded"}
+        answer = self.ask(self.web, "POST", service.rstrip("/") + "/", headers, query(form).encode())
+        if answer.status != 200:
+            raise refused("The token service does not give keys", answer, inner(answer.text, "Message"))
+        access, secret, token, ends = (
+            inner(answer.text, name) for name in ("AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration")
+        )
+        if not (access and secret and token):
+            raise refused("The token service does not give keys", answer, NO_KEYS)
+        return Keys(access, secret, token, unix_time(ends))
+
+    def of_container(self) -> Keys:
+        relative = self.env.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
+        url = CONTAINER + relative if relative else self.env["AWS_CONTAINER_CREDENTIALS_FULL_URI"]
+        headers: Headers = {}
+        if self.env.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"):
+            headers["authorization"] = read(self.env["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"])
+        elif self.env.get("AWS_CONTAINER_AUTHORIZATION_TOKEN"):
+            headers["authorization"] = self.env["AWS_CONTAINER_AUTHORIZATION_TOKEN"]
+        answer = self.ask(self.beside(), "GET", url, headers)
+        if answer.status != 200:
+            raise refused("The container's credentials endpoint gives no keys", answer, "")
+        return from_json(answer, "The container's credentials endpoint gives no keys")
+
+    def of_instance(self, endpoint: str) -> Keys | None:
+        """The keys of the role that this machine has; None where there is no such service."""
+        try:
+            headers = {"x-aws-ec2-metadata-token-ttl-seconds": "21600"}
+            url = endpoint + "/latest/api/token"
+            token = self.beside().ask("PUT", url, headers, follow=False, patience=SHORT)
+        except Failure:
+            return None
+        if token.status == 200 and not is_word(token.text):
+            return None  # a page: somebody else answers there
+        headers = {"x-aws-ec2-metadata-token": token.text.strip()} if token.status == 200 else {}
+        url = endpoint + "/latest/meta-data/iam/security-credentials/"
+        role = self.ask(self.beside(), "GET", url, headers)
+        if role.status != 200 or not is_word(role.text.split("\n")[0]):
+            return None
+        answer = self.ask(self.beside(), "GET", url + role.text.split()[0], headers)
+        if answer.status != 200:
+            raise refused("The instance's metadata service gives no keys", answer, "")
+        return from_json(answer, "The instance's metadata service gives no keys")
+
+    def looked(self) -> str:
+        """Where else keys were looked for, for whoever has to be told that there are none."""
+        instance = ", and the instance's metadata" if self.on_aws else ""
+        return "AWS_WEB_IDENTITY_TOKEN_FILE, AWS_CONTAINER_CREDENTIALS_FULL_URI" + instance
+
+
+def is_word(text: str) -> bool:
+    """Whether it can be a token or a role's name: in one piece, and no page."""
+    return len(text.split()) == 1 and "<" not in text and text.strip().isprintable()
+
+
+def from_json(answer: Answer, what: str) -> Keys:
+    """The keys of an answer. Raises the Failure that begins with `what` where it holds none."""
+    import json
+
+    try:
+        said: dict[str, Any] = json.loads(answer.text)
+        access, secret, ends = said["AccessKeyId"], said["SecretAccessKey"], said.get("Expiration") or ""
+        return Keys(access, secret, said.get("Token") or "", unix_time(ends))
+    except (ValueError, KeyError, TypeError) as error:
+        raise refused(what, answer, NO_KEYS) from error
+
+
+def unix_time(text: str) -> float:
+    """2026-01-31T10:20:30Z as seconds; 0 for none."""
+    from calendar import timegm
+
+    return float(timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S"))) if text else 0.0
+
+
+def read(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read().strip()
+    except OSError as error:
+        raise Failure("s3.credentials", "The token file cannot be read: %s" % path, "%s." % error.strerror) from error
+
+
+def refused(what: str, answer: Answer, why: str) -> Failure:
+    where = host_header(split(answer.url)[0])
+    return Failure(
+        "s3.credentials",
+        "%s: %s." % (what, where),
+        "%s (status %d)." % (why.rstrip(".") or "It gives no reason", answer.status),
+        "Check the role and its token, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.",
+    )

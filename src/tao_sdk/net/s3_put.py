@@ -1,0 +1,292 @@
+"""Storing an object: one request when it is small, parts side by side when it is large; what arrived is compared.
+
+A store can keep less than it was sent and say 200 to it, so each body goes with its CRC-32, and what the store says it has
+is compared: its CRC-32, else its MD5. An upload in parts that fails is given up, so that nobody pays for its parts.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import zlib
+from binascii import b2a_base64
+
+from tao_sdk.net import crc
+from tao_sdk.net.crew import Crew
+from tao_sdk.net.failure import Failure
+from tao_sdk.net.s3_answer import check_document, check_object
+from tao_sdk.net.s3_words import NAMES, WORDS, refusal
+from tao_sdk.net.s3_xml import elements, inner
+from tao_sdk.net.web import Changed, Patience
+from tao_sdk.net.wire import SILENCE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from socket import socket
+
+    from tao_sdk.net.s3 import S3
+    from tao_sdk.net.web import Answer, Headers
+
+PART = 8 << 20  # the least; S3 takes at most 10,000 parts
+MOST_PARTS = 9_000
+THREADS = 16
+TRIES = 3  # of a body that arrives as another one
+BLOCK = 1 << 18
+
+
+class Piece:
+    """Bytes of an open file, or of memory, that are sent as one body."""
+
+    def __init__(self, fd: int, data: bytes, start: int, size: int) -> None:
+        self.fd, self.data, self.start, self.size = fd, data, start, size
+
+    def chunks(self) -> Iterator[bytes | memoryview]:
+        if self.fd < 0:
+            yield memoryview(self.data)[self.start : self.start + self.size]
+            return
+        at, stop = self.start, self.start + self.size
+        while at < stop:
+            block = os.pread(self.fd, min(BLOCK, stop - at), at)
+            if not block:
+                raise Changed("the file became shorter")
+            at += len(block)
+            yield block
+
+    @property
+    def body(self) -> bytes | Piece:
+        return b"".join(self.chunks()) if self.size <= BLOCK else self
+
+    def send(self, sock: socket, plain: bool) -> None:
+        """All of it into a socket; where that is no TLS, from the file inside the kernel."""
+        if plain and self.fd >= 0:
+            self.send_file(sock)
+            return
+        for chunk in self.chunks():
+            sock.sendall(chunk)
+
+    def send_file(self, sock: socket) -> None:
+        at, stop = self.start, self.start + self.size
+        while at < stop:
+            try:
+                count = os.sendfile(sock.fileno(), self.fd, at, stop - at)
+            except BlockingIOError:
+                if not select.select([], [sock], [], SILENCE)[1]:
+                    raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT)) from None
+                continue
+            if not count:
+                raise Changed("the file became shorter")
+            at += count
+
+    @property
+    def crc32(self) -> int:
+        checksum = 0
+        for chunk in self.chunks():
+            checksum = zlib.crc32(chunk, checksum)
+        return checksum
+
+    @property
+    def md5(self) -> str:
+        digest = crc.hashing("md5")
+        for chunk in self.chunks():
+            digest.update(chunk)
+        return str(digest.hexdigest())
+
+
+class Put:
+    """One object on its way into a bucket."""
+
+    def __init__(self, s3: S3, bucket: str, key: str, only_new: bool, good: Callable[[], object]) -> None:
+        self.s3, self.bucket, self.key, self.good = s3, bucket, key, good
+        self.condition: Headers = {"if-none-match": "*"} if only_new else {}
+        self.checksum = ""  # of the whole
+
+    def store(self, body: bytes | str) -> str:
+        """Its version. Raises Changed where something is there already and must not be, or the file changes under us."""
+        if isinstance(body, bytes):
+            return self.send(Piece(-1, body, 0, len(body)))
+        fd = os.open(body, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return self.send(Piece(fd, b"", 0, os.fstat(fd).st_size))
+        finally:
+            os.close(fd)
+
+    def send(self, whole: Piece) -> str:
+        if whole.size <= PART:
+            self.checksum = encoded(whole.crc32)
+            return self.settled(self.sent(whole, {}, self.condition))
+        upload = Upload(self, whole)
+        return upload.run()
+
+    def sent(self, piece: Piece, query: dict[str, str], headers: Headers) -> Answer:
+        """The answer to a body that has arrived as it was sent, or to one that was refused for another reason."""
+        for _ in range(TRIES):
+            checksum = encoded(piece.crc32)
+            asked = {**headers, "x-amz-checksum-crc32": checksum, "x-amz-sdk-checksum-algorithm": "CRC32"}
+            answer = self.s3.ask("PUT", self.bucket, self.key, query, piece.body, asked)
+            if answer.status != 200 and inner(answer.text, "Code") not in BROKEN:
+                return answer
+            if answer.status == 200:
+                check_object(answer, self.bucket, self.s3)
+            if answer.status == 200 and arrived(answer.headers, checksum, piece):
+                return answer
+        raise Failure(
+            "s3.stored_wrong",
+            "s3://%s/%s does not arrive as it was sent." % (self.bucket, self.key),
+            "What the store says it has got differs, in %d tries." % TRIES,
+            "Look for a proxy or a network device between the job and the store that cuts or changes bodies.",
+        )
+
+    def settled(self, answer: Answer) -> str:
+        """The version that was stored. A refusal because something is there may be about what we stored ourselves."""
+        if answer.status == 200 and not inner(answer.text, "Code"):
+            return inner(answer.text, "ETag") or answer.headers.get("etag", "")
+        if answer.status in (404, 409, 412):
+            there = self.s3.head(self.bucket, self.key)
+            if there and there.headers.get("x-amz-checksum-crc32") == self.checksum:
+                return there.version
+            if answer.status != 404 and self.condition:
+                raise Changed("s3://%s/%s is there already" % (self.bucket, self.key))
+        raise refusal(answer, self.bucket, self.key, self.s3)
+
+
+class Upload:
+    """One object in parts."""
+
+    def __init__(self, put: Put, whole: Piece) -> None:
+        self.put, self.whole = put, whole
+        size = part_size(whole.size)
+        self.pieces = [
+            Piece(whole.fd, whole.data, start, min(size, whole.size - start)) for start in range(0, whole.size, size)
+        ]
+        self.next = iter(enumerate(self.pieces, 1))
+        self.done: dict[int, tuple[str, int]] = {}  # part -> its version, its crc32
+        self.crew = Crew()
+        self.id = ""
+
+    def run(self) -> str:
+        asked = {"x-amz-checksum-algorithm": "CRC32", "x-amz-checksum-type": "FULL_OBJECT"}
+        answer = self.ask("POST", {"uploads": ""}, headers=asked)
+        self.id = upload_id(answer, self.put.bucket, self.put.key, self.put.s3)
+        try:
+            self.send_all()
+            if not self.put.good():
+                raise Changed("the file changed while it was sent")
+            return self.complete()
+        except BaseException:
+            self.abort()
+            raise
+
+    def ask(self, method: str, query: dict[str, str], body: bytes = b"", headers: Headers | None = None) -> Answer:
+        return self.put.s3.ask(method, self.put.bucket, self.put.key, query, body, headers or {})
+
+    def send_all(self) -> None:
+        self.crew.start(min(THREADS, len(self.pieces)), self.work)
+        try:
+            self.crew.join()
+        except BaseException as error:
+            self.crew.stop(error)
+            raise
+
+    def work(self) -> None:
+        while not self.crew.broken:
+            with self.crew.changed:
+                number, piece = next(self.next, (0, None))
+            if piece is None:
+                return
+            answer = self.put.sent(piece, {"partNumber": str(number), "uploadId": self.id}, {})
+            if answer.status != 200:
+                raise refusal(answer, self.put.bucket, self.put.key, self.put.s3)
+            self.done[number] = answer.headers.get("etag", ""), piece.crc32
+
+    def complete(self) -> str:
+        parts = [(number, *self.done[number]) for number in sorted(self.done)]
+        sizes = [piece.size for piece in self.pieces]
+        self.put.checksum = encoded(crc.joined((checksum, size) for (_, _, checksum), size in zip(parts, sizes)))
+        listed = "".join([PART_XML % (number, version, encoded(checksum)) for number, version, checksum in parts])
+        body = "<CompleteMultipartUpload>%s</CompleteMultipartUpload>" % listed
+        asked = {"x-amz-checksum-crc32": self.put.checksum, "x-amz-checksum-type": "FULL_OBJECT", **self.put.condition}
+        pause = Patience(self.put.s3.web.patience)
+        while True:  # a store may begin its answer before it knows, and then tell in a 200 that it was too busy
+            answer = self.ask("POST", {"uploadId": self.id}, body.encode(), asked)
+            if answer.status != 200 or NAMES.get(inner(answer.text, "Code")) != "busy" or not pause.wait():
+                break
+        if answer.status == 200 and not inner(answer.text, "Code"):
+            check_document(answer, "CompleteMultipartUploadResult", self.put.s3)
+        return self.put.settled(answer)
+
+    def abort(self) -> None:
+        """As far as the store can be asked; what stays is swept by the next attempt."""
+        try:
+            self.ask("DELETE", {"uploadId": self.id})
+        except (Failure, OSError):
+            return
+
+
+# What only those are told who write, beside the words of s3_words.py.
+NAMES.update(
+    {
+        "QuotaExceeded": "full",
+        "XMinioStorageFull": "full",
+        "XMinioAdminBucketQuotaExceeded": "full",
+        "EntityTooLarge": "too_large",
+        "ObjectParentIsFile": "clash",
+        "XMinioParentIsObject": "clash",
+        "ExistingObjectIsDirectory": "clash",
+        "PreconditionFailed": "exists",
+    }
+)
+WORDS.update(
+    {
+        "full": ("The store is full: %(bucket)s.", "Free space in the bucket, or raise its quota."),
+        "too_large": ("%(object)s is larger than the store takes.", "Write it in several files."),
+        "clash": (
+            "%(object)s cannot be stored: another object is where its folder would be, or below it.",
+            "Rename one of them; this store keeps objects as files.",
+        ),
+        "exists": ("%(object)s is there already, or is not what it was.", "Look who else writes there."),
+    }
+)
+
+BROKEN = ("BadDigest", "XAmzContentChecksumMismatch", "IncompleteBody", "InvalidDigest", "RequestTimeout")
+PART_XML = "<Part><PartNumber>%d</PartNumber><ETag>%s</ETag><ChecksumCRC32>%s</ChecksumCRC32></Part>"
+
+
+def part_size(size: int) -> int:
+    """Of the parts of an object of `size` bytes; the same for the same size, so that its version can be foretold."""
+    return max(PART, -(-size // MOST_PARTS))
+
+
+def encoded(checksum: int) -> str:
+    return b2a_base64(checksum.to_bytes(4, "big"), newline=False).decode()
+
+
+def arrived(headers: Headers, checksum: str, piece: Piece) -> bool:
+    """What the store says it has, compared; a store that says nothing that can be compared is believed."""
+    if "x-amz-checksum-crc32" in headers:
+        return headers["x-amz-checksum-crc32"] == checksum
+    version = headers.get("etag", "").strip('"')
+    encrypted = headers.get("x-amz-server-side-encryption", "AES256") != "AES256"
+    try:
+        return len(version) != 32 or encrypted or version == piece.md5
+    except ValueError:
+        return True  # this Python has no MD5 to compare with
+
+
+def upload_id(answer: Answer, bucket: str, key: str, s3: S3) -> str:
+    """Of the upload that was begun. Raises the Failure that tells why none was."""
+    if answer.status != 200:
+        raise refusal(answer, bucket, key, s3)
+    check_document(answer, "InitiateMultipartUploadResult", s3)
+    return inner(answer.text, "UploadId")
+
+
+def sweep(s3: S3, bucket: str, prefix: str) -> int:
+    """Give up the uploads that a runner which was killed had begun below a prefix; how many there were."""
+    query = {"uploads": "", "prefix": prefix}
+    answer = s3.ask("GET", bucket, "", query)
+    begun: list[str] = list(elements(answer.text, "Upload"))
+    for each in begun:
+        s3.ask("DELETE", bucket, inner(each, "Key"), {"uploadId": inner(each, "UploadId")})
+    return len(begun)

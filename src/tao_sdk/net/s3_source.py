@@ -1,0 +1,115 @@
+"""Inputs that lie in S3: s3://bucket/key is an object or a folder of them, told apart by looking."""
+
+from __future__ import annotations
+
+from binascii import a2b_base64
+
+from tao_sdk.net.failure import Failure
+from tao_sdk.net.s3 import S3
+from tao_sdk.net.transfer import Found, Source
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tao_sdk.net.s3 import Entry
+    from tao_sdk.net.web import Web
+
+
+class S3Source(Source):
+    def __init__(self, s3: S3, bucket: str, key: str, path: str, size: int, version: str) -> None:
+        super().__init__(path, size, version)
+        self.s3, self.bucket, self.key = s3, bucket, key
+        self.headers: dict[str, str] = {}  # of an answer about the whole of this version
+
+    def read(self, start: int, stop: int) -> Iterator[memoryview]:
+        whole = (start, stop) == (0, self.size)
+        return self.s3.get(self.bucket, self.key, start, stop, self.version, self.headers if whole else None)
+
+    def again(self) -> Source:
+        now = self.s3.head(self.bucket, self.key)
+        if now is None:
+            raise Failure(
+                "input.gone",
+                "s3://%s/%s was removed while it was read." % (self.bucket, self.key),
+                next="Store it again, or leave it out.",
+            )
+        return of_head(self.s3, self.bucket, self.path, now)
+
+    def proof(self) -> tuple[str, str]:
+        if not self.headers and self.size:
+            now = self.s3.head(self.bucket, self.key)
+            self.headers = now.headers if now and now.version == self.version else {}
+        return proof(self.headers)
+
+
+def proof(headers: dict[str, str]) -> tuple[str, str]:
+    """The checksum of a whole object that its headers tell, of those that Python can check."""
+    if headers.get("x-amz-checksum-type", "FULL_OBJECT") == "FULL_OBJECT":
+        for kind in ("crc32", "sha256", "sha1"):
+            value = headers.get("x-amz-checksum-" + kind, "")
+            if value and "-" not in value:
+                return kind, unpacked(value)
+    etag = headers.get("etag", "").strip('"')
+    theirs = any("customer" in name for name in headers)
+    encrypted = theirs or headers.get("x-amz-server-side-encryption", "AES256") != "AES256"
+    return ("etag", etag) if len(etag) == 32 and not encrypted else ("", "")
+
+
+def unpacked(checksum: str) -> str:
+    """In hex; what is no base64 fits no file."""
+    try:
+        return a2b_base64(checksum).hex()
+    except ValueError:
+        return "?"
+
+
+def look(uri: str, kind: str, web: Web) -> Found:
+    """An object of exactly that key or everything below it: both are looked for, the declared kind first."""
+    bucket, _, key = uri.partition("://")[2].partition("/")
+    s3 = S3(web)
+    only_folder = not key or key.endswith("/")
+    ways = (folder,) if only_folder else (folder, single) if kind == "folder" else (single, folder)
+    for way in ways:
+        found = way(s3, bucket, key.rstrip("/"))
+        if found:
+            return found
+    raise nothing(uri, bucket, only_folder and bool(single(s3, bucket, key.rstrip("/"))))
+
+
+def nothing(uri: str, bucket: str, slash: bool) -> Failure:
+    return Failure(
+        "input.nothing",
+        "Nothing is at %s." % uri,
+        "The bucket answers; it has %s."
+        % ("an object of that name, and none below it" if slash else "no object of that name, and none below it"),
+        "Write it without the slash at its end."
+        if slash
+        else "Check the key; `tao files s3://%s/` lists what is there." % bucket,
+    )
+
+
+def single(s3: S3, bucket: str, key: str) -> Found | None:
+    entry = s3.head(bucket, key) if key else None
+    if entry is None:
+        return None
+    name = key.rpartition("/")[2]
+    return Found(False, [of_head(s3, bucket, name, entry)], name)
+
+
+def of_head(s3: S3, bucket: str, path: str, entry: Entry) -> S3Source:
+    """The source that a head told of, its checksum with it."""
+    source = S3Source(s3, bucket, entry.key, path, entry.size, entry.version)
+    source.headers = entry.headers
+    return source
+
+
+def folder(s3: S3, bucket: str, key: str) -> Found | None:
+    """What is below a key. A key that ends in a slash is the mark that some tools make of a folder, no file."""
+    prefix = key + "/" if key else ""
+    sources: list[Source] = [
+        S3Source(s3, bucket, each.key, each.key[len(prefix) :], each.size, each.version)
+        for each in s3.list(bucket, prefix)
+        if not each.key.endswith("/")
+    ]
+    return Found(True, sources, key.rpartition("/")[2] or bucket) if sources else None

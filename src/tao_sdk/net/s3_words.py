@@ -1,0 +1,151 @@
+"""What a person reads when S3 refuses: each refusal its own code, with what to do about it."""
+
+from __future__ import annotations
+
+from tao_sdk.net.failure import Failure
+from tao_sdk.net.s3_answer import is_page, led_to, no_store, redirected
+from tao_sdk.net.s3_xml import inner
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tao_sdk.net.s3 import S3
+    from tao_sdk.net.web import Answer
+
+BETWEEN = str.maketrans("", "", "._-")  # what may stand between the letters and digits of a bucket's name
+
+# An answer to HEAD has no body that would tell.
+WITHOUT_BODY = {
+    301: "PermanentRedirect",
+    403: "AccessDenied",
+    404: "NoSuchKey",
+    412: "PreconditionFailed",
+    429: "SlowDown",
+    500: "InternalError",
+    503: "SlowDown",
+}
+
+
+def is_bucket(name: str) -> bool:
+    """True for what can be a bucket's name. It becomes part of a host's: with a : or a # in it, a token would go to another."""
+    return name.isascii() and name.translate(BETWEEN).isalnum()
+
+
+def refusal(answer: Answer, bucket: str, key: str, s3: S3) -> Failure:
+    """The Failure of an answer that is no success."""
+    elsewhere = led_to(answer)
+    if elsewhere:
+        return redirected(elsewhere, answer, s3)
+    if is_page(answer):
+        return no_store(answer, s3)
+    said = inner(answer.text, "Code") or WITHOUT_BODY.get(answer.status, "no reason")
+    name = NAMES.get(said, "refused")
+    if name == "denied" and s3.credentials.keys is None:
+        name = "no_credentials"
+    message = inner(answer.text, "Message").rstrip(".")
+    why = "%s answers %s%s (status %d)." % (s3.endpoint or "AWS", said, message and ": " + message, answer.status)
+    what, next = words(name, answer, bucket, key, s3)
+    return Failure("s3." + name, what, why, next)
+
+
+def words(name: str, answer: Answer, bucket: str, key: str, s3: S3) -> tuple[str, str]:
+    """What there is to tell, and what to do."""
+    place = {
+        "bucket": bucket,
+        "object": "s3://%s/%s" % (bucket, key),
+        "region": s3.regions.get(bucket, s3.region),
+        "endpoint": s3.endpoint or "AWS",
+        "looked": s3.credentials.looked(),
+        "skew": "%.0f min" % (abs(s3.ahead(answer)) / 60),
+    }
+    what, next = WORDS[name]
+    return what % place, next % place
+
+
+# the store's codes -> ours; s3_put.py adds those of writing
+NAMES = {
+    "NoSuchBucket": "no_bucket",
+    "NoSuchKey": "no_key",
+    "NoSuchVersion": "no_key",
+    "AccessDenied": "denied",
+    "AllAccessDisabled": "denied",
+    "AccountProblem": "denied",
+    "InvalidAccessKeyId": "unknown_key",
+    "InvalidClientTokenId": "unknown_key",
+    "SignatureDoesNotMatch": "wrong_secret",
+    "RequestTimeTooSkewed": "clock",
+    "RequestExpired": "clock",
+    "ExpiredToken": "expired",
+    "ExpiredTokenException": "expired",
+    "InvalidToken": "expired",
+    "InvalidTokenId": "expired",
+    "TokenRefreshRequired": "expired",
+    "AuthorizationHeaderMalformed": "region",
+    "PermanentRedirect": "region",
+    "TemporaryRedirect": "region",
+    "InvalidRegion": "region",
+    "IllegalLocationConstraintException": "region",
+    "SlowDown": "busy",
+    "SlowDownRead": "busy",
+    "SlowDownWrite": "busy",
+    "ServiceUnavailable": "busy",
+    "InternalError": "busy",
+    "OperationAborted": "busy",
+    "TooManyRequests": "busy",
+    "InvalidObjectState": "archived",
+    "InvalidBucketName": "bucket_name",
+    "KeyTooLongError": "key_name",
+    "XMinioInvalidObjectName": "key_name",
+}
+
+KEYS = "ACCESS_KEY and SECRET_KEY where the job is submitted (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the job)"
+
+# what, what to do
+WORDS = {
+    "no_bucket": (
+        "There is no bucket %(bucket)s at %(endpoint)s.",
+        "Check its name, and the endpoint (S3_ENDPOINT_URL). A job never creates a bucket.",
+    ),
+    "no_key": ("There is no object %(object)s.", "Check the key; `tao files s3://%(bucket)s/` lists what is there."),
+    "denied": (
+        "The keys give no access to %(object)s.",
+        "Ask the bucket's owner for the right to list and read it (for results, to write), or use other keys.",
+    ),
+    "no_credentials": (
+        "There are no keys for %(object)s, and it is not public.",
+        "Set " + KEYS + ". Looked for, too: %(looked)s.",
+    ),
+    "unknown_key": (
+        "%(endpoint)s does not know the access key.",
+        "Check " + KEYS + ", and that they belong to this endpoint (S3_ENDPOINT_URL).",
+    ),
+    "wrong_secret": (
+        "The secret key is wrong for this access key.",
+        "Check " + KEYS + ": a blank or a cut-off character is enough.",
+    ),
+    "clock": (
+        "The clock of this machine and that of %(endpoint)s differ by %(skew)s.",
+        "Set the clock of the machine that runs the job (NTP).",
+    ),
+    "expired": (
+        "The keys for %(endpoint)s have expired.",
+        "Get new ones (AWS_SESSION_TOKEN goes with a key pair), or let the job have a role.",
+    ),
+    "region": (
+        "The bucket %(bucket)s is not in the region %(region)s.",
+        "Set CLOUD_REGION to the bucket's region.",
+    ),
+    "busy": (
+        "%(endpoint)s was too busy to the end.",
+        "Start the job again later: it goes on from what is complete.",
+    ),
+    "archived": (
+        "%(object)s lies in an archive class and cannot be read at once.",
+        "Restore it first, or copy it into a class that can be read.",
+    ),
+    "bucket_name": (
+        "%(bucket)s cannot be the name of a bucket.",
+        "Write s3://bucket/key: 3 to 63 lower-case letters, digits, dots and hyphens, then the key.",
+    ),
+    "key_name": ("The store takes no object of the name %(object)s.", "Rename it."),
+    "refused": ("%(endpoint)s refuses %(object)s.", "The store's own words tell why."),
+}

@@ -1,0 +1,496 @@
+"""Fetching: many sources at once, in parts, each file complete and verified before it has its name.
+
+A scheme's module tells what there is: `look(uri, kind, web) -> Found`; `kind` is the declared one (file, folder or ""), a
+hint. Here is what happens then, the same for every scheme:
+
+    fetch(found.sources, folder, tell)       each source to folder/source.path
+
+A part that is complete is noted in a journal beside the folder, with its checksum (journal.py); a runner that is started
+again reads the journal and asks for the rest only. Every version of a source has a temporary name of its own, so what
+belongs to two of them never meets in one file.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+import zlib
+
+from tao_sdk.net import crc
+from tao_sdk.net.atomic import PART_END
+from tao_sdk.net.crew import Crew
+from tao_sdk.net.failure import Failure
+from tao_sdk.net.hashing import Hashing
+from tao_sdk.net.journal import PART, Journal, temporary
+from tao_sdk.net.web import PATIENCE, Changed, Patience
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+THREADS = 48
+FEW = 16  # threads; of more, each has two parts at least: beginning a connection costs as much as a few MB
+READINGS = 4  # of one source that changes all the time, or whose bytes do not fit its checksum
+LOOK = 0.5  # seconds between two looks at how far it is
+SPARE = 16 << 20  # bytes of the disk that stay free
+DEEPEST = 200  # folders in each other
+
+
+class Source:
+    """One file to fetch. A scheme derives from it and gives `read`; the rest where it has better.
+
+    `read` may break with OSError, then the rest is asked for again; it raises `Changed` (web.py) when the source is not
+    that version any more.
+    """
+
+    def __init__(self, path: str, size: int, version: str) -> None:
+        self.path = path  # relative, with slashes
+        self.size = size  # bytes; -1 when nobody knows: such a file comes in one piece and is never resumed
+        self.version = version  # an ETag or a commit: changes when the content does; "" when there is none
+
+    def read(self, start: int, stop: int) -> Iterator[memoryview]:
+        """The bytes [start, stop) of this version, in views that are good until the next; stop -1 is the end."""
+        raise NotImplementedError
+
+    def again(self) -> Source:
+        """The source as it is now, after `Changed`."""
+        return self
+
+    def proof(self) -> tuple[str, str]:
+        """What the bytes have to fit, asked for once some are there: a kind and its hex value. It may be asked for again.
+
+        Kinds: crc32, md5, sha1, sha256, and etag for what is an MD5 perhaps; ("", "") when there is none.
+        """
+        return "", ""
+
+    @property
+    def known(self) -> bool:
+        """Whether parts of it can be told from those of another version."""
+        return self.size >= 0 and bool(self.version)
+
+
+class Found:
+    """What an address turned out to be: one file (`folder` False, one source) or a folder of them, and its last name.
+
+    `asks` is what the address asks for besides its path; `meant` tells which path of a folder it means.
+    """
+
+    asks = ""
+    meant: Callable[[str], str] = str
+
+    def __init__(self, folder: bool, sources: list[Source], name: str = "") -> None:
+        self.folder, self.sources, self.name = folder, sources, name
+
+
+class Reading:
+    """One source on its way into one file."""
+
+    def __init__(self, source: Source, folder: str, number: int = 1) -> None:
+        self.source, self.number = source, number
+        self.path = os.path.join(folder, source.path)
+        self.temporary = temporary(self.path, source.version)
+        self.parts: dict[int, tuple[int, int]] = {}  # start -> length, crc32
+        self.digest = ""  # of the reading before, where there was one
+        self.hashing: Hashing | None = None  # takes the checksum while the parts come, where they are several
+        self.looked = threading.Lock()  # held for good by the one who asks which checksum that is
+        self.fd = -1
+        self.writers = 0
+        self.stale = False
+
+    def missing(self) -> Iterator[tuple[int, int]]:
+        """The parts [start, stop) that are not there yet; a file without bytes is one part without any."""
+        size = self.source.size
+        if not self.source.known:
+            yield 0, size
+            return
+        for start in range(0, max(1, size), PART):
+            if start not in self.parts:
+                yield start, min(size, start + PART)
+
+    @property
+    def complete(self) -> bool:
+        size = self.source.size
+        if not self.source.known:
+            return 0 in self.parts
+        return len(self.parts) == max(1, -(-size // PART))
+
+    def on_disk(self) -> int:
+        """Bytes of the disk that it has already: also those of parts that broke off, which are written again in place."""
+        try:
+            return os.stat(self.temporary).st_blocks * 512
+        except OSError:
+            return 0
+
+    @property
+    def single(self) -> bool:
+        """Whether it comes in one part."""
+        return self.source.size <= PART
+
+    def reach(self, at: int) -> int:
+        """Where the bytes end that are there from `at`, the start of a part, on without a gap."""
+        while at in self.parts and not self.stale:
+            at += max(1, self.parts[at][0])
+        return at
+
+    @property
+    def crc32(self) -> int:
+        return crc.joined((checksum, length) for _, (length, checksum) in sorted(self.parts.items()))
+
+
+def fetch(
+    sources: list[Source],
+    folder: str,
+    tell: Callable[[int, int], None],
+    patience: float = PATIENCE,
+    threads: int = THREADS,
+) -> None:
+    """Every source complete at folder/path, or a Failure. `tell(bytes, files)` is called now and then."""
+    Fetch(sources, folder, patience, threads).run(tell)
+
+
+class Fetch:
+    """Sources on their way into a folder."""
+
+    def __init__(self, sources: list[Source], folder: str, patience: float, threads: int) -> None:
+        self.sources, self.folder, self.patience, self.threads = checked(sources), folder, patience, threads
+        self.bytes = self.files = self.wanted = 0  # what came and is not told yet; bytes the disk still has to give
+        self.crew = Crew()
+        self.lock = self.more = self.crew.changed
+        self.readings: list[Reading] = []
+        self.queue: Iterator[tuple[Reading, int, int]] = iter(())
+        self.extra: list[tuple[Reading, int, int]] = []  # parts of what had to be started anew
+        self.open = 0  # readings that are not complete
+        self.renewed = False
+        self.folders: set[str] = set()
+
+    def run(self, tell: Callable[[int, int], None]) -> None:
+        """Every source complete under its name, or a Failure. `tell` is called now and then, by this thread, with the bytes
+        and files that came since, first of all with what an earlier attempt left; bytes of no use are taken back."""
+        os.makedirs(self.folder, exist_ok=True)
+        with Journal(self.folder + ".tao-journal") as self.journal:
+            self.readings = [Reading(source, self.folder) for source in self.sources]
+            waiting = [each for each in self.readings if not self.restored(each)]
+            self.open = len(waiting)
+            self.check_space()
+            self.tell(tell)
+            self.queue = ((each, start, stop) for each in waiting for start, stop in list(each.missing()))
+            parts = sum(max(1, each.source.size // PART) for each in waiting)
+            self.crew.start(min(self.threads, max(min(parts, FEW), parts // 2)), self.work)
+            try:
+                self.wait(tell)
+            finally:
+                self.crew.stop(Failure("fetch.stopped", "The transfer was stopped."))
+                for each in self.readings:
+                    self.close(each)
+            self.tidy()
+
+    def wait(self, tell: Callable[[int, int], None]) -> None:
+        with self.more:
+            while self.open and not self.crew.broken:
+                self.more.wait(LOOK)
+                self.tell(tell)
+            self.tell(tell)
+        if self.open and self.crew.broken:
+            raise self.crew.broken
+
+    def tell(self, tell: Callable[[int, int], None]) -> None:
+        bytes_, files, self.bytes, self.files = self.bytes, self.files, 0, 0
+        tell(bytes_, files)
+
+    def restored(self, reading: Reading) -> bool:
+        """Take over what an earlier attempt left. True when nothing is missing."""
+        done = False
+        if reading.source.known:
+            done, reading.parts = self.journal.left(reading)
+        here = sum(length for length, _ in reading.parts.values())
+        self.wanted += 0 if done else max(0, reading.source.size - max(here, reading.on_disk()))
+        self.bytes += here
+        self.files += done
+        return done
+
+    def check_space(self) -> None:
+        wanted = self.wanted
+        disk = os.statvfs(self.folder)
+        free = disk.f_bavail * disk.f_frsize
+        if wanted + (SPARE if wanted else 0) > free:
+            raise Failure(
+                "disk.full",
+                "The inputs do not fit: they need %s more, %s is free." % (amount(wanted), amount(free)),
+                "They would be written to %s." % self.folder,
+                "Free space there, mount a larger disk at that path, or name fewer inputs.",
+            )
+
+    def work(self) -> None:
+        """Part after part, until there are no more."""
+        while True:
+            with self.lock:
+                part = None if self.crew.broken else self.extra.pop() if self.extra else next(self.queue, None)
+                if part:
+                    part[0].writers += 1
+            if part:
+                try:
+                    self.fetch(*part)
+                finally:
+                    self.leave(part[0])
+            elif not self.wait_for_more():
+                return
+
+    def wait_for_more(self) -> bool:
+        """A source that changed may bring parts back; false once nothing can."""
+        with self.lock:
+            while self.open and not self.crew.broken and not self.extra:
+                self.more.wait(LOOK)
+            return bool(self.open and not self.crew.broken)
+
+    def leave(self, reading: Reading) -> None:
+        """The last to write a file that is complete or given up closes it."""
+        with self.lock:
+            reading.writers -= 1
+        self.close(reading)
+
+    def close(self, reading: Reading) -> None:
+        with self.lock:
+            over = reading.stale or reading.complete or self.crew.broken
+            if reading.writers == 0 and reading.fd >= 0 and over:
+                os.close(reading.fd)
+                reading.fd = -1
+
+    def fetch(self, reading: Reading, start: int, stop: int) -> None:
+        """One part into its place, noted; the last one gives the file its name."""
+        try:
+            length, checksum = self.read(reading, start, stop)
+        except Changed:
+            self.anew(reading)
+            return
+        with self.lock:
+            if reading.stale:
+                return
+            reading.parts[start] = length, checksum
+            last = reading.complete
+            if reading.source.known and not reading.single:
+                self.journal.part(reading, start, length, checksum)
+        if last:
+            self.finish(reading)
+        elif reading.source.known:
+            self.hash(reading)
+
+    def hash(self, reading: Reading) -> None:
+        """Go on with the checksum, unless somebody does so already; which it is, the first who comes asks."""
+        if reading.looked.acquire(blocking=False):
+            kind, _ = reading.source.proof()
+            reading.hashing = hashing(kind, reading.source.size)
+        if reading.hashing:
+            reading.hashing.follow(reading.fd, reading.reach)
+
+    def read(self, reading: Reading, start: int, stop: int) -> tuple[int, int]:
+        """The part's bytes, asked for again from where it broke; their number and checksum."""
+        fd = self.opened(reading)
+        at, checksum = start, 0
+        patience = Patience(self.patience)
+        while True:
+            try:
+                for view in reading.source.read(at, stop):
+                    if 0 <= stop < at + len(view):
+                        raise OSError(errno.EPROTO, "more came than was asked for")
+                    write(fd, view, at, reading.path)
+                    checksum = zlib.crc32(view, checksum)
+                    at += len(view)
+                    self.came(len(view))
+                    patience.reset()
+                    if self.crew.broken or reading.stale:
+                        raise Changed(reading.path)
+                if stop < 0 or at >= stop:
+                    return at - start, checksum
+                raise OSError(errno.EPIPE, "it ended early")
+            except OSError as error:
+                if not reading.source.known:
+                    os.ftruncate(fd, max(0, reading.source.size))
+                    self.came(start - at)
+                    at, checksum = start, 0
+                if not patience.wait():
+                    raise Failure(
+                        "fetch.broken",
+                        "%s cannot be read to its end." % reading.source.path,
+                        "It broke again and again, last at byte %d: %s." % (at, error.strerror or error),
+                        "Start the job again: it goes on from what is complete.",
+                    ) from error
+
+    def came(self, count: int) -> None:
+        with self.lock:
+            self.bytes += count
+
+    def opened(self, reading: Reading) -> int:
+        """The temporary file, there from its first part on."""
+        with self.lock:
+            if reading.stale or self.crew.broken:
+                raise Changed(reading.path)
+            if reading.fd < 0:
+                try:
+                    self.make_folder(os.path.dirname(reading.path))
+                    reading.fd = os.open(reading.temporary, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+                    if not reading.single or not reading.source.known:
+                        os.ftruncate(reading.fd, max(0, reading.source.size))
+                except OSError as error:
+                    raise unwritable(error, reading.path) from error
+            return reading.fd
+
+    def make_folder(self, folder: str) -> None:
+        if folder not in self.folders:
+            os.makedirs(folder, exist_ok=True)
+            self.folders.add(folder)
+
+    def anew(self, reading: Reading) -> None:
+        """Start a file from its beginning, as the source is now; what was read of it is of no use."""
+        with self.lock:
+            if reading.stale or self.crew.broken:
+                return
+            reading.stale = self.renewed = True
+            self.journal.drop(reading)
+            self.bytes -= sum(length for length, _ in reading.parts.values())
+        if reading.number == READINGS:
+            raise Failure(
+                "fetch.changing",
+                "%s changes while it is read." % reading.source.path,
+                "It was another one after each of %d readings." % READINGS,
+                "Wait until whoever writes it has finished, or read a copy that stands still.",
+            )
+        now = reading.source.again()
+        now.path = reading.source.path
+        fresh = Reading(now, self.folder, reading.number + 1)
+        fresh.digest = reading.digest
+        forget(reading.temporary)
+        with self.lock:
+            self.readings[self.readings.index(reading)] = fresh
+            self.extra += [(fresh, start, stop) for start, stop in reversed(list(fresh.missing()))]
+            self.more.notify_all()
+
+    def finish(self, reading: Reading) -> None:
+        """The file under its name, if its bytes are what the source says they are."""
+        kind, wanted = reading.source.proof()
+        if kind and not self.fits(reading, kind, wanted):
+            if reading.number < READINGS:
+                self.anew(reading)
+                return
+            raise Failure(
+                "fetch.damaged",
+                "%s arrives damaged." % reading.source.path,
+                "Its bytes never fit its checksum (%s), in %d readings." % (kind, READINGS),
+                "The copy at the source may be damaged: store it there anew.",
+            )
+        if reading.source.known:
+            self.journal.done(reading, os.fstat(reading.fd))
+        try:
+            os.replace(reading.temporary, reading.path)
+        except OSError as error:
+            raise unwritable(error, reading.path) from error
+        with self.lock:
+            self.files += 1
+            self.open -= 1
+            if not self.open:
+                self.more.notify_all()
+
+    def fits(self, reading: Reading, kind: str, wanted: str) -> bool:
+        """An ETag that is no MD5 after all is believed not to be one when the same bytes come twice."""
+        try:
+            before, reading.digest = reading.digest, digest(reading, kind)
+        except ValueError:  # this Python has no MD5, so that one proves nothing
+            return True
+        return reading.digest == wanted or (kind == "etag" and reading.digest == before)
+
+    def tidy(self) -> None:
+        """Remove what other versions and earlier attempts left unfinished."""
+        if not (self.renewed or self.journal.resumed):
+            return
+        for top, _, names in os.walk(self.folder):
+            for name in names:
+                if name.endswith(PART_END):
+                    forget(os.path.join(top, name))
+
+
+def hashing(kind: str, size: int) -> Hashing | None:
+    """What takes a checksum of that kind; None where it is put together from the parts', or this Python has none."""
+    try:
+        return Hashing(kind, size) if kind not in ("", "crc32") else None
+    except ValueError:
+        return None
+
+
+def digest(reading: Reading, kind: str) -> str:
+    """The checksum of a file whose bytes are all there, in hex. Raises ValueError where this Python has none of that kind."""
+    if kind == "crc32":
+        return "%08x" % reading.crc32
+    if reading.hashing is None or reading.hashing.kind != kind:
+        reading.hashing = Hashing(kind, os.fstat(reading.fd).st_size)
+    return reading.hashing.end(reading.fd)
+
+
+def checked(sources: list[Source]) -> list[Source]:
+    """Their paths stay inside the folder, and none stands in another's way."""
+    files: dict[str, str] = {}
+    folders: set[str] = set()
+    for source in sources:
+        steps = [step for step in source.path.split("/") if step not in ("", ".")]
+        if ".." in steps or "\0" in source.path or not 0 < len(steps) <= DEEPEST:
+            deep = len(steps) > DEEPEST
+            raise Failure(
+                "fetch.path",
+                "%r cannot be a file here." % source.path[:200],
+                "It lies in more than %d folders." % DEEPEST
+                if deep
+                else "Its name leads out of the folder that it belongs into.",
+                "Rename it at the source, or name the objects that you need one by one.",
+            )
+        path = "/".join(steps)
+        if path in files:
+            raise clash(source.path, files[path])
+        files[path] = source.path
+        folders.update("/".join(steps[:length]) for length in range(1, len(steps)))
+        source.path = path
+    for path in sorted(folders & set(files)):
+        raise clash(files[path], path + "/…")
+    return sources
+
+
+def clash(one: str, other: str) -> Failure:
+    return Failure(
+        "fetch.clash",
+        "%s and %s cannot both be files here." % (one, other),
+        "In a file system they are one path, or one is the folder of the other.",
+        "Rename one of them at the source, or name the inputs one by one.",
+    )
+
+
+def write(fd: int, view: memoryview, at: int, path: str) -> None:
+    try:
+        while view:
+            count = os.pwrite(fd, view, at)
+            view, at = view[count:], at + count
+    except OSError as error:
+        raise unwritable(error, path) from error
+
+
+def unwritable(error: OSError, path: str) -> Failure:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return Failure(
+        "disk.full" if full else "fetch.unwritable",
+        "The disk is full: %s" % path if full else "An input cannot be written: %s" % path,
+        "%s." % error.strerror,
+        "Free space there, or mount a larger disk at that path." if full else "Check who may write there.",
+    )
+
+
+def forget(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        return
+
+
+def amount(size: float) -> str:
+    """1.5 GB of 1500000000."""
+    units = ["bytes", "kB", "MB", "GB", "TB"]
+    while size >= 1000 and len(units) > 1:
+        size /= 1000.0
+        del units[0]
+    return "%.*f %s" % (units[0] != "bytes", size, units[0])

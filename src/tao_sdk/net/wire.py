@@ -1,0 +1,384 @@
+"""One HTTP/1.1 connection: its socket, TLS, proxy, and the bytes of requests and answers. What to ask is web.py's.
+
+Python's own http.client takes 30 ms to import and a third of a millisecond to read the head of an answer; a job that
+fetches thousands of small files feels both.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from time import monotonic
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Iterator, Mapping
+    from typing import Protocol
+
+    Origin = tuple[str, str, int]  # scheme, host, port
+    Proxy = tuple[str, int, str]  # host, port, the value of proxy-authorization
+
+    class Body(Protocol):
+        """Bytes to send that need not fit into memory."""
+
+        size: int
+
+        def send(self, sock: socket.socket, plain: bool) -> None:
+            """All of them, each time; `plain`: no TLS is between."""
+
+
+CONNECT = 10.0  # seconds
+SILENCE = 60.0  # seconds without a byte, either way
+BUFFER = 1 << 18
+MOMENT = 0.25  # seconds in which a buffer is filled; what has come by then is passed on
+LONGEST_HEAD = 1 << 16
+MOST_LINES = 1000  # that belong to no body: trailers, answers before the answer
+LONGEST_NUMBER = 19  # digits
+HEX = b"0123456789abcdefABCDEF"
+WANTS_LOGIN = 407
+PORTS = {"http": 80, "https": 443}
+AUTHORITIES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
+BUNDLES = ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
+
+
+class Garbled(OSError):
+    """What came is no HTTP."""
+
+
+class CutShort(OSError):
+    """The answer ended before its length was reached."""
+
+
+class Refused(OSError):
+    """The proxy did not let us through; `status` is its answer."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__("it answers with status %d" % status)
+        self.status = status
+
+
+class ProxyAway(OSError):
+    """The proxy itself was not reached, or answers like none; the words are those of what broke."""
+
+
+def digits(text: str) -> int:
+    """A number of bytes, as a server writes it; -1 for what is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < LONGEST_NUMBER else -1
+
+
+def split(url: str) -> tuple[Origin, str]:
+    """The origin of an address and what is asked for there. User names in it are dropped, and so is the fragment."""
+    scheme, _, rest = url.partition("#")[0].partition("://")
+    at = min([place for place in (rest.find("/"), rest.find("?")) if place >= 0] or [len(rest)])
+    authority, target = rest[:at].rpartition("@")[2], rest[at:]
+    host, port = authority, ""
+    if ":" in authority.rpartition("]")[2]:
+        host, _, port = authority.rpartition(":")
+    number = digits(port) if digits(port) >= 0 else PORTS.get(scheme.lower(), 80)
+    return (scheme.lower(), host.strip("[]").lower(), number), target if target.startswith("/") else "/" + target
+
+
+def host_header(origin: Origin) -> str:
+    scheme, host, port = origin
+    shown = "[%s]" % host if ":" in host else host
+    return shown if PORTS.get(scheme) == port else "%s:%d" % (shown, port)
+
+
+def proxy_for(origin: Origin, env: Mapping[str, str]) -> Proxy | None:
+    """The proxy that the environment names for an origin, unless NO_PROXY excepts it; never where a machine's keys come from."""
+    scheme, host, port = origin
+    named = either(env, scheme + "_proxy") or either(env, "all_proxy")
+    if not named or host.startswith("169.254.") or excepted(host, port, either(env, "no_proxy")):
+        return None
+    (_, proxy, number), _ = split(named if "://" in named else "http://" + named)
+    login, at, _ = named.rpartition("://")[2].rpartition("@")
+    return proxy, number, basic(login) if at else ""
+
+
+def either(env: Mapping[str, str], name: str) -> str:
+    return env.get(name) or env.get(name.upper()) or ""
+
+
+def basic(login: str) -> str:
+    from binascii import b2a_base64
+
+    from tao_sdk.net.percent import unquote
+
+    return "Basic " + b2a_base64(unquote(login).encode(), newline=False).decode()
+
+
+def excepted(host: str, port: int, exceptions: str) -> bool:
+    for each in exceptions.replace(" ", ",").split(","):
+        name, colon, its_port = each.strip().lower().partition(":")
+        if not name or (colon and its_port != str(port)):
+            continue
+        if name == "*" or host == name.lstrip(".*") or host.endswith("." + name.lstrip(".*")) or inside(host, name):
+            return True
+    return False
+
+
+def inside(host: str, network: str) -> bool:
+    """Whether the host is an address of the network 10.0.0.0/8."""
+    if "/" not in network:
+        return False
+    import ipaddress
+
+    try:
+        return ipaddress.ip_address(host) in ipaddress.ip_network(network, strict=False)
+    except ValueError:
+        return False
+
+
+class TlsTrust:
+    """Whom to trust: the bundle that the environment names, else the system's, wherever this image has it."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self.bundle = next((env[name] for name in BUNDLES if env.get(name)), "")
+        self.made: ssl.SSLContext | None = None
+
+    def context(self) -> ssl.SSLContext:
+        if self.made is None:
+            self.made = self.make()
+        return self.made
+
+    def make(self) -> ssl.SSLContext:
+        import ssl
+
+        from tao_sdk.net.failure import Failure
+
+        try:
+            context = ssl.create_default_context(cafile=self.bundle or None)
+        except OSError as error:
+            raise Failure(
+                "web.tls",
+                "The bundle of certificates cannot be read: %s" % self.bundle,
+                "%s." % (error.strerror or error),
+                "Mount the file into the job, or name another in AWS_CA_BUNDLE or SSL_CERT_FILE.",
+            ) from error
+        if not self.bundle and not context.cert_store_stats()["x509_ca"]:
+            for path in filter(os.path.exists, AUTHORITIES):
+                context.load_verify_locations(path)
+        return context
+
+
+class Connection:
+    """One socket, for one request after another."""
+
+    def __init__(self, origin: Origin, proxy: Proxy | None, trust: TlsTrust) -> None:
+        self.origin, self.proxy = origin, proxy
+        self.used = False  # it lay idle before, so the server may have closed it
+        self.heard = False  # a byte of the answer to the last request has come
+        self.reusable = False
+        self.held = b""  # what was read beyond the head of the answer
+        self.headers: dict[str, str] = {}
+        self.buffer = memoryview(bytearray(0))
+        self.sock = connected(proxy, origin)
+        try:
+            self.peer: str = self.sock.getpeername()[0]
+            self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self.sock.settimeout(SILENCE)
+            if origin[0] == "https":
+                if proxy:
+                    self.open_tunnel(proxy)
+                self.sock = trust.context().wrap_socket(self.sock, server_hostname=origin[1])
+        except BaseException:
+            self.sock.close()
+            raise
+
+    def open_tunnel(self, proxy: Proxy) -> None:
+        try:
+            self.tunnel(proxy)
+        except Refused:
+            raise
+        except OSError as error:
+            raise ProxyAway(error.strerror or str(error)) from error
+
+    def tunnel(self, proxy: Proxy) -> None:
+        _, host, port = self.origin
+        where = "%s:%d" % ("[%s]" % host if ":" in host else host, port)
+        lines = ["CONNECT %s HTTP/1.1" % where, "host: " + where]
+        if proxy[2]:
+            lines.append("proxy-authorization: " + proxy[2])
+        self.sock.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
+        status, _ = self.head()
+        if status != 200:
+            raise Refused(status)
+        self.held = b""
+
+    def request(
+        self, method: str, target: str, headers: dict[str, str], body: bytes | Body
+    ) -> tuple[int, dict[str, str]]:
+        """Send it all, then read the status and the headers of the answer."""
+        self.heard = self.reusable = False
+        self.method = method
+        size = len(body) if isinstance(body, bytes) else body.size
+        lines = {"host": host_header(self.origin), "accept-encoding": "identity", **headers}
+        if size or method in ("PUT", "POST"):
+            lines["content-length"] = str(size)
+        if self.proxy and self.origin[0] == "http":
+            target = "http://" + host_header(self.origin) + target
+            if self.proxy[2]:
+                lines["proxy-authorization"] = self.proxy[2]
+        text = ["%s %s HTTP/1.1" % (method, target)] + ["%s: %s" % each for each in lines.items()] + ["", ""]
+        head = "\r\n".join(text).encode("utf-8")
+        broke: OSError | None = None
+        try:
+            self.send(head, body)
+        except OSError as error:  # the server may have answered before it had everything, and tells why
+            broke = error
+        try:
+            self.status, self.headers = self.head()
+        except OSError:
+            if broke:
+                raise broke from None
+            raise
+        if self.status == WANTS_LOGIN and self.proxy and self.origin[0] == "http":
+            raise Refused(self.status)
+        self.whole_sent = broke is None
+        return self.status, self.headers
+
+    def send(self, head: bytes, body: bytes | Body) -> None:
+        if isinstance(body, bytes):
+            self.sock.sendall(head + body)
+            return
+        self.sock.sendall(head)
+        body.send(self.sock, self.origin[0] == "http")
+
+    def head(self) -> tuple[int, dict[str, str]]:
+        """The status and the headers of the next answer that is one (100 Continue is not)."""
+        for _ in range(MOST_LINES):
+            data = self.held
+            while b"\r\n\r\n" not in data:
+                more = self.sock.recv(1 << 16)
+                if not more:
+                    raise CutShort("the server closed the connection instead of answering")
+                self.heard = True
+                data += more
+                if len(data) > LONGEST_HEAD and b"\r\n\r\n" not in data[:LONGEST_HEAD]:
+                    raise Garbled("the head of the answer has no end")
+            text, _, self.held = data.partition(b"\r\n\r\n")
+            status, headers = parsed(text)
+            if status >= 200 or status == 101:
+                return status, headers
+        raise Garbled("one answer after the other that is none")
+
+    def body(self) -> Iterator[memoryview]:
+        """The bytes of the answer's body; the connection can be used again once the last was taken."""
+        if self.method == "HEAD" or self.status in (204, 304):
+            self.done()
+            return iter(())
+        if "chunked" in self.headers.get("transfer-encoding", "").lower():
+            return self.chunked()
+        length = digits(self.headers.get("content-length", ""))
+        return self.counted(length) if length >= 0 else self.until_closed()
+
+    def counted(self, length: int) -> Iterator[memoryview]:
+        yield from self.take(length)
+        self.done()
+
+    def take(self, length: int) -> Iterator[memoryview]:
+        """The next so many bytes."""
+        if not self.buffer:
+            self.buffer = memoryview(bytearray(BUFFER))
+        if self.held and length:
+            first, self.held = self.held[:length], self.held[length:]
+            length -= len(first)
+            yield memoryview(first)
+        while length:
+            count, broke = self.filled(min(length, BUFFER))
+            length -= count
+            if count:
+                yield self.buffer[:count]
+            if broke:
+                raise broke
+            if not count:
+                raise CutShort("%d bytes are missing at the end" % length)
+
+    def filled(self, wanted: int) -> tuple[int, OSError | None]:
+        """How many bytes came into the buffer in a moment, and what broke off then. TLS gives 16 KiB at a time, and each
+        piece that is passed on by itself costs several times what reading it does."""
+        count, late = 0, monotonic() + MOMENT
+        try:
+            while True:
+                came = self.sock.recv_into(self.buffer[count:wanted])
+                count += came
+                if not came or count == wanted or monotonic() > late:
+                    return count, None
+        except OSError as error:
+            return count, error
+
+    def until_closed(self) -> Iterator[memoryview]:
+        if self.held:
+            first, self.held = self.held, b""
+            yield memoryview(first)
+        while True:
+            data = self.sock.recv(BUFFER)
+            if not data:
+                return
+            yield memoryview(data)
+
+    def chunked(self) -> Iterator[memoryview]:
+        while True:
+            size = self.line().partition(b";")[0].strip()
+            if not size or size.strip(HEX) or len(size) >= LONGEST_NUMBER:
+                raise Garbled("a chunk without its size")
+            length = int(size, 16)
+            if not length:
+                break
+            yield from self.take(length)
+            self.line()
+        for _ in range(MOST_LINES):
+            if not self.line():  # else a trailer
+                self.done()
+                return
+        raise Garbled("trailers without an end")
+
+    def line(self) -> bytes:
+        while b"\n" not in self.held:
+            more = self.sock.recv(1 << 16)
+            if not more:
+                raise CutShort("the last chunk is missing")
+            self.held += more
+            if len(self.held) > LONGEST_HEAD and b"\n" not in self.held[:LONGEST_HEAD]:
+                raise Garbled("a line without an end")
+        line, _, self.held = self.held.partition(b"\n")
+        return line.rstrip(b"\r")
+
+    def done(self) -> None:
+        """The answer was read to its end: the next request may follow, unless one of us wants to close."""
+        self.reusable = self.whole_sent and not self.held and self.headers.get("connection", "").lower() != "close"
+
+    def close(self) -> None:
+        self.sock.close()
+
+
+def connected(proxy: Proxy | None, origin: Origin) -> socket.socket:
+    """A socket that leads to the origin, or to the proxy on the way there."""
+    if not proxy:
+        return socket.create_connection(origin[1:], CONNECT)
+    try:
+        return socket.create_connection(proxy[:2], CONNECT)
+    except OSError as error:
+        raise ProxyAway(error.strerror or str(error)) from error
+    except UnicodeError as error:
+        raise ProxyAway("no host can be called so") from error
+
+
+def parsed(head: bytes) -> tuple[int, dict[str, str]]:
+    """The status and the headers, by lower-case names; of a name that comes twice the values are joined."""
+    lines: list[str] = head.decode("latin-1").split("\r\n")
+    version, _, rest = lines[0].partition(" ")
+    if not version.startswith("HTTP/1.") or digits(rest[:3]) < 0:
+        raise Garbled("this is no HTTP/1.1 server")
+    headers: dict[str, str] = {"connection": "close"} if version == "HTTP/1.0" else {}
+    for line in lines[1:]:
+        name, _, value = line.partition(":")
+        name, value = name.strip().lower(), value.strip()
+        headers[name] = headers[name] + ", " + value if name in headers and name != "connection" else value
+    return int(rest[:3]), headers

@@ -1,0 +1,147 @@
+"""Annotations: the files that a json, jsonl, csv or parquet names, so that no others have to be fetched."""
+
+from __future__ import annotations
+
+import os
+from typing import cast
+
+from tao_sdk.net.failure import Failure
+from tao_sdk.net.shown import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from tao_sdk.net.transfer import Source
+    from tao_sdk.runner.document import Selective
+
+FIELD = 1 << 30  # characters of one field: a mask may be beside the path
+FORMATS = {".json": "json", ".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet"}
+
+
+def chosen(sources: list[Source], uri: str, how: Selective, values: Mapping[str, str]) -> list[Source]:
+    """Of a folder's files those that the annotation names; `values` are the paths of the inputs that are in place."""
+    key = how["annotation"]
+    paths = [path for name, path in values.items() if name == key or name.startswith(key + "[")]
+    names = {name for path in paths for name in named(path, how["format"], how["keys"])}
+    missing = sorted(names - {each.path for each in sources})
+    if missing:
+        raise Failure(
+            "input.missing",
+            "%d files that the annotation names are not there, the first is %s." % (len(missing), missing[0]),
+            "They are not below %s." % shown(uri),
+            "Correct the annotation, or the address of the folder.",
+        )
+    return [each for each in sources if each.path in names]
+
+
+def named(path: str, form: str, keys: list[str]) -> list[str]:
+    """Relative paths, in order, each once. Raises Failure for what cannot be read, and for a path that leads out."""
+    form = form or FORMATS.get(os.path.splitext(path)[1].lower(), "json")
+    found: set[str] = set()
+    try:
+        for value in READERS[form](path, keys):
+            found.add(checked(path, value))
+    except ImportError as error:
+        raise unreadable(
+            path,
+            "It is parquet, and the image's python3 has no %s." % error.name,
+            "Use an image with pyarrow, or name an annotation in json, jsonl or csv.",
+        ) from error
+    except OSError as error:
+        raise unreadable(
+            path, "%s." % error.strerror, "Name a file, or leave selective out to have all files."
+        ) from error
+    except (ValueError, ArithmeticError, RecursionError, MemoryError, csv_error()) as error:
+        said = str(error)[:200].rstrip(".") or type(error).__name__
+        raise unreadable(path, "It is no %s that can be read: %s." % (form, said)) from error
+    if not found:
+        raise unreadable(path, "Nothing in it stands under %s." % " or ".join(keys), "Correct selective.keys.")
+    return sorted(found)
+
+
+def csv_error() -> type[Exception]:
+    import csv
+
+    return csv.Error
+
+
+def unreadable(
+    path: str, why: str, next: str = "Correct the file, or leave selective out to have all files."
+) -> Failure:
+    return Failure("input.annotation", "The annotation %s does not tell which files to fetch." % path, why, next)
+
+
+def checked(path: str, value: str) -> str:
+    clean = os.path.normpath(value)
+    if os.path.isabs(value) or clean == ".." or clean.startswith("../") or "\0" in value:
+        raise unreadable(
+            path, "It names %r, which is no path below the folder." % value[:200], "Name files relative to the folder."
+        )
+    return clean
+
+
+def texts(value: Any) -> Iterator[str]:
+    """The paths that a value holds: itself, or the items of a list."""
+    if isinstance(value, str) and value:
+        yield value
+    elif isinstance(value, list):
+        for item in cast("list[Any]", value):
+            yield from texts(item)
+
+
+def of_json(path: str, keys: list[str]) -> Iterator[str]:
+    """Whatever stands under one of the keys, however deep."""
+    import json
+
+    with open(path, encoding="utf-8") as file:
+        ahead: list[Any] = [json.load(file)]
+    while ahead:
+        value = ahead.pop()
+        if isinstance(value, dict):
+            entry = cast("dict[str, Any]", value)
+            for key in keys:
+                yield from texts(entry.get(key))
+            ahead += entry.values()
+        elif isinstance(value, list):
+            ahead += value
+
+
+def of_lines(path: str, keys: list[str]) -> Iterator[str]:
+    import json
+
+    with open(path, encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                row: dict[str, Any] = json.loads(line) if line.strip() else {}
+            except ValueError as error:
+                raise ValueError("line %d: %s" % (number, error)) from error
+            for key in keys if isinstance(row, dict) else ():  # pyright: ignore[reportUnnecessaryIsInstance]
+                yield from texts(row.get(key))
+
+
+def of_csv(path: str, keys: list[str]) -> Iterator[str]:
+    import csv
+
+    csv.field_size_limit(FIELD)
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        for row in csv.DictReader(file):
+            for key in keys:
+                yield from texts(row.get(key))
+
+
+def of_parquet(path: str, keys: list[str]) -> Iterator[str]:
+    import importlib
+    import site
+
+    site.main()  # what is installed in the image; the runner itself is started without
+    parquet: Any = importlib.import_module("pyarrow.parquet")
+    file = parquet.ParquetFile(path)
+    wanted = [key for key in keys if key in file.schema_arrow.names]
+    for batch in file.iter_batches(columns=wanted):
+        for key in wanted:
+            yield from texts(batch.column(key).to_pylist())
+
+
+READERS = {"json": of_json, "jsonl": of_lines, "csv": of_csv, "parquet": of_parquet}

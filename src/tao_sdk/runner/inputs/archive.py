@@ -1,0 +1,404 @@
+"""Archives: .tar, .tar.gz, .tgz and .zip, unpacked whole into a folder or not at all.
+
+An archive was written by somebody else. Nothing of it may lie outside its folder, neither by its name nor through a link;
+devices, pipes and sockets are refused; so is one that would fill the disk or the memory: bytes, entries, folders, links and
+what describes them have limits. What a limit does to a large honest archive, TAO_UNPACK_BYTES and TAO_UNPACK_FILES undo.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import struct
+import zlib
+from itertools import chain
+
+from tao_sdk.net.failure import Failure
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import tarfile
+    import zipfile
+    from collections.abc import Iterator, Mapping
+    from typing import IO, Any
+
+CHUNK = 1 << 20
+BLOCK = 512
+ALLOWED = 256 << 20  # bytes that any archive may unpack to,
+RATIO = 200  # and so many times its own size; the worst honest ones, of text, come to 30
+MOST_FILES = 10_000_000
+MOST_NOTED = 1_000_000  # folders, and links: they are looked at once more at the end
+LONGEST_HEAD = (
+    256 << 10
+)  # bytes that describe one entry of a tar: long names, attributes, where a sparse file has holes
+LARGEST_DIRECTORY = 256 << 20  # bytes of the directory of a zip
+LARGEST_END = 1 << 17  # bytes at its end among which that is looked for
+DEEPEST = 200  # folders in each other
+LONGEST_LINK = 4096  # bytes
+FEW = 4096  # bytes of a zip's entry that are unpacked at once, where its compression does not say how many come of them
+MOST_STEPS = 40  # links that lead to each other: more the kernel does not follow
+RIGHTS = 0o755  # no setuid, and nobody else can write
+SPARE = 64 << 20  # bytes of the disk that are left alone
+BROKEN = (  # what Python's own modules raise for archives that are damaged, or made to do damage
+    OSError,
+    EOFError,
+    ValueError,
+    RuntimeError,  # also of what is nested too deeply
+    ArithmeticError,
+    LookupError,
+    MemoryError,
+    struct.error,
+    zlib.error,
+)
+
+
+def unpack(path: str, folder: str, env: Mapping[str, str], inner: str = "") -> str:
+    """Everything in the archive, in a folder that is made here; where its content begins, `inner` being what may be left out.
+
+    Raises Failure; what is in the folder then is no use.
+    """
+    os.makedirs(folder)
+    tree = Unpacked(path, folder, env)
+    try:
+        (unzip if path.lower().endswith(".zip") else untar)(path, tree)
+        top = content(folder, inner) if inner else folder
+        tree.finish(top)
+    except Failure:
+        raise
+    except ImportError as error:
+        raise tree.broken("The image's python3 cannot read this kind of archive (%s)." % error.name) from error
+    except BROKEN as error:
+        if isinstance(error, OSError) and error.errno and error.errno != errno.EINVAL:  # this one of seek, to nowhere
+            raise
+        raise tree.broken("%s." % (str(error) or type(error).__name__).rstrip(".")) from error
+    return top
+
+
+def content(folder: str, name: str) -> str:
+    """Where the content begins: below the one folder of the archive's own name, if that is all there is at the top."""
+    inner = os.path.join(folder, name)
+    alone = os.listdir(folder) == [name] and os.path.isdir(inner) and not os.path.islink(inner)
+    return inner if alone else folder
+
+
+class Unpacked:
+    """The folder that is being filled, and what guards it."""
+
+    def __init__(self, path: str, folder: str, env: Mapping[str, str]) -> None:
+        self.name, self.folder = os.path.basename(path), folder
+        self.most_bytes = number(env, "TAO_UNPACK_BYTES") or ALLOWED + RATIO * os.path.getsize(path)
+        self.most_files = number(env, "TAO_UNPACK_FILES") or MOST_FILES
+        self.most_noted = number(env, "TAO_UNPACK_FILES") or MOST_NOTED
+        self.bytes = self.files = 0
+        self.folders = {""}  # that were looked at already
+        self.late: list[tuple[str, int, float]] = []  # (folder, mode, time), set when nothing more goes into them
+        self.links: list[tuple[str, str]] = []
+
+    def broken(self, why: str) -> Failure:
+        return Failure(
+            "archive.broken",
+            "The archive %s cannot be unpacked." % self.name,
+            why,
+            "Make the archive again, or declare the input with extract: false to hand it over packed.",
+        )
+
+    def place(self, name: str) -> str:
+        """Where an entry goes. Its folder exists then, and is a folder."""
+        parts = [each for each in name.split("/") if each not in ("", ".")]
+        if name.startswith("/") or ".." in parts or "\0" in name:
+            raise self.broken("Its entry %r would lie outside of its folder." % name[:200])
+        if len(parts) > DEEPEST:
+            raise self.broken("Its entry %r lies in more than %d folders." % (name[:200], DEEPEST))
+        self.folder_of(parts[:-1], name)
+        return os.path.join(self.folder, *parts)
+
+    def folder_of(self, parts: list[str], name: str) -> None:
+        if "/".join(parts) in self.folders:
+            return
+        self.folder_of(parts[:-1], name)
+        self.limit(("folders", self.most_noted, len(self.folders)))
+        path = os.path.join(self.folder, *parts)
+        try:
+            if not stat.S_ISDIR(os.lstat(path).st_mode):
+                raise self.broken("Its entry %r lies below what is no folder." % name[:200])
+        except FileNotFoundError:
+            os.mkdir(path)
+        self.folders.add("/".join(parts))
+
+    def count(self, size: int) -> None:
+        """Room for one more entry of so many bytes, or a Failure."""
+        self.files += 1
+        self.bytes += size
+        self.limit(("entries", self.most_files, self.files), ("bytes", self.most_bytes, self.bytes))
+        if size >= CHUNK or self.files % 1000 == 1:
+            self.need(size)
+
+    def limit(self, *limits: tuple[str, int, int]) -> None:
+        for many, limit, found in limits:
+            if found > limit:
+                raise Failure(
+                    "archive.limit",
+                    "The archive %s holds more than %d %s." % (self.name, limit, many),
+                    "That is far more than an honest one of its size does: it may be made to fill the disk.",
+                    "If it is what it should be, set TAO_UNPACK_BYTES and TAO_UNPACK_FILES for the job to what it holds.",
+                )
+
+    def need(self, size: int) -> None:
+        disk = os.statvfs(self.folder)
+        if disk.f_bavail * disk.f_frsize < size + SPARE:
+            raise Failure(
+                "disk.full",
+                "The disk has no room for what is in the archive %s." % self.name,
+                "%d bytes are free where it is unpacked: %s" % (disk.f_bavail * disk.f_frsize, self.folder),
+                "Free space there, or set mount_path, or the input's container_path, to a larger disk.",
+            )
+
+    def add_folder(self, name: str, mode: int, time: float) -> None:
+        self.count(0)
+        path = self.place(name)
+        self.folder_of(path[len(self.folder) :].strip("/").split("/") if path != self.folder else [], name)
+        self.late.append((path, stat.S_IMODE(mode) & RIGHTS | 0o700, time))
+
+    def add_file(self, name: str, size: int, mode: int, time: float, source: IO[bytes], piece: int = CHUNK) -> None:
+        """A file of `size` bytes, of which `piece` are read at once."""
+        if size < 0:
+            raise self.broken("%r has less than no bytes." % name[:200])
+        self.count(size)
+        path = self.vacant(name)
+        left = size
+        with open(path, "xb", buffering=0) as file:
+            while left:
+                data = source.read(min(left, piece))
+                if not data:
+                    raise self.broken("It ends in the middle of %r." % name[:200])
+                file.write(data)
+                left -= len(data)
+        if source.read(1):
+            raise self.broken("%r is longer than it says." % name[:200])
+        os.chmod(path, stat.S_IMODE(mode) & RIGHTS | 0o600)
+        set_time(path, time)
+
+    def vacant(self, name: str) -> str:
+        """A path that is free; of two entries of one name the later counts."""
+        path = self.place(name)
+        try:
+            if stat.S_ISDIR(os.lstat(path).st_mode):
+                raise self.broken("%r is a folder and something else in it." % name[:200])
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+        return path
+
+    def add_link(self, name: str, target: str) -> None:
+        self.count(0)
+        path = self.vacant(name)
+        os.symlink(target, path)
+        self.links.append((name, path))
+        self.limit(("links", self.most_noted, len(self.links)))
+
+    def add_twin(self, name: str, other: str) -> None:
+        """A hard link: to a file that came before it."""
+        self.count(0)
+        first, path = self.place(other), self.vacant(name)
+        if not os.path.isfile(first) or os.path.islink(first):
+            raise self.broken("Its entry %r is a link to %r, which is not in it." % (name[:200], other[:200]))
+        os.link(first, path)
+
+    def finish(self, top: str) -> None:
+        """Only now, with all of them there, can be seen where links lead. `top` is the folder that will be moved."""
+        for name, path in self.links:
+            if os.path.islink(path) and not stays(path, top):
+                raise self.broken("Its link %r leads out of its folder." % name[:200])
+        for path, mode, time in reversed(self.late):
+            os.chmod(path, mode)
+            set_time(path, time)
+
+
+def stays(link: str, top: str) -> bool:
+    """True for a link that leads nowhere outside of `top`, step by step, also where what it leads to comes to be later."""
+    at = os.path.relpath(os.path.dirname(link), top).split("/")
+    at = [] if at == ["."] else at
+    steps, links, missing = [os.path.basename(link)], 0, False
+    while steps:
+        step = steps.pop()
+        if step in ("", "."):
+            continue
+        if step == "..":
+            if missing or not at:
+                return False
+            at.pop()
+            continue
+        at.append(step)
+        target = target_of(os.path.join(top, *at))
+        if target is None:
+            missing = missing or not os.path.lexists(os.path.join(top, *at))
+            continue
+        links += 1
+        if target.startswith("/") or links > MOST_STEPS:
+            return False
+        at.pop()
+        steps += reversed(target.split("/"))
+    return True
+
+
+def target_of(path: str) -> str | None:
+    """Where a link leads; None for what is no link."""
+    try:
+        return os.readlink(path)
+    except OSError:
+        return None
+
+
+def set_time(path: str, time: float) -> None:
+    with contextlib.suppress(OverflowError, ValueError):  # a time that no file can have
+        os.utime(path, (time, time))
+
+
+def number(env: Mapping[str, str], name: str) -> int:
+    text = env.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 20 else 0
+
+
+class Watched:
+    """A stream that remembers what was read last, so that the end of a tar can be told from a break.
+
+    `left` bytes may be read until it is set anew: who describes an entry does not need many.
+    """
+
+    def __init__(self, stream: IO[bytes], tree: Unpacked) -> None:
+        self.stream, self.tree, self.last = stream, tree, b""
+        self.left = LONGEST_HEAD
+        self.seek, self.tell, self.close = stream.seek, stream.tell, stream.close
+
+    def read(self, size: int = -1) -> bytes:
+        if not 0 <= size <= self.left:
+            raise self.tree.broken("What describes one of its entries is longer than %d bytes." % LONGEST_HEAD)
+        self.left -= size
+        self.last = self.stream.read(size)
+        return self.last
+
+
+def untar(path: str, tree: Unpacked) -> None:
+    import tarfile
+
+    with opened(path) as stream:
+        watched = Watched(stream, tree)
+        try:
+            with tarfile.TarFile(fileobj=watched, mode="r") as tar:  # type: ignore[arg-type]
+                for entry in entries(tar, watched, tree):
+                    watched.left = entry.size + BLOCK
+                    add(entry, tar, tree)
+        except tarfile.TarError as error:
+            raise tree.broken("%s." % error) from error
+        if watched.last != bytes(BLOCK):  # tarfile takes anything that is no header for the end
+            raise tree.broken("It has no end mark: it is cut off, or damaged in the middle.")
+        read_on(stream, tree)
+
+
+def read_on(stream: IO[bytes], tree: Unpacked) -> None:
+    """To the end: the checksum of a .gz stands there."""
+    most, size = tree.most_bytes + ALLOWED, 0
+    data = stream.read(CHUNK)
+    while data:
+        size += len(data)
+        tree.limit(("bytes", most, size))
+        data = stream.read(CHUNK)
+
+
+def opened(path: str) -> IO[bytes]:
+    """The tar inside, whatever the name says."""
+    with open(path, "rb") as file:
+        compressed = file.read(2) == b"\x1f\x8b"
+    if not compressed:
+        return open(path, "rb")
+    import gzip
+
+    return gzip.open(path, "rb")  # type: ignore[return-value]
+
+
+def entries(tar: tarfile.TarFile, watched: Watched, tree: Unpacked) -> Iterator[tarfile.TarInfo]:
+    """One after the other, without keeping them: there may be millions."""
+    before = -1
+    while True:
+        watched.left = LONGEST_HEAD
+        entry = tar.next()
+        if entry is None:
+            return
+        if tar.offset <= before or len("".join(chain(*tar.pax_headers.items()))) > LONGEST_HEAD:
+            raise tree.broken("What it says of all its entries makes no sense.")
+        before = tar.offset
+        yield entry
+        tar.members = []  # type: ignore[attr-defined]
+
+
+def add(entry: tarfile.TarInfo, tar: tarfile.TarFile, tree: Unpacked) -> None:
+    if entry.isdir():
+        tree.add_folder(entry.name, entry.mode, entry.mtime)
+    elif entry.isfile():
+        source = tar.extractfile(entry)
+        assert source is not None
+        tree.add_file(entry.name, entry.size, entry.mode, entry.mtime, source)
+    elif entry.issym():
+        tree.add_link(entry.name, entry.linkname)
+    elif entry.islnk():
+        tree.add_twin(entry.name, entry.linkname)
+    else:
+        raise tree.broken("Its entry %r is a device, a pipe or of a kind that nobody knows." % entry.name[:200])
+
+
+class Bounded:
+    """A stream of which no more is read at once than the directory of an honest zip has."""
+
+    def __init__(self, stream: IO[bytes], tree: Unpacked) -> None:
+        self.stream, self.tree = stream, tree
+        self.seek, self.tell, self.close, self.seekable = stream.seek, stream.tell, stream.close, stream.seekable
+
+    def read(self, size: int = -1) -> bytes:
+        if size > LARGEST_DIRECTORY:
+            raise self.tree.broken("Its directory is larger than %d bytes." % LARGEST_DIRECTORY)
+        return self.stream.read(size if size >= 0 else LARGEST_END)
+
+
+def unzip(path: str, tree: Unpacked) -> None:
+    import zipfile
+
+    lzma: Any = getattr(zipfile, "lzma", None)  # some pythons have none
+    damaged: tuple[type[Exception], ...] = (zipfile.BadZipFile, lzma.LZMAError) if lzma else (zipfile.BadZipFile,)
+    try:
+        with open(path, "rb") as stream, zipfile.ZipFile(Bounded(stream, tree)) as archive:  # type: ignore[arg-type]
+            entries = archive.infolist()
+            size = sum(each.file_size for each in entries)
+            tree.limit(("entries", tree.most_files, len(entries)), ("bytes", tree.most_bytes, size))
+            tree.need(size)
+            for entry in entries:
+                add_zipped(entry, archive, tree)
+    except damaged as error:
+        raise tree.broken("%s." % str(error).rstrip(".")) from error
+
+
+def add_zipped(entry: zipfile.ZipInfo, archive: zipfile.ZipFile, tree: Unpacked) -> None:
+    import time
+
+    mode = entry.external_attr >> 16
+    kind = stat.S_IFMT(mode)
+    when = time.mktime((*entry.date_time, 0, 0, -1))
+    if entry.filename.endswith("/"):
+        tree.add_folder(entry.filename, mode or 0o755, when)
+    elif kind == stat.S_IFLNK:
+        if entry.file_size > LONGEST_LINK:
+            raise tree.broken("Its link %r is none." % entry.filename[:200])
+        with archive.open(entry) as source:
+            tree.add_link(entry.filename, source.read(entry.file_size).decode("utf-8", "surrogateescape"))
+    elif kind in (0, stat.S_IFREG):
+        with archive.open(entry) as source:
+            tree.add_file(entry.filename, entry.file_size, mode or 0o644, when, source, pieces(entry))
+    else:
+        raise tree.broken("Its entry %r is a device or a pipe." % entry.filename[:200])
+
+
+def pieces(entry: zipfile.ZipInfo) -> int:
+    """How many bytes to read at once. Python unpacks LZMA and BZIP2 as far as it has read: 1 MB may become 40 GB of memory."""
+    stored, deflated = 0, 8
+    return CHUNK if entry.compress_type in (stored, deflated) else FEW

@@ -1,0 +1,22 @@
+"""Archives by their names: what is one, and whether an input is to be unpacked."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tao_sdk.runner.document import Input
+
+ARCHIVES = (".tar", ".tar.gz", ".tgz", ".zip")
+
+
+def stem(name: str) -> str:
+    """`images` of images.tar.gz; "" for what is no archive, going by its name."""
+    lower = name.lower()
+    suffix = max((each for each in ARCHIVES if lower.endswith(each)), key=len, default="")
+    return name[: -len(suffix)] if suffix and len(name) > len(suffix) else ""
+
+
+def packed(wanted: Input) -> bool:
+    """Whether an input is to be unpacked, going by its address and what was declared."""
+    how = wanted["options"].get("extract", "")
+    return how in ("yes", "parent") or (not how and wanted["uri"].partition("?")[0].lower().endswith(ARCHIVES))

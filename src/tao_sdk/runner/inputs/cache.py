@@ -1,0 +1,127 @@
+"""The cache on a mount: which of its folders this job may use, and where it makes one of its own.
+
+What lies in a cache is a program for whoever loads it: weights are often pickles. So an entry counts only where nobody
+but this user and root could have put it there, and can put another in its place while the job runs:
+
+    <mount>/tao-cache/             everybody makes folders in it, and only their owner can take them away
+    <mount>/tao-cache-u<uid>/      the same for one user, where tao-cache is another user's
+    .../<name>-<version>/          an entry's folder: only its maker can write there
+    .../<name>-<version>-u<uid>/   the same, where the plain name is another user's
+
+Who owns the mount, or a folder above it, is trusted: it is the folder that the job names.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from tao_sdk.net.failure import Failure
+from tao_sdk.runner import private
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CACHE = "tao-cache"
+OPEN_TO_ALL = 0o1777
+
+
+class Cache:
+    """The cache of one mount. Raises Failure where no folder of it can be kept from others."""
+
+    def __init__(self, mount: str) -> None:
+        self.mount = os.path.abspath(mount)
+        self.shared = os.path.join(self.mount, CACHE)
+        self.make()
+        self.user = private.owner_there(self.shared if os.access(self.shared, os.W_OK) else self.mount)
+        self.check_above()
+        self.top = self.found_top()
+
+    def make(self) -> None:
+        """Make the folder for all users. Where it cannot be made, its use tells why."""
+        try:
+            os.makedirs(self.shared)
+            os.chmod(self.shared, OPEN_TO_ALL)
+        except OSError:
+            return
+
+    def check_above(self) -> None:
+        changeable = self.changeable(os.path.realpath(self.mount))
+        if changeable:
+            raise Failure(
+                "input.cache_open",
+                "The cache in %s is not used." % self.mount,
+                "Every user can put another folder in the place of %s." % changeable,
+                "Name a folder of yours or of root, below folders in which only owners rename (chmod +t).",
+            )
+
+    def changeable(self, folder: str) -> str:
+        """The folder, or one above it, that any user could replace or may have made; "" when there is none."""
+        while folder != "/":
+            above: str = os.path.dirname(folder)
+            if writes_anybody(above, sticky=False) or (writes_anybody(above) and not self.is_of_us(folder)):
+                return folder
+            folder = above
+        return ""
+
+    def is_of_us(self, folder: str) -> bool:
+        try:
+            return os.lstat(folder).st_uid in (0, self.user)
+        except OSError:
+            return False
+
+    def found_top(self) -> str:
+        """The folder that all users share; one of this user's own where that one is another user's."""
+        if self.is_kept(self.shared) or not os.path.lexists(self.shared) or os.path.isfile(self.shared):
+            return self.shared  # its use tells why it cannot be made
+        own = self.own(self.shared)
+        make_closed(own)
+        if self.is_kept(own):
+            return own
+        raise self.foreign(own)
+
+    def is_kept(self, top: str) -> bool:
+        """True for a folder of this user or root, in which nobody can rename what is another's."""
+        real = os.path.realpath(top)
+        ours = self.is_of_us(top) and self.is_of_us(real) and os.path.isdir(real)
+        return ours and not writes_anybody(real, sticky=False) and not self.changeable(real)
+
+    def folder(self, name: str, is_there: Callable[[str], bool]) -> str:
+        """The folder of an entry: one of this user's, or one of root's in which the entry `is_there`."""
+        shared = os.path.join(self.top, name)
+        for path in (shared, self.own(shared)):
+            make_closed(path)
+            if private.is_closed(path) and (os.lstat(path).st_uid == self.user or is_there(path)):
+                return path
+            if not os.path.lexists(path):
+                return path  # its use tells why it cannot be made
+        raise self.foreign(self.own(shared))
+
+    def own(self, path: str) -> str:
+        return "%s-u%d" % (path, self.user)
+
+    def foreign(self, path: str) -> Failure:
+        return Failure(
+            "input.cache_open",
+            "The cache in %s is not used." % self.mount,
+            "%s belongs to another user, or others can write to it." % path,
+            "Remove it, or name another folder in mount_path.",
+        )
+
+
+def make_closed(folder: str) -> None:
+    """Make a folder in which nobody else can write, unless it is there. Where it cannot be made, its use tells why."""
+    try:
+        os.mkdir(folder, 0o755)
+    except OSError:
+        return
+
+
+def writes_anybody(folder: str, sticky: bool = True) -> bool:
+    """True for a folder in which every user can make files; `sticky` False: and rename those of others, too."""
+    try:
+        mode = os.stat(folder).st_mode
+    except OSError:
+        return False
+    return bool(mode & stat.S_IWOTH) and (sticky or not mode & stat.S_ISVTX)

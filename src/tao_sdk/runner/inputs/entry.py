@@ -1,0 +1,232 @@
+"""Entries: something fetched or unpacked that appears under its name when it is whole, and not before.
+
+Beside it lies a hidden folder of its own: the lock of whoever makes it, what is there so far (so that the next one goes on
+from that), and a mark that says of which version of its source it is made. The mark is written before the entry has its
+name, and taken away after the name is given up, so that an entry that is there is always of the version in the mark: one
+without a mark is another's, and never touched.
+
+What jobs share is on the disk before its mark says so. What one job has for itself can be made again: its command need not
+wait for the disk. Until the disk has it, the mark counts for this start of this machine only, and others wait for the lock.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import threading
+
+from tao_sdk.net import atomic
+from tao_sdk.net.crew import started
+from tao_sdk.net.failure import Failure
+from tao_sdk.net.file_names import apart, cut
+from tao_sdk.runner import private
+from tao_sdk.runner.inputs.lock import Lock, machine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+LARGEST_MARK = 1 << 20  # bytes
+PATIENCE = 20.0  # seconds: others may just write a checkpoint of many GB there
+
+
+class Entry:
+    """One file or folder at `path`. Any number of processes on any number of nodes may want it at once."""
+
+    def __init__(self, path: str, settling: Settling | None = None) -> None:
+        """`settling`: what has it on the disk later; without, it is there before anybody is told that it is whole."""
+        self.path, self.settling = path, settling
+        folder, name = os.path.split(path)
+        self.side = os.path.join(folder, ".%s%s" % (apart(name, cut(name)), atomic.PART_END))
+        self.mark = os.path.join(self.side, "made-of")
+
+    def of(self, version: str) -> bool:
+        """Whether it is there, made of this version, by this user or by root: another one may have put there what he likes."""
+        return self.marked() in (version, unsettled(version)) and is_ours(self.path)
+
+    def marked(self) -> str:
+        return read(self.mark) if private.is_closed(self.side) else ""
+
+    def ensure(self, version: str, make: Callable[[str], str], waits: Callable[[], None]) -> None:
+        """There, made of this version. One calls `make(folder)`, which puts it anywhere in that folder; the others wait."""
+        try:
+            if self.of(version):
+                return
+            self.make_side()
+            lock = Lock(self.side)
+            if not lock.acquire(lambda: self.of(version), waits):
+                return
+            try:
+                if not self.of(version):
+                    self.renew(version, make)
+            except BaseException:
+                lock.release()
+                raise
+            if self.settling:
+                self.settling.add(self, version, lock)
+            else:
+                lock.release()
+        except OSError as error:
+            raise self.failure(error) from error
+
+    def make_side(self) -> None:
+        """The hidden folder, which nobody else can write to. Raises PermissionError where another user has made it first."""
+        with private.unshared():
+            os.makedirs(self.side, exist_ok=True)
+            if not private.is_closed(self.side) and is_ours(self.side):
+                private.remove(self.side)  # others could write to it, so nobody knows whose its content is
+                os.makedirs(self.side, exist_ok=True)
+        if not private.is_closed(self.side):
+            raise PermissionError(errno.EPERM, "Another user made it, or can write to it", self.side)
+
+    def renew(self, version: str, make: Callable[[str], str]) -> None:
+        part = os.path.join(self.side, "part")
+        begun = os.path.join(part, "begun")
+        if os.path.isdir(part) and read(begun) != version:
+            private.remove(part)
+        os.makedirs(part, exist_ok=True)
+        atomic.write(begun, encoded(version), 0o644, atomic.unsettled)
+        self.make_room()
+        made = make(part)
+        if self.settling:
+            atomic.write(self.mark, encoded(unsettled(version)), 0o644, atomic.unsettled)
+        else:
+            settle(begun)
+            atomic.write(self.mark, encoded(version), 0o644)
+        try:
+            os.rename(made, self.path)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise  # else another one, who thought us dead, was quicker
+        private.remove(part)
+
+    def settled(self, version: str) -> None:
+        """The disk has it: write the mark that outlives a power cut."""
+        try:
+            if self.marked() == unsettled(version):
+                atomic.write(self.mark, encoded(version), 0o644)
+        except OSError:
+            return  # it counts for this start of the machine all the same
+
+    def make_room(self) -> None:
+        """An entry of another version goes, and so do an empty folder and a link; data of others never does."""
+        ours = bool(self.marked())
+        old = os.path.join(self.side, "old")
+        private.remove(old)
+        if os.path.islink(self.path):
+            os.unlink(self.path)
+        elif os.path.isdir(self.path) and not os.listdir(self.path):
+            os.rmdir(self.path)
+        elif os.path.lexists(self.path) and ours:
+            os.makedirs(old)
+            os.rename(self.path, os.path.join(old, "entry"))
+        elif os.path.lexists(self.path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.path)
+        if ours:
+            os.unlink(self.mark)
+        private.remove(old)
+
+    def failure(self, error: OSError) -> Failure:
+        if error.errno in FULL:
+            return Failure(
+                "disk.full",
+                "The disk became full while an input was put at %s." % self.path,
+                "%s." % error.strerror,
+                "Free space there, or set mount_path, or the input's container_path, to a larger disk.",
+            )
+        return Failure(
+            "input.in_the_way" if error.errno == errno.EEXIST else "input.unwritable",
+            "An input cannot be put at %s." % self.path,
+            "%s: %s." % (error.filename or self.path, error.strerror or error),
+            "Choose a path that is free and writable where the job runs.",
+        )
+
+
+class Settling:
+    """Has entries on the disk, beside whatever else the process does: all that wait with one call."""
+
+    def __init__(self) -> None:
+        self.changed = threading.Lock()
+        self.waiting: list[tuple[Entry, str, Lock]] = []
+        self.runs = False
+
+    def add(self, entry: Entry, version: str, lock: Lock) -> None:
+        """Others may take the lock once it is there: until then the entry counts on this machine only."""
+        with self.changed:
+            self.waiting.append((entry, version, lock))
+            if self.runs:
+                return
+            self.runs = True
+        if not started(self.work):
+            self.work()
+
+    def work(self) -> None:
+        while True:
+            with self.changed:
+                batch, self.waiting = self.waiting, []
+                self.runs = bool(batch)
+            if not batch:
+                return
+            for mark in marks_by_disk(batch).values():
+                settle(mark)
+            for entry, version, lock in batch:
+                entry.settled(version)
+                lock.release()
+
+
+def marks_by_disk(batch: list[tuple[Entry, str, Lock]]) -> dict[int, str]:
+    """The device of each file system that entries lie on, and the mark of one of them."""
+    found: dict[int, str] = {}
+    for entry, _, _ in batch:
+        try:
+            found[os.stat(entry.mark).st_dev] = entry.mark
+        except OSError:
+            continue  # the job's folder is gone by now
+    return found
+
+
+def encoded(version: str) -> bytes:
+    return version.encode("utf-8", "surrogateescape")
+
+
+def unsettled(version: str) -> str:
+    """The mark of what is whole for this start of this machine, and lost by a power cut perhaps."""
+    return "%s\nnot settled on %s" % (version, machine())
+
+
+def settle(path: str) -> None:
+    """What was written to the file system of a file outlives a power cut, as the mark will: if that does not take too long."""
+    thread = started(sync, path)
+    if thread:
+        thread.join(PATIENCE)
+
+
+def sync(path: str) -> None:
+    # To note in the mark during which start of a machine it was made would not do: of a cache others cannot tell a crashed
+    # machine from one that runs. One call for all costs 0.2 s after 512 MB; an fsync each, minutes after a million files.
+    try:
+        import ctypes
+
+        with open(path) as file:
+            ctypes.CDLL(None).syncfs(file.fileno())
+    except (ImportError, AttributeError, OSError):
+        os.sync()  # the same for all disks
+
+
+def read(path: str) -> str:
+    """What a small file of ours holds; "" when there is none."""
+    try:
+        return private.read(path, LARGEST_MARK).decode("utf-8", "surrogateescape")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def is_ours(path: str) -> bool:
+    """True for a file or folder of this user or of root; links are not followed, as no entry is one."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    return not stat.S_ISLNK(found.st_mode) and private.is_ours(found, os.path.dirname(path))

@@ -1,0 +1,110 @@
+"""Inputs: every one is in place before the command starts, or the job says which is not and ends.
+
+Here: what this machine has already. What has to be fetched or unpacked is staging.py's.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+
+from tao_sdk.net.address import MODULES, find, scheme
+from tao_sdk.net.failure import Failure
+from tao_sdk.runner.inputs.archive_names import packed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from tao_sdk.runner.document import Input
+    from tao_sdk.runner.place import Place
+    from tao_sdk.runner.report import Report
+
+
+def fetch(inputs: list[Input], place: Place, mount: str, env: Mapping[str, str], report: Report) -> dict[str, str]:
+    """Key -> absolute path of each input. Raises Failure for the first that cannot be had."""
+    values: dict[str, str] = {}
+    staging: Any = None  # packed only where an input needs it
+    for each in inputs:
+        local = MODULES[scheme(each["uri"])] == "local"
+        path = there(each, report) if local else ""
+        if packed(each) or not local:
+            staging = staging or import_module("tao_sdk.runner.inputs.staging").Staging(
+                place, mount, env, report, values
+            )
+            path = staging.unpacked(each, path) if local else staging.stage(each)
+        values[each["key"]] = put(each, path)
+    if staging:
+        staging.close()
+    return values
+
+
+def there(wanted: Input, report: Report) -> str:
+    """An input of this machine, looked at, so that the command never meets a hole instead of its data."""
+    path = find(wanted["uri"])
+    if not os.path.exists(path):
+        raise missing(wanted, path)
+    if not os.access(path, os.R_OK):
+        raise Failure(
+            "input.unreadable",
+            "The input %s cannot be read: %s" % (wanted["key"], path),
+            "This job runs as user %d, which may not read it." % os.geteuid(),
+            "Give that user the right to read it, or run the job as another user.",
+        )
+    if os.path.isdir(path) and not os.listdir(path):
+        report.warn("input.empty", "The input %s is an empty folder: %s" % (wanted["key"], path))
+    return path
+
+
+def missing(wanted: Input, path: str) -> Failure:
+    above = path
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    dangling = os.path.islink(path)
+    return Failure(
+        "input.missing",
+        "The input %s is not there: %s" % (wanted["key"], wanted["uri"]),
+        "%s is a link to something that is not there." % path
+        if dangling
+        else "Inside the job nothing is at %s; the last folder that exists is %s." % (path, above),
+        "Check the path, and that the folder it lies in is mounted into the job.",
+    )
+
+
+def put(wanted: Input, path: str) -> str:
+    """The input under the path the job wants for it, as a link; where it is when the job does not care."""
+    target = wanted["target"]
+    if not target:
+        return path
+    if target.endswith("/") and not os.path.isdir(path):
+        target = os.path.join(target, os.path.basename(path))
+    target = os.path.abspath(target)
+    try:
+        if not leads(target, path):
+            link(path, target)
+    except OSError as error:
+        if not leads(target, path):  # another rank may have done the same
+            raise Failure(
+                "input.in_the_way",
+                "The input %s cannot be put at %s." % (wanted["key"], target),
+                "%s." % error.strerror,
+                "Choose another path.",
+            ) from error
+    return target
+
+
+def leads(target: str, path: str) -> bool:
+    return os.path.exists(target) and os.path.samefile(target, path)
+
+
+def link(path: str, target: str) -> None:
+    """Make `target` a link to `path`; an empty folder of the image or an older link of ours gives way, data never."""
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    new = target
+    if os.path.islink(target):
+        new += os.urandom(6).hex()
+    elif os.path.isdir(target):
+        os.rmdir(target)
+    os.symlink(path, new)
+    os.rename(new, target)

@@ -1,0 +1,153 @@
+"""A lock for everything that shares a folder: processes, ranks and jobs, on one node or on many.
+
+It is made of files that are created exclusively, which NFS and Lustre do as well as a local disk; flock they may not. The
+holder touches its file as long as it lives. Who waits compares the time of that touch with now, both by the clock of the
+file system, and takes the next number when the holder is dead. Only one can create the next number.
+
+Two may hold it for a moment, when one was asleep for longer than DEAD. So what is done under it must bear that: whole
+things under temporary names, and one rename at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+from tao_sdk.net import atomic
+from tao_sdk.net.crew import started
+from tao_sdk.runner import private
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+BEAT = 2.0  # seconds between touches
+DEAD = 20.0  # seconds without one
+LOOK, RARELY = 0.1, 2.0  # seconds between looks of who waits, at first and later: a thousand ranks may wait
+PREFIX = "lock."
+LONGEST = 10  # digits of a number
+MOST = 1000  # bytes of a lock's file
+
+
+class Lock:
+    """The lock of one folder."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder, self.number = folder, 0
+        self.over = threading.Event()
+        self.thread: threading.Thread | None = None
+
+    def acquire(self, ready: Callable[[], bool], waits: Callable[[], None]) -> bool:
+        """True when it is ours; False as soon as `ready`: then it is not needed. `waits` is called once if we have to."""
+        told, pause = False, LOOK
+        while not ready():
+            number = self.newest()
+            if (not number or self.dead(number)) and self.create(number + 1):
+                self.thread = started(self.beat)
+                return True
+            if not told:
+                told = True
+                waits()
+            time.sleep(pause)
+            pause = min(RARELY, pause * 1.5)
+        return False
+
+    def path(self, number: int) -> str:
+        return os.path.join(self.folder, "%s%d" % (PREFIX, number))
+
+    def newest(self) -> int:
+        """The number of the present lock; 0 when there is none."""
+        return max(self.numbers(), default=0)
+
+    def numbers(self) -> list[int]:
+        names = [name[len(PREFIX) :] for name in os.listdir(self.folder) if name.startswith(PREFIX)]
+        return [int(name) for name in names if name.isascii() and name.isdigit() and len(name) < LONGEST]
+
+    def create(self, number: int) -> bool:
+        try:
+            fd = os.open(self.path(number), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        except FileExistsError:
+            return False
+        with open(fd, "w") as file:
+            file.write(" ".join(identity(os.getpid())))
+        self.number = number
+        return True
+
+    def dead(self, number: int) -> bool:
+        """Whether its holder is no more: seen at once on this machine, by its silence where nobody can look."""
+        path = self.path(number)
+        try:
+            holder = private.read(path, MOST).decode("ascii", "replace").split()  # opening makes NFS ask for the time
+            touched = os.stat(path).st_mtime
+        except OSError as error:
+            return error.errno in private.NOT_OURS
+        if len(holder) == 4 and tuple(holder[:2]) == identity(0)[:2] and is_pid(holder[2]):
+            found = identity(int(holder[2]))
+            if found[3]:
+                return found != tuple(holder)
+        return atomic.now(self.folder) - touched > DEAD
+
+    def beat(self) -> None:
+        while not self.over.wait(BEAT):
+            try:
+                os.utime(self.path(self.number))
+            except OSError:
+                continue  # a file system that is away for a moment; for longer, and we count as dead
+
+    def release(self) -> None:
+        """It and all that came before are gone then."""
+        self.over.set()
+        if self.thread:
+            self.thread.join()
+        for number in sorted(self.numbers(), reverse=True):
+            if number <= self.number:
+                self.forget(number)
+
+    def forget(self, number: int) -> None:
+        try:
+            os.unlink(self.path(number))
+        except OSError:
+            return
+
+
+def is_pid(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < LONGEST
+
+
+def identity(pid: int) -> tuple[str, ...]:
+    """(machine, its process namespace, pid, when that process started); no two processes ever have the same."""
+    return machine(), namespace(), str(pid), began(pid)
+
+
+def machine() -> str:
+    """One start of one machine: after another start it has another name."""
+    return read("/proc/sys/kernel/random/boot_id")
+
+
+def namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return "?%s" % os.urandom(6).hex()  # unknown, so never the same as another's
+
+
+def began(pid: int) -> str:
+    """Its start, in clock ticks; "-" for one that is not there, or is dead and was not waited for. "" for another user's
+    where /proc shows each only his own (hidepid)."""
+    fields = read("/proc/%d/stat" % pid).rpartition(")")[2].split()
+    if len(fields) > 19:
+        return fields[19] if fields[0] != "Z" else "-"
+    try:
+        os.kill(pid, 0)
+    except OSError as error:
+        return "" if isinstance(error, PermissionError) else "-"
+    return "-"
+
+
+def read(path: str) -> str:
+    try:
+        with open(path) as file:
+            return file.read().strip()
+    except OSError:
+        return "-"

@@ -1,0 +1,259 @@
+"""Inputs that have to be fetched or unpacked: what there is, which of it is wanted, and where it lies then.
+
+Under the path that the job wants for it; else in the job's own corner of its results, where the ranks share it and the next
+attempt finds it. With a `mount_path`, in a cache on that mount, which any number of jobs share: a folder of its own for each
+version of a source, so that a changed one is fetched anew and nobody's data change under his hands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from fnmatch import fnmatchcase
+from importlib import import_module
+
+from tao_sdk.net.address import MODULES, scheme
+from tao_sdk.net.failure import Failure
+from tao_sdk.net.file_names import apart, cut
+from tao_sdk.net.shown import shown
+from tao_sdk.runner import private
+from tao_sdk.runner.inputs.archive_names import ARCHIVES, stem
+from tao_sdk.runner.inputs.cache import Cache
+from tao_sdk.runner.inputs.entry import Entry, Settling
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tao_sdk.net.transfer import Found, Source
+    from tao_sdk.net.web import Web
+    from tao_sdk.runner.document import Input
+    from tao_sdk.runner.place import Place
+    from tao_sdk.runner.report import Report
+
+FORMAT = "2\n"  # another one when what an earlier release made is not to be taken as it is
+TELL = 2.0  # seconds between events of progress
+SLOW = 1 << 20  # bytes a second, below which a source counts as slow
+PATIENCE = 60.0  # seconds after which that is told
+
+
+class Staging:
+    """The inputs of one job. `values` are the paths of those that are in place already."""
+
+    def __init__(
+        self, place: Place, mount: str, env: Mapping[str, str], report: Report, values: Mapping[str, str]
+    ) -> None:
+        self.place, self.mount, self.env, self.report, self.values = place, mount, env, report, values
+        self.web: Web | None = None
+        self.cache: Cache | None = None
+        self.settling = Settling()
+        self.came, self.began = 0, time.monotonic()
+
+    def stage(self, wanted: Input) -> str:
+        """Fetch an input; its absolute path."""
+        if self.web is None:
+            from tao_sdk.net.web import Web
+
+            self.web = Web(self.env)
+            self.web.tell = self.report.queue
+        module = import_module("tao_sdk.net." + MODULES[scheme(wanted["uri"])])
+        found: Found = module.look(wanted["uri"], wanted["kind"], self.web)
+        found.sources = self.chosen(found, wanted)
+        parts = [(each.path, each.size, marked(each)) for each in found.sources]
+        version = self.version(wanted, parts, found.asks)
+        path = self.put(wanted, found.name, not found.folder, version, lambda part: self.fetched(found, wanted, part))
+        whole = wanted["kind"] == "folder" or wanted["target"] or not found.folder
+        return path if whole else found.meant(path)
+
+    def unpacked(self, wanted: Input, path: str) -> str:
+        """An archive of this machine, or a folder with archives, as a folder of its content."""
+        from tao_sdk.runner.inputs import unpacking
+
+        name, folder = os.path.basename(path), os.path.isdir(path)
+        if folder and "extract" not in wanted["options"]:
+            return path
+        version = self.version(wanted, unpacking.shapes(path))
+        return self.put(wanted, name, not folder, version, lambda part: unpacking.local(wanted, path, part, self.env))
+
+    def put(self, wanted: Input, name: str, single: bool, version: str, make: Callable[[str], str]) -> str:
+        """The entry of an input, there. `single`: it is one file, which may be an archive."""
+        if single and unpacks(wanted, name):
+            name, single = stem(name), False
+        with private.unshared():
+            place = self.where(
+                wanted, name, single, version
+            )  # where the cache cannot be used, self.mount is empty then
+            entry = Entry(place, None if self.mount else self.settling)
+            entry.ensure(version, make, lambda: self.report.event("waiting", what=wanted["key"]))
+        return entry.path
+
+    def where(self, wanted: Input, name: str, single: bool, version: str) -> str:
+        folder = self.cached(name, version) if self.mount else ""
+        if folder:
+            return os.path.join(folder, name)
+        target = wanted["target"]
+        if target:
+            return os.path.abspath(os.path.join(target, name) if single and target.endswith("/") else target)
+        return os.path.join(self.place.own, "inputs", safe(wanted["key"]), name)
+
+    def cached(self, name: str, version: str) -> str:
+        """The folder of an entry in the cache; "" where the cache has no place that only this user and root can change."""
+        slug = "%s-%s" % (cut(plain(name)[:60]), version.partition("\n")[0][:24])
+        try:
+            if self.cache is None:
+                self.cache = Cache(self.mount)
+            return self.cache.folder(slug, lambda folder: Entry(os.path.join(folder, name)).of(version))
+        except Failure as failure:
+            self.report.warn(failure.code, failure.what, failure.why, failure.next)
+            self.mount = ""
+            return ""
+
+    def version(self, wanted: Input, parts: list[tuple[str, int, str]], asks: str = "") -> str:
+        """What changes when the entry has to be made anew: its checksum, then the same for people."""
+        text = [shown(wanted["uri"]), ascii(sorted(wanted["options"].items()))]
+        if not all(version for _, _, version in parts):
+            text.append("%s %d" % (self.place.job, self.place.attempt))  # nobody can tell whether it is still the same
+        named = "\n".join([*text, asks])
+        digest = hashlib.sha256((FORMAT + named).encode("utf-8", "surrogateescape"))
+        for part in sorted(parts):
+            digest.update(("\n%s %d %s" % part).encode("utf-8", "surrogateescape"))
+        return "\n".join([digest.hexdigest(), *text, "%d files" % len(parts)])
+
+    def chosen(self, found: Found, wanted: Input) -> list[Source]:
+        """Of a folder what the patterns and the annotation name."""
+        options = wanted["options"]
+        if not found.folder:
+            return found.sources
+        sources = [each for each in found.sources if matches(each.path, options.get("patterns", []))]
+        if "selective" in options:
+            from tao_sdk.runner.inputs import annotation
+
+            sources = annotation.chosen(sources, wanted["uri"], options["selective"], self.values)
+        if not sources:
+            raise Failure(
+                "input.nothing",
+                "No file of %s is wanted." % shown(wanted["uri"]),
+                "It has %d, and the patterns match none of them." % len(found.sources),
+                "Correct the patterns of the input %s." % wanted["key"],
+            )
+        return sources
+
+    def fetched(self, found: Found, wanted: Input, part: str) -> str:
+        """Everything in `part`, complete and verified, archives unpacked."""
+        from tao_sdk.net.transfer import fetch
+
+        path = os.path.join(part, "data", found.name)
+        progress = Progress(self.report, wanted, found.sources)
+        patience = self.web.patience if self.web else 0.0
+        fetch(found.sources, path if found.folder else os.path.dirname(path), progress.tell, patience)
+        progress.event()
+        self.came += progress.fetched
+        if not (wanted["options"].get("extract") in ("yes", "parent") if found.folder else unpacks(wanted, found.name)):
+            return path
+        from tao_sdk.runner.inputs import unpacking  # packed only where an input may be an archive
+
+        return (unpacking.inside if found.folder else unpacking.whole)(wanted, path, part, self.env)
+
+    def close(self) -> None:
+        """All are there: tell how much came, and how fast."""
+        if self.web:
+            self.web.close()
+            seconds = time.monotonic() - self.began
+            rate = self.came / seconds if seconds else 0.0
+            self.report.flush()
+            self.report.event("fetched", what="inputs", bytes=self.came, seconds=round(seconds, 3), rate=round(rate))
+
+
+class Progress:
+    """What has come of one input, told now and then; and that its source is slow, told once."""
+
+    def __init__(self, report: Report, wanted: Input, sources: list[Source]) -> None:
+        self.report, self.what, self.address = report, wanted["key"], shown(wanted["uri"])
+        self.total, self.total_files = sum(max(0, each.size) for each in sources), len(sources)
+        self.bytes = self.files = 0
+        self.before = -1  # bytes that an earlier attempt had brought
+        self.began = self.last = time.monotonic()
+        self.slow = False
+
+    def tell(self, size: int, files: int) -> None:
+        """So much more is there; a negative size has to come again. The first call tells what was there before."""
+        self.bytes += size
+        self.files += files
+        self.before = self.bytes if self.before < 0 else self.before
+        now = time.monotonic()
+        if now - self.last >= TELL:
+            self.last = now
+            self.event()
+            if now - self.began > PATIENCE and self.rate < SLOW and self.eta > PATIENCE and not self.slow:
+                self.slow = True
+                self.warn()
+
+    @property
+    def fetched(self) -> int:
+        return max(0, self.bytes - max(0, self.before))
+
+    @property
+    def rate(self) -> float:
+        """Bytes a second."""
+        return self.fetched / max(0.001, time.monotonic() - self.began)
+
+    @property
+    def eta(self) -> float:
+        """Seconds to go; -1 when nobody knows."""
+        return max(0, self.total - self.bytes) / self.rate if self.fetched else -1.0
+
+    def event(self) -> None:
+        self.report.event(
+            "transfer",
+            stage="inputs",
+            what=self.what,
+            bytes=self.bytes,
+            total_bytes=self.total,
+            files=self.files,
+            total_files=self.total_files,
+            rate=round(self.rate),
+            eta=round(self.eta, 1),
+        )
+
+    def warn(self) -> None:
+        self.report.warn(
+            "input.slow",
+            "The input %s comes slowly: %d KB/s, %d minutes to go." % (self.what, self.rate / 1024, self.eta / 60),
+            "Its source is %s." % self.address,
+            "Put the data nearer to the job, or set mount_path: it is fetched once then.",
+        )
+
+
+def unpacks(wanted: Input, name: str) -> bool:
+    """Whether a file of that name is unpacked: an archive, unless told otherwise."""
+    return wanted["options"].get("extract") != "no" and name.lower().endswith(ARCHIVES)
+
+
+def marked(source: Source) -> str:
+    """What changes when the source does; also of one that cannot be read in parts."""
+    mark: str = source.version or getattr(source, "validator", "")
+    return mark
+
+
+def matches(path: str, patterns: list[str]) -> bool:
+    """Wanted by one of the patterns, or there are none; and by no pattern with a ! refused."""
+    refused = [each[1:] for each in patterns if each.startswith("!")]
+    wanted = [each for each in patterns if not each.startswith("!")]
+    return not any(covers(each, path) for each in refused) and (
+        not wanted or any(covers(each, path) for each in wanted)
+    )
+
+
+def covers(pattern: str, path: str) -> bool:
+    """`*` goes across slashes, as the hub's own patterns do; a folder's name with a slash means all of it."""
+    return fnmatchcase(path, pattern + "*" if pattern.endswith("/") else pattern)
+
+
+def safe(key: str) -> str:
+    """The key as the name of a folder, another one for each key."""
+    return apart(key, cut(plain(key)))
+
+
+def plain(name: str) -> str:
+    return "".join(char if char.isalnum() or char in "._-" else "_" for char in name).strip(".") or "input"

@@ -1,0 +1,130 @@
+"""Archives among the inputs, as folders of their content: one that was fetched, one of this machine, those in a folder.
+
+Packed only into jobs that may have one. How an archive is read and what it may hold is archive.py's.
+"""
+
+from __future__ import annotations
+
+import os
+
+from tao_sdk.net.failure import Failure
+from tao_sdk.runner import private
+from tao_sdk.runner.inputs import archive
+from tao_sdk.runner.inputs.archive_names import stem
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tao_sdk.runner.document import Input
+
+
+def local(wanted: Input, path: str, part: str, env: Mapping[str, str]) -> str:
+    """An archive of this machine, or a folder with archives; what others own is not touched."""
+    before = shapes(path)
+    if os.path.isdir(path):
+        copy = os.path.join(part, os.path.basename(path))
+        mirror(path, anew(copy))
+        made = inside(wanted, copy, part, env)
+    else:
+        made = whole(wanted, path, part, env)
+    if shapes(path) != before:
+        next = "Wait until whoever writes it has finished."
+        raise Failure("input.changing", "%s changes while it is unpacked." % path, "It is another one by now.", next)
+    return made
+
+
+def whole(wanted: Input, path: str, part: str, env: Mapping[str, str]) -> str:
+    """One archive, as a folder in `part`."""
+    folder = anew(os.path.join(part, "unpacked"))
+    parent = wanted["options"].get("extract") == "parent"
+    return archive.unpack(path, folder, env, "" if parent else stem(os.path.basename(path)))
+
+
+def inside(wanted: Input, folder: str, part: str, env: Mapping[str, str]) -> str:  # noqa: ARG001  like `whole`
+    """The same folder, its archives replaced by their content."""
+    parent = wanted["options"].get("extract") == "parent"
+    for top, _, names in list(os.walk(folder)):
+        for name in filter(stem, sorted(names)):
+            full = os.path.join(top, name)
+            unpacked = anew(os.path.join(top, ".%s.unpacked" % name[:50]))
+            made = archive.unpack(full, unpacked, env, "" if parent else stem(name))
+            os.unlink(full)
+            merge(made, top if parent else os.path.join(top, stem(name)))
+            private.remove(unpacked)
+    return folder
+
+
+def shapes(path: str) -> list[tuple[str, int, str]]:
+    """What changes when an archive, or a folder with archives, does."""
+    if not os.path.isdir(path):
+        return [shape(path, os.path.basename(path))]
+    return [shape(full, name) for full, name in files(path) if os.path.exists(full)]
+
+
+def shape(path: str, name: str) -> tuple[str, int, str]:
+    found = os.stat(path)
+    return name, found.st_size, str(found.st_mtime_ns)
+
+
+def files(folder: str) -> Iterator[tuple[str, str]]:
+    """(path, path below the folder) of every file, also behind links; a link that would lead on for ever counts as one.
+    The path of a folder in which nothing is ends in a slash."""
+    for top, folders, names in os.walk(folder, onerror=refuse, followlinks=True):
+        loops = [each for each in folders if os.path.islink(os.path.join(top, each)) and loop(folder, top, each)]
+        folders[:] = [each for each in folders if each not in loops]
+        for name in names + loops + ([] if names or folders else [""]):
+            yield os.path.join(top, name), os.path.relpath(os.path.join(top, name), folder)
+
+
+def refuse(error: OSError) -> None:
+    """What cannot be looked into would be missing, and nobody would know."""
+    what = "A folder of an input cannot be read: %s" % error.filename
+    raise Failure(
+        "input.unreadable", what, "%s." % error.strerror, "Give the job's user the right to read it."
+    ) from error
+
+
+def loop(folder: str, top: str, name: str) -> bool:
+    """Whether a link leads to where it would be met again."""
+    there = os.path.realpath(os.path.join(top, name)).rstrip("/") + "/"
+    while not (os.path.realpath(top) + "/").startswith(there):
+        if top == folder:
+            return False
+        top = os.path.dirname(top)
+    return True
+
+
+def mirror(folder: str, into: str) -> None:
+    """The same tree of folders, with links for the files: what others own is not touched."""
+    os.makedirs(into)
+    for full, path in files(folder):
+        there = os.path.join(into, path)
+        os.makedirs(there if full.endswith("/") else os.path.dirname(there), exist_ok=True)
+        if not full.endswith("/"):
+            os.symlink(full, there)
+
+
+def merge(folder: str, into: str) -> None:
+    """Move the content; what is there already must be a folder on both sides."""
+    if not os.path.lexists(into):
+        os.rename(folder, into)
+        return
+    for name in os.listdir(folder):
+        source, there = os.path.join(folder, name), os.path.join(into, name)
+        if os.path.isdir(source) and os.path.isdir(there) and not os.path.islink(there) and not os.path.islink(source):
+            merge(source, there)
+        elif os.path.lexists(there):
+            raise Failure(
+                "archive.broken",
+                "Two archives of a folder hold the same file: %s." % name,
+                "One would replace the other's.",
+                "Leave extract_to_parent out: each is unpacked into a folder of its own name then.",
+            )
+        else:
+            os.rename(source, there)
+
+
+def anew(folder: str) -> str:
+    private.remove(folder)
+    return folder

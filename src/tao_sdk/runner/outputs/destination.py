@@ -1,0 +1,61 @@
+"""Outputs: where each goes, decided before the command starts, and that it can be written there."""
+
+from __future__ import annotations
+
+import os
+
+from tao_sdk.net.address import path_of, scheme
+from tao_sdk.net.failure import Failure
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tao_sdk.runner.document import Output
+    from tao_sdk.runner.place import Place
+
+
+def settle(outputs: list[Output], place: Place) -> dict[str, str]:
+    """Key -> absolute path of each output, its folder made. Raises Failure for one that could not be kept."""
+    values: dict[str, str] = {}
+    for output in outputs:
+        path = values[output["key"]] = destination(output, place)
+        make(os.path.dirname(path) if output["file"] else path, "The output %s" % output["key"])
+    return values
+
+
+def explicit(output: Output) -> bool:
+    """Whether the spec says where it goes: an absolute path is the user's word and kept."""
+    return os.path.isabs(path_of(output["value"]))
+
+
+def in_bucket(output: Output) -> bool:
+    """Whether the spec names an address in a bucket for it: that prefix itself, and kept as well."""
+    return scheme(output["value"]) == "s3"
+
+
+def destination(output: Output, place: Place) -> str:
+    """The path the spec says, else {root}/<job>/<key>/, from where it goes to a bucket if that is its place."""
+    given = path_of(output["value"])
+    if explicit(output):
+        return given
+    folder = os.path.join(place.folder, output["key"].replace("/", "_"))
+    if not output["file"]:
+        return folder
+    return os.path.join(folder, os.path.basename(given) or output["key"].rpartition(".")[2].replace("/", "_"))
+
+
+def make(folder: str, who: str) -> None:
+    """The folder is there and can be written to, or the job ends now instead of after its work."""
+    why = ""
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        why = "%s: %s." % (error.filename, error.strerror)
+    if not why and not os.access(folder, os.W_OK | os.X_OK):
+        why = "User %d may not write there." % os.geteuid()
+    if why:
+        raise Failure(
+            "output.unwritable",
+            "%s cannot be kept: %s is not writable." % (who, folder),
+            why,
+            "Mount a writable folder and set TAO_RESULTS_ROOT to it, or name another path.",
+        )

@@ -1,0 +1,87 @@
+"""Results that stay in a folder: what the command writes elsewhere is copied there, and the manifest renewed beside it."""
+
+from __future__ import annotations
+
+from tao_sdk.net.crew import caught
+from tao_sdk.net.failure import Failure
+from tao_sdk.runner.outputs.manifest import Manifest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tao_sdk.runner.document import Document
+    from tao_sdk.runner.outputs.copies import Copies
+    from tao_sdk.runner.outputs.ending import Ending
+    from tao_sdk.runner.place import Place
+
+
+class Folder:
+    """The destination that a mounted folder is. Problems cost only the file that has them."""
+
+    def __init__(self, document: Document, place: Place) -> None:
+        self.place = place
+        self.closed = False  # everything was accounted for
+        self.copies: Copies | None = None
+        if document["copies"]:
+            from tao_sdk.runner.outputs.copies import Copies
+
+            self.copies = Copies(document["copies"], place, document["excludes"])
+        self.manifest = Manifest(place, document["excludes"]) if place.rank == 0 else None
+
+    def sync(self, hurry: Callable[[], bool]) -> list[str]:  # noqa: ARG002  a copy is short
+        """Bring the copies and the manifest up to date. What had to be left out."""
+        problems = self.copy(final=False)
+        if self.manifest:
+            problems += self.manifest.renew(None, False, self.manifest.known)
+            self.manifest.seen = self.manifest.found
+        return problems
+
+    def copy(self, final: bool) -> list[str]:
+        return self.copies.renew(final) + self.copies.failed if self.copies else []
+
+    def finish(self, ending: Ending, *_: object) -> list[str]:
+        """First the little that must be known, then what takes its time: the runner may be killed any moment now."""
+        try:
+            return self.account(ending)
+        except OSError as error:
+            raise lost("The manifest of the results cannot be written.", [str(error)], self.place) from error
+
+    def account(self, ending: Ending) -> list[str]:
+        manifest = self.manifest
+        if manifest:
+            caught(manifest.renew, ending.exit_code, False, manifest.hashed)  # what it fails at is told by the last one
+        problems = self.copy(final=True)
+        if manifest:
+            problems += manifest.renew(
+                ending.exit_code, True, lambda path, shape: ending.vouches(shape[1]) or manifest.hashed(path, shape)
+            )
+        return problems
+
+    def given_up(self) -> Failure:
+        """There was no time left to account for everything."""
+        what = "Not all results could be brought to %s before the job had to end." % self.place.folder
+        return lost(what, [], self.place)
+
+    def abandon(self) -> None:
+        """Leave nothing half done: a copy has its name only once it is whole."""
+
+    @property
+    def missing(self) -> list[str]:
+        return self.copies.missing if self.copies else []
+
+    @property
+    def failure(self) -> Failure | None:
+        """Why not everything was kept, once it is over."""
+        failed = self.copies.failed if self.copies else []
+        return lost("%d files could not be kept." % len(failed), failed, self.place) if failed else None
+
+
+def lost(what: str, paths: list[str], place: Place) -> Failure:
+    return Failure(
+        "output.lost",
+        what,
+        "; ".join(paths[:5]),
+        "Free space in %s. They are still where the command wrote them, as long as the container is there."
+        % place.folder,
+    )

@@ -1,0 +1,141 @@
+"""Keeping the results: at every interval while the command runs, and once more at its end, however it ended.
+
+Where they are kept is a destination's: a folder (folder.py), or a prefix in a bucket (bucket.py).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from tao_sdk.net import atomic
+from tao_sdk.net.crew import caught, started
+from tao_sdk.runner.outputs.ending import Ending
+from tao_sdk.runner.report import crash
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tao_sdk.runner.outputs.bucket import Bucket
+    from tao_sdk.runner.outputs.folder import Folder
+    from tao_sdk.runner.place import Place
+    from tao_sdk.runner.report import Report
+    from tao_sdk.runner.signals import Signals
+
+    Destination = Folder | Bucket
+
+GLANCE = 0.5  # seconds between looks whether the job was told to end
+MOMENT = 1.0  # seconds that keeping results has at least: log, manifest and what is on this machine need no more
+SPARE = 0.5  # seconds of the grace that are left for saying what was not kept, and for giving it up
+LAST = 1.0  # seconds for giving up what is on its way; a store that is away would take longer
+
+
+class Keeper:
+    """Keeps every destination up to date. Problems are told once each; none of them ends the command."""
+
+    def __init__(self, destinations: Sequence[Destination], place: Place, report: Report, signals: Signals) -> None:
+        self.destinations, self.place, self.report, self.signals = destinations, place, report, signals
+        self.told: set[str] = set()
+        self.over = threading.Event()
+        self.thread: threading.Thread | None = None
+
+    def start(self, wake: Callable[[], None]) -> None:
+        """Look after the results from a thread of its own; `wake` makes the main one tell what was queued.
+
+        Where there can be no such thread, all of them are kept at the end.
+        """
+        self.wake = wake
+        self.thread = started(self.watch)
+
+    def watch(self) -> None:
+        error = caught(self.look_after)
+        if error:  # what is not kept by now is kept at the end, or fails there
+            self.report.queue("warning", **vars(crash(error)))
+
+    def look_after(self) -> None:
+        while not self.wait():
+            self.sync()
+            self.wake()
+
+    def wait(self) -> bool:
+        """An interval, or less when the job is told to end: then it is high time. True when the command is over."""
+        latest, told = time.monotonic() + self.place.interval, self.signals.first
+        while time.monotonic() < latest and self.signals.first == told:
+            if self.over.wait(min(GLANCE, max(latest - time.monotonic(), 0.001))):
+                return True
+        return self.over.is_set()
+
+    def sync(self) -> None:
+        for each in self.destinations:
+            try:
+                self.tell(each.sync(self.over.is_set))
+            except OSError as error:
+                self.tell(["the manifest: %s" % error.strerror])
+
+    def tell(self, problems: list[str]) -> None:
+        new = [each for each in problems if each not in self.told]
+        self.told.update(new)
+        if new:
+            self.report.queue(
+                "warning", code="output.left_out", what="%d paths could not be kept." % len(new), paths=new
+            )
+
+    def told_to_end(self) -> bool:
+        return bool(self.signals.first)
+
+    def finish(self, exit_code: int) -> None:
+        """Keep everything, after the command's end. What one destination fails at is raised once all had their turn.
+
+        A job that was told to end does not wait for a slow or a silent store beyond its grace.
+        """
+        ending = self.ending(exit_code)
+        self.over.set()
+        errors: list[BaseException] = []
+        closing = started(self.close, ending, errors)
+        if not closing:
+            self.close(ending, errors)
+        elif not self.in_time(closing):
+            self.report.flush()
+            raise self.given_up(errors)
+        self.report.flush()
+        for each in errors:
+            raise each
+
+    def ending(self, exit_code: int) -> Ending:
+        ended = atomic.now(self.place.own)
+        told = ended - (time.monotonic() - self.signals.told_at) if self.signals.first else 0.0
+        return Ending(exit_code, ended, told, self.signals.killed)
+
+    def close(self, ending: Ending, errors: list[BaseException]) -> None:
+        """End every destination, in a thread of its own."""
+        if self.thread:
+            self.thread.join()
+        errors += filter(None, [caught(self.end, each, ending) for each in self.destinations])
+
+    def in_time(self, closing: threading.Thread) -> bool:
+        """Wait for it, for as long as there is time; a command that used up the grace leaves it a moment all the same."""
+        least = time.monotonic() + MOMENT
+        while closing.is_alive() and (self.signals.time_left() > SPARE or time.monotonic() < least):
+            closing.join(GLANCE)
+        return not closing.is_alive()
+
+    def given_up(self, errors: list[BaseException]) -> BaseException:
+        """Leave nothing on its way, and say what was not kept."""
+        abandoning = started(self.abandon)
+        failures = [each.given_up() for each in self.destinations if not each.closed]
+        if abandoning:
+            abandoning.join(LAST)
+        return [*errors, *failures][0]
+
+    def abandon(self) -> None:
+        for each in self.destinations:
+            caught(each.abandon)
+
+    def end(self, each: Destination, ending: Ending) -> None:
+        self.tell(each.finish(ending, self.told_to_end, self.report))
+        each.closed = True
+        for path in set(each.missing) - self.place.optional:
+            self.report.queue("warning", code="output.missing", what="The output %s was never written." % path)
+        if each.failure:
+            raise each.failure

@@ -1,0 +1,126 @@
+"""One prefix of a bucket as a place for results: what is there, and how files come and go. Names are below the prefix."""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import os
+
+from tao_sdk.net.s3_answer import check_object
+from tao_sdk.net.s3_put import part_size, sweep, upload_id
+from tao_sdk.net.s3_words import refusal
+from tao_sdk.net.s3_xml import elements, inner
+from tao_sdk.net.web import Changed
+from tao_sdk.runner.outputs.tree import chunks, digest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tao_sdk.net.s3 import S3
+
+PROBE = ".tao/probe"
+IN_MEMORY = 1 << 20  # bytes of a file that is read first and then sent
+
+
+class Remote:
+    """`address` is s3://bucket or s3://bucket/prefix, without a slash at its end."""
+
+    def __init__(self, s3: S3, address: str) -> None:
+        self.s3, self.address = s3, address
+        self.bucket, _, self.prefix = address.partition("://")[2].partition("/")
+
+    def key(self, name: str) -> str:
+        return "%s/%s" % (self.prefix, name) if self.prefix else name
+
+    def probe(self) -> None:
+        """Raise the Failure that tells why nothing can be written here. An upload that is begun and given up leaves nothing."""
+        key = self.key(PROBE)
+        begun = upload_id(self.s3.ask("POST", self.bucket, key, {"uploads": ""}), self.bucket, key, self.s3)
+        self.s3.ask("DELETE", self.bucket, key, {"uploadId": begun})
+
+    def list(self) -> dict[str, tuple[int, str]]:
+        """Name -> size and version of everything below the prefix."""
+        below = self.prefix + "/" if self.prefix else ""
+        entries = self.s3.list(self.bucket, below)
+        return {each.key[len(below) :]: (each.size, each.version) for each in entries}
+
+    def read(self, name: str) -> bytes | None:
+        """A small object; None when it is not there."""
+        answer = self.s3.ask("GET", self.bucket, self.key(name))
+        if answer.status == 404 and inner(answer.text, "Code") in ("NoSuchKey", ""):
+            return None
+        if answer.status != 200:
+            raise refusal(answer, self.bucket, self.key(name), self.s3)
+        check_object(answer, self.bucket, self.s3)
+        return answer.body
+
+    def write(self, name: str, data: bytes) -> None:
+        self.s3.put(self.bucket, self.key(name), data)
+
+    def send(self, name: str, path: str, good: Callable[[], bool]) -> str:
+        """The file, complete under the name or not at all; its version. Raises Changed unless it is still `good` at the end."""
+        if os.path.getsize(path) > IN_MEMORY:
+            return self.s3.put(self.bucket, self.key(name), path, good=good)
+        with open(path, "rb") as file:
+            data = file.read()
+        if not good():
+            raise Changed(path)
+        return self.s3.put(self.bucket, self.key(name), data)
+
+    def sweep(self) -> None:
+        """Give up the uploads that a runner had begun here when it was killed."""
+        sweep(self.s3, self.bucket, self.key("") if self.prefix else "")
+
+    def give_up(self, names: set[str]) -> None:
+        """Give up the uploads of these that are on their way."""
+        keys = {self.key(name) for name in names}
+        answer = self.s3.ask("GET", self.bucket, "", {"uploads": "", "prefix": self.key("")})
+        for each in elements(answer.text, "Upload"):
+            if inner(each, "Key") in keys:
+                self.s3.ask("DELETE", self.bucket, inner(each, "Key"), {"uploadId": inner(each, "UploadId")})
+
+    def fetch(self, wanted: builtins.list[tuple[str, str, int, str]], aside: str) -> None:
+        """Each object (name, path, size, version) complete at its path, by way of the folder `aside`. Raises Failure, OSError."""
+        from tao_sdk.net.s3_source import S3Source
+        from tao_sdk.net.transfer import fetch
+
+        fetch(
+            [S3Source(self.s3, self.bucket, self.key(name), name, size, version) for name, _, size, version in wanted],
+            aside,
+            untold,
+        )
+        for name, path, _, _ in wanted:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            os.replace(os.path.join(aside, name), path)
+
+
+def untold(size: int, files: int) -> None:
+    """For what is too small to be told."""
+
+
+def is_version(version: str, path: str) -> bool:
+    """Whether the file is what a version tells: the MD5 of an object that was sent in one piece, or of those of its parts."""
+    text, _, parts = version.strip('"').partition("-")
+    try:
+        if parts:
+            return parts.isdigit() and md5_of_parts(path) == text
+        return len(text) == 32 and digest(path, "md5") == text
+    except ValueError:  # a python that was built without MD5
+        return False
+
+
+def md5_of_parts(path: str) -> str:
+    """As a store tells an object that was sent in parts."""
+    left = size = part_size(os.path.getsize(path))
+    whole, part = hashlib.new("md5"), hashlib.new("md5")
+    for data in chunks(path):
+        part.update(data[:left])
+        if len(data) >= left:
+            whole.update(part.digest())
+            part = hashlib.new("md5", data[left:])
+            left += size
+        left -= len(data)
+    if left < size:
+        whole.update(part.digest())
+    return whole.hexdigest()

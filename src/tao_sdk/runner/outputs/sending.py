@@ -1,0 +1,106 @@
+"""Sending files from a few threads at once: what is urgent first, then small ones before large ones."""
+
+from __future__ import annotations
+
+import threading
+
+from tao_sdk.net.crew import caught, started
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tao_sdk.runner.outputs.tree import Shape
+
+THREADS = 17  # one of them for what is urgent, so that many files do not hold up the log
+FEWEST = 2  # with fewer nothing can be sent
+LARGE = 8 << 20  # bytes; such a file is sent in parts, side by side as well
+LARGE_AT_ONCE = 2
+
+
+class Item:
+    """A file to send. `still` says that it no longer changes."""
+
+    def __init__(self, name: str, path: str, shape: Shape, urgent: bool) -> None:
+        self.name, self.path, self.shape, self.urgent = name, path, shape, urgent
+        self.still = False
+
+    @property
+    def size(self) -> int:
+        return self.shape[0]
+
+
+class Sending:
+    """The queue and its threads, which come with the first item. `send` is called for each item.
+
+    What it raises, which nobody foresaw, costs that item alone: `broke` is told.
+    """
+
+    def __init__(self, send: Callable[[Item], None], broke: Callable[[Item, BaseException], None]) -> None:
+        self.send, self.broke = send, broke
+        self.queue: list[Item] = []
+        self.busy: set[str] = set()  # the names in the queue or on their way
+        self.changed = threading.Condition()
+        self.threads: list[threading.Thread] = []
+        self.large = 0  # how many large ones are on their way
+        self.closed = False
+
+    def add(self, items: Iterable[Item]) -> None:
+        """Queue those that are not on their way already."""
+        with self.changed:
+            new = [each for each in items if each.name not in self.busy]
+            self.busy.update(each.name for each in new)
+            self.queue = sorted(self.queue + new, key=lambda each: (not each.urgent, each.size))
+            self.changed.notify_all()
+        while len(self.threads) < min(THREADS, len(new) + 1):
+            thread = started(self.work, not self.threads)
+            if thread is None:
+                break
+            self.threads.append(thread)
+        if new and len(self.threads) < FEWEST:
+            raise RuntimeError("no threads")
+
+    def work(self, only_urgent: bool) -> None:
+        while True:
+            with self.changed:
+                item = self.next(only_urgent)
+                while item is None:
+                    if self.closed:
+                        return
+                    self.changed.wait()
+                    item = self.next(only_urgent)
+                self.queue.remove(item)
+                self.large += item.size > LARGE
+            error = caught(self.send, item)
+            if error:
+                self.broke(item, error)
+            with self.changed:
+                self.large -= item.size > LARGE
+                self.busy.discard(item.name)
+                self.changed.notify_all()
+
+    def next(self, only_urgent: bool) -> Item | None:
+        """The first in the queue whose turn it is: the urgent stand first, the large last."""
+        if not self.queue or (only_urgent and not self.queue[0].urgent):
+            return None
+        first = self.queue[0]
+        return first if first.urgent or first.size <= LARGE or self.large < LARGE_AT_ONCE else None
+
+    def wait(self, names: Iterable[str], done: Callable[[], bool] = lambda: False, turn: float = 0.5) -> None:
+        """Until none of the names is on its way any more, or `done`, which is asked now and then, says so."""
+        names = set(names)
+        with self.changed:
+            while not names.isdisjoint(self.busy) and not done():
+                self.changed.wait(turn)
+
+    def drop(self) -> None:
+        """Forget what is queued: it has no prospects now."""
+        with self.changed:
+            self.busy.difference_update(each.name for each in self.queue)
+            self.queue = []
+            self.changed.notify_all()
+
+    def close(self) -> None:
+        with self.changed:
+            self.closed = True
+            self.changed.notify_all()

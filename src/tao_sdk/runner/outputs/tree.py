@@ -1,0 +1,127 @@
+"""A folder's files as they are now. What cannot be looked at costs only itself, and is told."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from fnmatch import fnmatchcase
+
+from tao_sdk.net.atomic import PART_END
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    Shape = tuple[int, float]  # size, mtime: what changes when a file does
+
+GROWING = (".log", ".jsonl", ".csv", ".txt", "status.json")
+WEIGHTS = (".pth.tar", ".pth", ".pt", ".ckpt", ".tlt", ".hdf5", ".h5", ".npz", ".safetensors", ".distcp", ".bin")
+FOLDER = re.compile(  # names of folders that are checkpoints: of Hugging Face, DeepSpeed, Megatron, Lightning
+    r"(?:epoch|step|iter|checkpoint|ckpt|global_?step)[=_-]?\d+(?:[-_](?:step|iter)[=_-]?\d+)?|best|latest|last|.+\.ckpt",
+    re.IGNORECASE,
+)
+
+
+class Tree:
+    """Relative path -> shape of every regular file below a folder; `problems` holds what was left out, and why.
+
+    Links are followed, each folder once and by its own name, so that a link to a folder above ends; one that leads above
+    the top is left out: it would bring everything that lies beside it.
+    """
+
+    def __init__(self, top: str, excludes: list[str]) -> None:
+        self.top, self.excludes, self.real = top, excludes, os.path.realpath(top)
+        self.files: dict[str, Shape] = {}
+        self.problems: list[str] = []
+        self.visited: set[tuple[int, int]] = set()
+        self.folders = [""]  # to enter, by their paths below the top
+        self.links: list[str] = []
+        while self.folders or self.links:
+            self.enter(self.folders.pop() if self.folders else self.links.pop())
+
+    def enter(self, folder: str) -> None:
+        """Take in a folder."""
+        try:
+            here = os.stat(os.path.join(self.top, folder))
+            if (here.st_dev, here.st_ino) in self.visited:
+                return
+            self.visited.add((here.st_dev, here.st_ino))
+            names = sorted(os.listdir(os.path.join(self.top, folder)))
+        except OSError as error:
+            self.problems.append("%s: %s" % (folder or self.top, error.strerror))
+            return
+        for name in names:
+            path = os.path.join(folder, name)
+            if not self.excluded(path):
+                self.take(path)
+
+    def take(self, path: str) -> None:
+        full = os.path.join(self.top, path)
+        try:
+            found = os.stat(full)
+        except OSError as error:
+            self.problems.append("%s: %s" % (path, error.strerror))
+            return
+        folder = stat.S_ISDIR(found.st_mode)
+        link = os.path.realpath(full) if folder and os.path.islink(full) else ""
+        if link and self.real.startswith(os.path.join(link, "")):
+            self.problems.append("%s: a link to %s, which holds all of this" % (path, link))
+        elif folder:
+            (self.links if link else self.folders).append(path)
+        elif stat.S_ISREG(found.st_mode):
+            self.files[path] = found.st_size, found.st_mtime
+        else:
+            self.problems.append("%s: not a file" % path)
+
+    def excluded(self, path: str) -> bool:
+        """A prefix means the folder or file of that name and all below it; a pattern (*, ?, [) the whole path."""
+        return path.endswith(PART_END) or any(covers(each, path) for each in self.excludes)
+
+
+def covers(exclude: str, path: str) -> bool:
+    return path == exclude or path.startswith(exclude + "/") or fnmatchcase(path, exclude)
+
+
+def growing(path: str) -> bool:
+    """Whether a file of this name is only ever appended to."""
+    return path.endswith(GROWING) or "tfevents" in os.path.basename(path)
+
+
+def checkpoint_folder(path: str) -> str:
+    """The outermost folder of a path whose name is a checkpoint's; "" when there is none."""
+    names = path.split("/")[:-1]
+    return next(("/".join(names[: at + 1]) for at, name in enumerate(names) if FOLDER.fullmatch(name)), "")
+
+
+def whole_folders(files: Iterable[tuple[str, int]], still: Callable[[str], bool]) -> dict[str, list[int]]:
+    """Of each folder that is a checkpoint the number of its files and their bytes; both -1 while one is in motion."""
+    found: dict[str, list[int]] = {}
+    weighty: set[str] = set()
+    for path, size in files:
+        folder = checkpoint_folder(path)
+        if not folder or growing(path):
+            continue
+        known = found.setdefault(folder, [0, 0])
+        found[folder] = [known[0] + 1, known[1] + size] if known[0] >= 0 and still(path) else [-1, -1]
+        weighty.update([folder] if path.endswith(WEIGHTS) else [])
+    return {folder: found[folder] for folder in sorted(weighty)}
+
+
+def chunks(path: str) -> Iterator[bytes]:
+    """A file's bytes, a megabyte at a time."""
+    with open(path, "rb", buffering=0) as file:
+        while True:
+            data = file.read(1 << 20)
+            if not data:
+                return
+            yield data
+
+
+def digest(path: str, algorithm: str) -> str:
+    """A file's checksum in hex. Raises ValueError where this Python has no such algorithm."""
+    found = hashlib.new(algorithm)
+    for data in chunks(path):
+        found.update(data)
+    return found.hexdigest()
