@@ -72,7 +72,7 @@ def install(packages: Mapping[str, str]) -> str:
 
 
 def said_by(argv: Sequence[str]) -> str:
-    path = shutil.which(argv[0], path=os.pathsep.join([os.environ.get("PATH", os.defpath), *PLACES]))
+    path = shutil.which(argv[0]) or shutil.which(argv[0], path=os.pathsep.join(PLACES))
     if path is None:
         return ""
     try:
