@@ -266,3 +266,11 @@ def test_the_shell_completes_no_job_of_a_store_that_is_not_there(tao: Tao) -> No
     ran = tao(**words)
     assert (ran.code, ran.out.strip(), ran.err) == (0, "", "")
     assert not (tao.home / "no.db").exists()
+
+
+def test_a_results_folder_that_became_a_link_is_told_and_the_job_is_over(tao: Tao) -> None:
+    ran = tao("run", "--gpus", "0", "--", 'mv "$TAO_RESULTS_DIR" kept; ln -s /tmp "$TAO_RESULTS_DIR"')
+    assert ran.code == 0, ran.err
+    assert "is a link now; the results of a job are not looked for behind one. See where it leads: readlink " in ran.out
+    assert "goes on" not in ran.out + ran.err
+    assert "Complete" in ran.out

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
@@ -59,7 +60,11 @@ class Below:
             return os.open(self.path, flags)
         except NotADirectoryError:
             if os.path.islink(self.path):  # noqa: PTH114
-                raise LeadsOut(f"{self.path} is a link; the results of a job are not looked for behind one.") from None
+                raise LeadsOut(
+                    f"{self.path} is a link now; the results of a job are not looked for behind one.",
+                    "",
+                    f"See where it leads: readlink {shlex.quote(self.path)}",
+                ) from None
             raise
 
     def inside(self, path: str) -> str | None:

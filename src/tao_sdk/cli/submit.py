@@ -266,7 +266,8 @@ def watched(client: Client, out: Output, job: Job) -> int:
     except JobNotFound:  # it was removed meanwhile
         raise
     except TaoError as error:
-        error.next = sentences(error.next, f"{job.id} goes on: tao logs -f {job.id}")
+        if not client.get_job(job.id, look=False).status.terminal:
+            error.next = sentences(error.next, f"{job.id} goes on: tao logs -f {job.id}")
         raise
     return exit_codes.of_statuses([ended.status])
 

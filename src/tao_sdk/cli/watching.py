@@ -19,7 +19,7 @@ from tao_sdk.cli.screen import Line, Plain, Scene
 from tao_sdk.engine.curve_file import leave_curve
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.curve import curve_text
-from tao_sdk.model.errors import TaoError, Unreachable
+from tao_sdk.model.errors import PathNotFound, TaoError, Unreachable
 from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Progress
 from tao_sdk.model.status import Status
@@ -170,7 +170,7 @@ def painted(out: Output, line: Line) -> str:
 
 def tell_end(client: Client, out: Output, scene: Scene) -> None:
     """How it ended: the final line, where the results are, the curve; why it failed."""
-    found = results_of(client, scene.job)
+    found = results_of(client, out, scene.job)
     progress = scene.progress if found is None else screen.richer(scene.progress, found.progress)
     width = out.width or 80
     if progress.epoch > 1 and out.terminal:
@@ -184,11 +184,14 @@ def tell_end(client: Client, out: Output, scene: Scene) -> None:
     out.lines(painted(out, line) for line in screen.places(places(scene.job, progress, found), out.width))
 
 
-def results_of(client: Client, job: Job) -> Results | None:
-    """What the job left; None where it cannot be seen from here now."""
+def results_of(client: Client, out: Output, job: Job) -> Results | None:
+    """What the job left; None where it cannot be seen from here now, or, which is told, is not to be looked at."""
     try:
         return client.results(job.id)
     except Unreachable:
+        return None
+    except PathNotFound as error:
+        out.line(out.paint(f"warning: {error}", "yellow"))
         return None
 
 

@@ -25,6 +25,7 @@ from tao_sdk.model.spec import EnvValue, JobSpec, checked, mint_id
 from tao_sdk.model.units import format_size
 from tao_sdk.model.unwrapped import unwrapped
 from tao_sdk.payload.commands import CONFIG_PATH, misspelt
+from tao_sdk.payload.declared import unread_outputs
 from tao_sdk.payload.entrypoint import build_entrypoint
 from tao_sdk.payload.schemes import check_bucket, results_root
 from tao_sdk.payload.store_settings import check_store
@@ -59,9 +60,10 @@ def prepare(engine: Engine, request: Request) -> Planned:
     backend = engine.backend(request.platform)
     spec, secrets = with_environment(checked(request.spec), engine.settings)
     try:
-        return plan_with(engine, backend, replace(request, spec=spec), secrets)
+        planned = plan_with(engine, backend, replace(request, spec=spec), secrets)
     except TaoError as error:
         raise error.redacted(Redactor.of(secrets.values())) from None
+    return replace(planned, findings=(*planned.findings, *variable_findings(request.spec)))
 
 
 def plan_with(engine: Engine, backend: Backend, request: Request, secrets: Mapping[str, str]) -> Planned:
@@ -78,7 +80,13 @@ def plan_with(engine: Engine, backend: Backend, request: Request, secrets: Mappi
     check_bucket(plan.results_dir, "The place of the results")  # it may have come from S3_BUCKET_NAME
     seen = list(input_findings(engine, spec, secrets, backend.capabilities))
     require_login(spec, engine.settings, plan.results_dir, seen)
-    findings = [*backend.check(plan, facts), *general_findings(spec, backend), *placeholder_findings(spec), *seen]
+    findings = [
+        *backend.check(plan, facts),
+        *general_findings(spec, backend),
+        *placeholder_findings(spec),
+        *output_findings(spec),
+        *seen,
+    ]
     return Planned(plan, tuple(findings), spec, packed.command, options, secrets)
 
 
@@ -129,6 +137,7 @@ def callers_name(variable: str, spec: JobSpec, settings: Settings) -> str:
     )
 
 
+OURS = ("TAO_JOB_ID", "TAO_ATTEMPT", "TAO_RESULTS_DIR")
 PLAIN_DATA = ("specs", "args", "inputs", "outputs", "mounts", "native")
 
 
@@ -234,6 +243,23 @@ def placeholder_findings(spec: JobSpec) -> Iterator[Finding]:
     if CONFIG_PATH in spec.command and spec.specs is None and spec.args is None:
         what = f"The command names {CONFIG_PATH}, and the job has no specs to write there."
         yield Finding(Severity.WARNING, "command.placeholder", what, "", "Give it specs.")
+
+
+def variable_findings(spec: JobSpec) -> Iterator[Finding]:
+    """Variables of the job that are given and not used."""
+    for name in OURS:
+        if name in spec.env_vars:
+            what = f"{name} in env_vars is not used: in the job it is always the SDK's own."
+            yield Finding(Severity.WARNING, "env_vars.ours", what, "", "Leave it out, or give it another name.")
+
+
+def output_findings(spec: JobSpec) -> Iterator[Finding]:
+    """Outputs of which nothing tells that the program knows them: it would write elsewhere, and nothing be kept."""
+    for key in unread_outputs(spec):
+        what = f"outputs names {key}, which the specs do not have and neither the command nor its files name."
+        why = "It is added to the spec with a path; a program that does not read it there writes elsewhere."
+        fix = f"Add {key} to the specs where the program reads it, or declare it optional."
+        yield Finding(Severity.WARNING, "output.unread", what, why, fix)
 
 
 def general_findings(spec: JobSpec, backend: Backend) -> list[Finding]:

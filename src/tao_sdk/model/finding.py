@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from tao_sdk.model.errors import Refused, sentences
+from tao_sdk.model.errors import Refused, command_in, sentences
 
 
 class Severity(str, Enum):
@@ -19,7 +20,7 @@ class Severity(str, Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing a check saw: how bad, what, by what evidence, and the command that mends it."""
+    """One thing a check saw: how bad, what, by what evidence, and the command that mends it, else what to do in words."""
 
     severity: Severity
     code: str
@@ -33,10 +34,22 @@ class Finding:
         return sentences(self.what, self.evidence) + (f" -> {self.fix}" if self.fix else "")
 
     def to_json(self) -> dict[str, str]:
+        """The finding object of `--json`: next (and fix, its older name) is a command or empty, hint what to do in words."""
+        command = self.fix if is_shell_line(self.fix) else command_in(self.fix)
+        hint = "" if command == self.fix else self.fix
         return {
             "severity": self.severity.value, "code": self.code, "what": self.what,
-            "evidence": self.evidence, "fix": self.fix,
+            "evidence": self.evidence, "fix": command, "next": command, "hint": hint,
         }  # fmt: skip
+
+
+SETTING = re.compile(r"export [A-Z_]+=[^\s.]\S*")  # not export NAME=...
+
+
+def is_shell_line(text: str) -> bool:
+    """Whether it can be pasted into a shell as it stands: a command, several that are joined by &&, or an export."""
+    parts = re.sub(r"'[^']*'", "quoted", text).split(" && ")
+    return all(SETTING.fullmatch(part) or command_in(part) == part != "" for part in parts)
 
 
 def error(code: str, what: str, evidence: str, fix: str) -> Finding:

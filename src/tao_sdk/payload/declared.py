@@ -30,6 +30,7 @@ KERNEL = ("/proc", "/sys", "/dev")  # what lies there is made by the kernel as i
 MEMORY = "/dev/shm"  # there lie files
 OWN = frozenset({"", ".", "..", ".tao", "work"})  # no names for a copy below the results
 PATH = re.compile(r"/[^/\s]\S*")  # what a value has to be to be taken for an absolute path
+KNOWN_OUTPUT = "results_dir"  # every program of TAO reads it
 RESUME = "resume_training_checkpoint_path"
 
 
@@ -413,6 +414,26 @@ def with_holes(spec: JobSpec) -> SpecKeys | None:
         keys.inputs(spec.inputs)
         keys.outputs(spec.outputs)
     return keys
+
+
+def unread_outputs(spec: JobSpec) -> list[str]:
+    """Keys of outputs that specs do not have, and that neither the command nor a file which travels with it names."""
+    if spec.specs is None:
+        return []
+    keys = SpecKeys(plain_mapping(spec.specs, "specs"), "specs")
+    texts = [spec.command.encode("utf-8", "surrogateescape"), *map(as_bytes, spec.files.values())]
+    declared = pairs("outputs", spec.outputs)
+    wanted = [key for key, about in declared if not (about.get("optional") or about.get("type") in LITERAL)]
+    unknown = [key for key in wanted if key != KNOWN_OUTPUT and not keys.has(key)]
+    return [key for key in unknown if not any(last_name(key) in text for text in texts)]
+
+
+def last_name(key: str) -> bytes:
+    return str(steps(key)[-1]).encode("utf-8", "surrogateescape")
+
+
+def as_bytes(content: bytes | str) -> bytes:
+    return content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
 
 
 def chosen_outputs(spec: JobSpec) -> list[str]:

@@ -79,7 +79,7 @@ def test_with_a_job_file_what_is_wrong_is_said_once(
 def test_what_is_no_address_is_told_so_with_those_that_are(surroundings: dict[str, str], host: str) -> None:
     (said,) = doctor({**surroundings, "DOCKER_HOST": host}, "docker")
     assert said["what"] == f"{host!r} is no address of a Docker daemon."
-    assert said["fix"] == "Write unix:///var/run/docker.sock, tcp://host:2376 or ssh://user@host."
+    assert said["hint"] == "Write unix:///var/run/docker.sock, tcp://host:2376 or ssh://user@host."
 
 
 @pytest.mark.parametrize(

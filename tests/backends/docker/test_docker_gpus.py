@@ -157,7 +157,7 @@ def test_the_doctor_sees_the_gpus_and_the_toolkit(client: Client) -> None:
     [
         ("580.65.06", "13.0", "1.19.0", []),
         ("595.10", "13.2", "1.20.1", []),
-        ("575.9", "12.9", "1.17.8", ["docker.driver", "docker.cuda", "docker.toolkit_version"]),
+        ("575.9", "12.9", "1.17.8", ["docker.driver", "docker.cuda", "docker.cuda_toolkit", "docker.toolkit_version"]),
         ("580.1", "13.0", "1.9.0", ["docker.toolkit_version"]),
     ],
 )
@@ -172,13 +172,16 @@ def test_the_doctor_compares_driver_cuda_and_toolkit_with_what_the_images_are_ma
 ) -> None:
     smi = f'case "$*" in *driver*) echo {driver};; *query*) echo 0, GPU-0a;; *) echo "| CUDA Version: {cuda}  |";; esac'
     program(tmp_path / "nvidia-smi", smi)
+    program(tmp_path / "nvcc", f"echo Cuda compilation tools, release {cuda}, V{cuda}.48")
     program(tmp_path / "nvidia-ctk", f"echo NVIDIA Container Toolkit CLI version {toolkit}; echo commit: 1.2.3")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     told = {each.code: each for each in client.doctor("docker")}
-    versions = [told[code] for code in ("docker.driver", "docker.cuda", "docker.toolkit_version")]
+    versions = [
+        told[code] for code in ("docker.driver", "docker.cuda", "docker.cuda_toolkit", "docker.toolkit_version")
+    ]
     assert [each.code for each in versions if each.severity is Severity.WARNING] == old
     assert all(each.fix.startswith("sudo ") for each in versions if each.code in old)
-    assert (driver in versions[0].what, cuda in versions[1].what, toolkit in versions[2].what) == (True, True, True)
+    assert [each in versions[at].what for at, each in enumerate((driver, cuda, cuda, toolkit))] == [True] * 4
 
 
 def test_the_smoke_job_says_what_it_saw_and_leaves_nothing(there: Daemon, surroundings: dict[str, str]) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from support.cluster.cluster_here import SHARED, Cluster
 from support.cluster.cluster_images import NGC_KEY
+from support.cluster.facts_here import facts
 from tao_sdk.backends.slurm import doctor, site, survey
 from tao_sdk.backends.slurm.site import Site
 from tao_sdk.model.finding import Finding, Severity
@@ -193,3 +194,19 @@ def test_what_is_left_is_the_least_of_quota_and_disk(
 ) -> None:
     told = {each.code: each for each in doctor.findings({**seen, "quota": quota, "space": space}, Site(base="/b"))}
     assert (told["slurm.space"].severity, told["slurm.space"].what) == (severity, f"{left} are left to you at /b.")
+
+
+def test_what_mends_a_finding_is_a_command_or_a_hint_and_never_both(seen: dict[str, str]) -> None:
+    told = [each.to_json() for each in doctor.findings({**seen, "ping": "c is DOWN"}, Site(base="/b"))]
+    fixes = {each["code"]: (each["next"], each["hint"]) for each in told if each["severity"] != "ok"}
+    assert fixes["slurm.base"] == fixes["slurm.controller"] == ("tao doctor slurm", "")
+    assert fixes["slurm.old"] == ("", "Ask the site.")
+    assert fixes["slurm.commands"][0] == "" and "PATH" in fixes["slurm.commands"][1]
+    assert all(each["fix"] == each["next"] for each in told)
+
+
+def test_a_partition_that_is_not_there_is_mended_by_naming_one_that_is() -> None:
+    there = facts(Site("/b", partition="polr"))
+    [wrong] = [each for each in doctor.partition_findings(there) if each.severity is Severity.ERROR]
+    assert "there are cpu, endless, grizzly" in wrong.evidence
+    assert wrong.to_json()["next"] == "export SLURM_PARTITION=polar"

@@ -22,7 +22,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from support.servers import authority_here, go_programs
-
 from tao_sdk.net.s3 import S3
 from tao_sdk.net.web import Web
 

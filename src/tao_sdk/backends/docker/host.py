@@ -1,7 +1,8 @@
-"""The GPU software of this machine against what TAO's documents ask for: driver, CUDA, NVIDIA Container Toolkit."""
+"""The GPU software of this machine against what TAO's documents ask for: driver, CUDA, CUDA Toolkit, NVIDIA Container Toolkit."""
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -19,6 +20,8 @@ DRIVER = {
     ZYPPER: "nvidia-open-driver-G06-signed-kmp-default",
 }
 TOOLKIT = dict.fromkeys((DNF, ZYPPER), "nvidia-container-toolkit-1.19.0-1") | {APT: "nvidia-container-toolkit=1.19.0-1"}
+CUDA = dict.fromkeys((APT, DNF, ZYPPER), "cuda-toolkit-13-0")
+PLACES = ("/usr/local/cuda-13.0/bin", "/usr/local/cuda/bin")  # where its packages put nvcc, which is often not in PATH
 DOCKER = {APT: "docker.io", DNF: "docker-ce", ZYPPER: "docker"}
 
 
@@ -38,6 +41,7 @@ PARTS = (
     Part("docker.driver", "NVIDIA driver", ("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"),
          r"^(\d+(?:\.\d+)+)\s*$", "580", DRIVER),
     Part("docker.cuda", "The driver's CUDA", ("nvidia-smi",), r"CUDA Version:\s*(\d+\.\d+)", "13.0", DRIVER),
+    Part("docker.cuda_toolkit", "CUDA Toolkit", ("nvcc", "--version"), r"release (\d+\.\d+)", "13.0", CUDA),
     Part("docker.toolkit_version", "NVIDIA Container Toolkit", ("nvidia-ctk", "--version"),
          r"version (\d+\.\d+\.\d+)", "1.19.0", TOOLKIT),
 )  # fmt: skip
@@ -68,11 +72,12 @@ def install(packages: Mapping[str, str]) -> str:
 
 
 def said_by(argv: Sequence[str]) -> str:
-    if shutil.which(argv[0]) is None:
+    path = shutil.which(argv[0]) or shutil.which(argv[0], path=os.pathsep.join(PLACES))
+    if path is None:
         return ""
     try:
         return subprocess.run(
-            argv, capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False
+            [path, *argv[1:]], capture_output=True, text=True, errors="replace", timeout=SECONDS, check=False
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ""

@@ -28,6 +28,7 @@ PROGRAMS = "sbatch srun squeue sacct scancel sinfo scontrol tar gzip"
 OLDEST = (20, 11)  # the first with --kill-on-invalid-dep in sbatch for every user, and squeue's fields as we read them
 NODE_SECONDS = 10  # how long a node is waited for
 GiB = 2**30
+AGAIN = "tao doctor slurm"
 LITTLE = 20 * GiB  # a handful of checkpoints
 
 
@@ -128,7 +129,7 @@ def controller_findings(seen: Sections, facts: SlurmFacts) -> Iterator[Finding]:
     else:
         yield Finding(OK, "slurm.version", what)
     if "is DOWN" in seen["ping"] and "is UP" not in seen["ping"]:
-        yield Finding(ERROR, "slurm.controller", "The controller is down.", seen["ping"].strip(), "Try again later.")
+        yield Finding(ERROR, "slurm.controller", "The controller is down.", seen["ping"].strip(), AGAIN)
     if not facts.accounting:
         what = "The cluster keeps no accounting: the end of a job is known for some minutes after it, then by its own record."
         yield Finding(WARNING, "slurm.no_accounting", what, "AccountingStorageType names no slurmdbd.", "")
@@ -140,8 +141,8 @@ def partition_findings(facts: SlurmFacts) -> Iterator[Finding]:
     named = [name.strip() for name in asked.split(",") if name.strip()]
     if wrong := [name for name in named if name not in facts.partitions]:
         what = f"The cluster has no partition {', '.join(wrong)}."
-        fix = f"Set SLURM_PARTITION to some of: {', '.join(sorted(facts.partitions))}"
-        yield Finding(ERROR, "slurm.partition", what, "SLURM_PARTITION names it.", fix)
+        evidence = f"SLURM_PARTITION names it; there are {', '.join(sorted(facts.partitions))}."
+        yield Finding(ERROR, "slurm.partition", what, evidence, other_partition(facts))
     known = [facts.partitions[name] for name in named if name in facts.partitions]
     default = [facts.default_partition] if facts.default_partition else []
     for each in known or default:
@@ -153,10 +154,22 @@ def partition_finding(each: Partition, facts: SlurmFacts) -> Finding:
     what = f"Partition {each.name}: {each.nodes} nodes of {each.gpus} GPUs and {each.cpus} CPUs, {longest}."
     if not facts.takes(each, accounts(facts.site.account, facts)):
         told = f"Its jobs may not be of {facts.site.account or ', '.join(facts.accounts)}: they would never start."
-        return Finding(WARNING, "slurm.partition", what, told, "Set SLURM_PARTITION or SLURM_ACCOUNT to another.")
+        return Finding(WARNING, "slurm.partition", what, told, other_partition(facts))
     if each.up:
         return Finding(OK, "slurm.partition", what)
     return Finding(WARNING, "slurm.partition", what, "It starts no jobs now: its state is not UP.", "")
+
+
+def other_partition(facts: SlurmFacts) -> str:
+    """The command that names a partition which starts jobs of this user, the default first; in words where there is none."""
+    payers = accounts(facts.site.account, facts)
+    usable = [each for each in facts.partitions.values() if each.up and facts.takes(each, payers)]
+    first = min(usable, key=lambda each: (not each.default, not each.gpus, each.name), default=None)
+    return (
+        f"export SLURM_PARTITION={shlex.quote(first.name)}"
+        if first
+        else "Ask the site which partition and account are yours."
+    )
 
 
 def gpu_findings(facts: SlurmFacts) -> Iterator[Finding]:
@@ -223,7 +236,7 @@ def base_findings(seen: Sections, here: Site) -> Iterator[Finding]:
     else:
         what = f"{here.base} can be written to; whether a node sees it is not known, none was free."
         said = said.splitlines()[-1] if said else f"no answer within {NODE_SECONDS + 20} s"
-        yield Finding(WARNING, "slurm.base", what, said, "Try again when the cluster is less busy: tao doctor slurm")
+        yield Finding(WARNING, "slurm.base", what, said, AGAIN)
 
 
 def space_findings(seen: Sections, here: Site) -> Iterator[Finding]:

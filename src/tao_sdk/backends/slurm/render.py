@@ -473,7 +473,8 @@ def findings(
 
 def check(plan: Plan, facts: SlurmFacts) -> list[Finding]:
     decided = decided_in(plan)
-    told = [Finding(Severity(each["severity"]), each["code"], each["what"], each["evidence"], each["fix"])
+    told = [Finding(Severity(each["severity"]), each["code"], each["what"], each["evidence"],
+                    each["hint"] or each["fix"])
             for each in decided["findings"]]  # fmt: skip
     looks = (account_findings, shut_findings, qos_findings, down_findings)
     return [*told, *(found for look in looks for found in look(decided, facts))]
