@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from conftest import PACKAGE, PYTHON, Host, need
+from nvidia_container_runtime import install
 
 NAMES = ["nvidia-container-runtime", "nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"]
 COMMANDS = [
@@ -218,6 +219,22 @@ def test_nobody_else_reaches_the_memory(host: Host) -> None:
     shutil.rmtree(host.prefix / "run", ignore_errors=True)
     host.created()
     assert (host.prefix / "run").stat().st_mode & 0o777 == 0o700
+
+
+def test_an_installation_believes_no_memory_of_an_older_version(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir(mode=0o755)
+    memory = tmp_path / "run/front-state"
+    for suffix in ("", ".memory", ".specs", ".cli"):
+        memory.with_name(memory.name + suffix).write_text("_nvcr_same() { true; }\n_nvcr_runtime=/bin/false\n")
+    memory.chmod(0o666)
+    install.main(["--prefix", str(tmp_path), "--python", str(PYTHON), "--state", str(memory)])
+    assert not list(memory.parent.iterdir())
+
+
+def test_a_program_that_engines_start_is_only_installed_isolated() -> None:
+    """A script that pip makes would read PYTHONPATH and the user's own packages."""
+    scripts = (PACKAGE / "pyproject.toml").read_text().partition("[project.scripts]\n")[2].partition("\n\n")[0]
+    assert scripts == 'nvidia-container-runtime-install = "nvidia_container_runtime.install:main"'
 
 
 def test_a_memory_that_others_could_write_is_made_anew(host: Host) -> None:

@@ -107,6 +107,21 @@ def test_keypoints_and_tokens_are_settings_and_no_secrets(typed: Typed, tmp_path
     assert told["differ"] == ["args.num_keypoints", "args.max_tokens"]
 
 
+def test_an_address_among_the_settings_is_shown_without_its_login_and_the_values_of_its_query(
+    typed: Typed, tmp_path: Path
+) -> None:
+    for job, host in ((FIRST, "one"), (SECOND, "two")):
+        sweep.add(
+            tmp_path,
+            job,
+            (0.5, 0.6),
+            spec={"command": "x", "specs": {"data": [{"from": f"https://me:{KEY}@{host}/a?sig={KEY}"}]}},
+        )
+    ran = typed("compare", FIRST, SECOND, "--json")
+    assert ran.json["jobs"][1]["settings"]["specs.data"] == [{"from": "https://***@two/a?sig=***"}]
+    assert KEY not in ran.out + typed("compare", FIRST, SECOND).out + (tmp_path / "compare.svg").read_text()
+
+
 def test_running_jobs_are_compared_as_of_now(tao: Tao) -> None:
     jobs = [tao.run_detached(f"echo epoch 1/9 loss 0.{n}; echo epoch 2/9 loss 0.{n}; sleep 60") for n in (3, 5)]
     deadline = time.monotonic() + 60

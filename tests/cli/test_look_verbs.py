@@ -163,6 +163,25 @@ def test_files_tells_what_a_path_is_and_ends_with_3_where_there_is_nothing(ended
     assert ended.tao("files", f"{folder}/none").code == 3
 
 
+def test_files_follows_a_persons_link_and_none_that_leads_out_of_a_jobs_results(tao: Tao) -> None:
+    (tao.home / "secret").mkdir()
+    (tao.home / "secret" / "key").write_text("mine")
+    job = tao.run_detached(
+        "mkdir -p $TAO_RESULTS_DIR/sub; cd $TAO_RESULTS_DIR; ln -s ../../secret out; ln -s sub in; echo 1 > sub/a"
+    )
+    tao("wait", job)
+    (tao.home / "mine").symlink_to(f"runs/{job}")
+    (tao.home / "runs" / "beside").symlink_to("../secret")
+    for folder in (f"runs/{job}", f"{tao.home}/runs/{job}", f"file://{tao.home}/runs/{job}"):
+        assert "key" not in tao("files", f"{folder}/out").out
+        assert (tao("files", f"{folder}/out/key").code, tao("files", f"{folder}/in/a").code) == (3, 0)
+        kinds = {Path(file["path"]).name: file["is_dir"] for file in tao("files", "--json", folder).json["files"]}
+        assert kinds == {"in": True, "out": False, "sub": True}
+    assert "leads out" in tao("files", f"runs/{job}/out/key").err
+    assert "key" in tao("files", "runs/beside").out
+    assert "sub" in tao("files", "mine").out
+
+
 def test_files_looks_into_buckets_and_tells_nothing_there_from_no_such_bucket(
     typed: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tao_sdk.backends.contract import Backend, KiB, LogChunk, LogRequest, NewLog
 from tao_sdk.client import Client
-from tao_sdk.engine import progress
+from tao_sdk.engine import progress, reading
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.status import Status
 
 SILENT = """
 mkdir -p $TAO_RESULTS_DIR/out/train
@@ -109,6 +112,44 @@ def test_the_progress_of_a_list_of_jobs_is_one_question_where_each_is_a_round_tr
     client.engine._backends["local", backend.endpoint] = together  # pyright: ignore
     assert [job.seen_progress.epoch for job in client.list_jobs()] == [1] * 5
     assert (together.asked, together.alone) == ([5], 0)
+    client.engine._backends["local", backend.endpoint] = backend  # pyright: ignore[reportPrivateUsage]
+    for job in jobs:
+        client.cancel_job(job.id, grace=0)
+
+
+class SideBySide:
+    """A backend of which each log is a question to a server: it gives none before `together` are asked for."""
+
+    def __init__(self, backend: Backend, together: int) -> None:
+        self._backend, self.asked = backend, 0
+        self._all_there = threading.Barrier(together)
+        self.capabilities = replace(backend.capabilities, readers=together)
+
+    def logs(self, ref: Ref, request: LogRequest) -> Iterator[LogChunk]:
+        self.asked += 1
+        self._all_there.wait(30)
+        return self._backend.logs(ref, request)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._backend, name)
+
+
+def test_the_logs_of_many_jobs_are_read_side_by_side_and_only_as_long_as_a_look_may_take(client: Client) -> None:
+    command = "echo epoch 1/9 loss 2.0; sleep 60"
+    jobs = [client.submit(JobSpec(command=command, gpu_count=0), "local").job for _ in range(6)]
+    for job in jobs:
+        while "epoch" not in client.get_job_logs(job.id):
+            time.sleep(0.05)
+    running = [client.store.get(job.id) for job in client.list_jobs() if job.status is Status.RUNNING]
+    backend = client.engine.backend_of(jobs[0])
+    slow = SideBySide(backend, 3)
+    client.engine._backends["local", backend.endpoint] = slow  # pyright: ignore
+    reading.read(client.engine, running, 60)
+    assert slow.asked == 6
+    alone = SideBySide(backend, 1)
+    client.engine._backends["local", backend.endpoint] = alone  # pyright: ignore
+    assert len(reading.read(client.engine, running, 0)) == 6
+    assert alone.asked == 1, "the others are read at the next look"
     client.engine._backends["local", backend.endpoint] = backend  # pyright: ignore[reportPrivateUsage]
     for job in jobs:
         client.cancel_job(job.id, grace=0)

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from tao_sdk.backends.docker import rules as docker_rules
+from tao_sdk.backends.slurm import rules as slurm_rules
 from tao_sdk.engine.rules import RULES, diagnose
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence, NodeEvent
+from tao_sdk.model.hardware_words import RECOGNIZED
 from tao_sdk.runner.events import EventFilter
 
 LOGS = Path(__file__).parents[1] / "recorded" / "logs"
@@ -289,3 +291,22 @@ def test_a_diagnosis_says_whose_fault_it_is_and_whether_trying_again_helps(
     told = diagnose(evidence).to_json()
     assert (told["fault"], told["again"]) == (fault, again)
     assert Diagnosis.from_json(told) == diagnose(evidence)
+
+
+def test_what_is_said_of_broken_hardware_is_recognized_alike_on_every_platform() -> None:
+    general = {rule.name: rule for rule in RULES}
+    on_slurm = {rule.name: rule for rule in slurm_rules.RULES}
+    for name, words in [
+        ("bad_link", "ncclSystemError"),
+        ("no_gpu", "No CUDA GPUs are available"),
+        ("bad_gpu", "uncorrectable ECC"),
+    ]:
+        for evidence in (Evidence(exit_code=1, log_tail=words), Evidence(exit_code=1, reason=words)):
+            found, there = general[name].apply(evidence), on_slurm[f"slurm.{name}"].apply(evidence)
+            assert found is not None
+            assert there is not None
+            assert (found.err_class, found.retryable) == (there.err_class, there.retryable)
+    assert [name for name in general if name in RECOGNIZED] == list(RECOGNIZED)
+    assert [name for name in on_slurm if name.removeprefix("slurm.") in RECOGNIZED] == [
+        f"slurm.{name}" for name in RECOGNIZED
+    ]

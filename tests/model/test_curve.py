@@ -72,6 +72,18 @@ def test_names_from_a_log_cannot_break_out_of_the_picture():
     assert f"{name} 2" in texts(svg)
 
 
+@pytest.mark.parametrize("odd", ["\x1b[31m", "\ud800", "\x00", "\ufffe", "\u202e", "a\nb"])
+def test_letters_that_no_document_can_hold_leave_a_picture_that_can_be_read(odd: str):
+    history = tuple(EpochMetrics(n, {f"acc{odd}": float(n), f"loss{odd}": 1.0 / n}) for n in (1, 2))
+    svg = curve_svg(Progress(epoch=2, history=history, best=Best(2, f"acc{odd}", 2.0)))
+    ElementTree.fromstring(svg.encode())
+    assert odd not in svg
+    broken = Progress(
+        epoch=2, history=(EpochMetrics(1, {f"loss{odd}": 1.0}), EpochMetrics(2, {f"loss{odd}": math.nan}))
+    )
+    ElementTree.fromstring(curve_svg(broken).encode())
+
+
 def test_before_the_first_epoch_the_picture_says_so():
     assert texts(curve_svg(Progress())) == ["No epoch has ended yet."]
     assert curve_text(Progress()) == []

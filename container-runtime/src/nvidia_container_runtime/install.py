@@ -33,6 +33,7 @@ def install(prefix: Path, python: Path, state: Path, fronted: bool = True, root:
         "@STATE@": str(state),
         "@FOLDER@": str(state.parent),
     }
+    forget(root / state.relative_to("/"))
     binaries.mkdir(parents=True, exist_ok=True)
     for name in (*FRONTED, *PLAIN):
         template = (SOURCES / "front.sh").read_text() if fronted and name in FRONTED else DIRECT
@@ -50,9 +51,13 @@ def uninstall(prefix: Path, state: Path, root: Path = Path("/")) -> None:
     library = root / (prefix / "lib" / "nvidia-container-runtime").relative_to("/")
     if library.is_dir():
         shutil.rmtree(library)
-    remembered = root / state.relative_to("/")
+    forget(root / state.relative_to("/"))
+
+
+def forget(state: Path) -> None:
+    """What an earlier version remembers may lie where others could change it, and the front cannot see that."""
     for suffix in ("", ".memory", ".specs", ".cli"):
-        remembered.with_name(remembered.name + suffix).unlink(missing_ok=True)
+        state.with_name(state.name + suffix).unlink(missing_ok=True)
 
 
 def launcher(python: Path) -> str:

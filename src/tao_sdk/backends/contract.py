@@ -39,6 +39,7 @@ class Capabilities:
     fetch_bytes: int = (
         0  # in S3, above which inputs should not be fetched by a job that holds GPUs; 0: no matter how many
     )
+    readers: int = 1  # logs that a look reads at once; more where each is a question to a server
     lag_seconds: float = 0.0  # how long a job that is there may be missing from what `observe` asks
 
 

@@ -73,11 +73,13 @@ class ResultFiles:
         self.root = Below(find(folder))
 
     def stat(self, path: str) -> FileStat:
+        path = whole(path)
         with looking_below(path), self.root.at(self._inside(path)) as spot:
             return file_stat(path, spot.seen)
 
     def list(self, path: str) -> list[FileStat]:
         """What lies in a folder, by name; of a file, itself. A link that leads nowhere, or out, is itself."""
+        path = whole(path)
         with looking_below(path), self.root.at(self._inside(path)) as spot:
             if not spot.is_dir:
                 return [file_stat(path, spot.seen)]
@@ -109,7 +111,7 @@ class ResultFiles:
         return ResultFiles(folder)
 
     def _inside(self, path: str) -> str:
-        inside = self.root.inside(path)
+        inside = self.root.inside(whole(path))
         if inside is None:
             raise LeadsOut(f"{path} lies outside the results.")
         return inside
@@ -124,6 +126,11 @@ class ResultFiles:
             return file_stat(path, entry.stat(follow_symlinks=False))
         except FileNotFoundError:
             return None
+
+
+def whole(path: str) -> str:
+    """The absolute path; one that is absolute stays as it is."""
+    return path if path.startswith("/") else os.path.abspath(path)  # noqa: PTH100  keeps links
 
 
 def only_files(path: str, flags: int) -> int:

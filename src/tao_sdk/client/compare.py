@@ -12,7 +12,7 @@ from pathlib import Path
 from tao_sdk.backends.below import Below
 from tao_sdk.client.results import NotWritten
 from tao_sdk.model.comparison import Compared, Comparison
-from tao_sdk.model.curve import COMPARISON_MARK, Series, comparison_svg, series_of
+from tao_sdk.model.curve import COMPARISON_MARK, Series, comparison_svg, series_of, visible
 from tao_sdk.model.errors import PathNotFound
 from tao_sdk.model.progress import Progress
 
@@ -24,21 +24,16 @@ NAME_LETTERS = 56  # of a job with its settings, beside the plot
 def draw(comparison: Comparison) -> str:
     """The picture; "" where no job has told the metric in two epochs."""
     lines = [series for compared in comparison.jobs if (series := _line(compared, comparison.metric))]
-    title = _shown(comparison.metric or "")[:NAME_LETTERS]
+    title = visible(comparison.metric or "")[:NAME_LETTERS]
     return comparison_svg(title, lines) if lines else ""
 
 
 def _line(compared: Compared, metric: str | None) -> Series | None:
     series = series_of(Progress.from_json(compared.job.progress), metric or "")
     settings = " ".join(f"{name.removeprefix('label ')}={value}" for name, value in compared.settings.items())
-    name = _shown(f"{compared.job.id} {settings}")
+    name = visible(f"{compared.job.id} {settings}")
     name = name if len(name) <= NAME_LETTERS else name[: NAME_LETTERS - 1] + "…"
     return replace(series, name=name.strip()) if len(series.points) > 1 else None
-
-
-def _shown(text: str) -> str:
-    """The letters that can be seen: an SVG with others could not be read."""
-    return "".join(letter for letter in text if letter.isprintable())
 
 
 def write_picture(path: Path, svg: str) -> Path:

@@ -5,6 +5,8 @@ Keys come from the settings, under the names of a job's environment; what the jo
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
@@ -16,17 +18,18 @@ from tao_sdk.backends.outcome import read_outcome
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model.aws_profile import KEYS
 from tao_sdk.model.credentials import job_credentials
-from tao_sdk.model.errors import PathNotFound, Unreachable
+from tao_sdk.model.errors import JobNotFound, PathNotFound, Unreachable
 from tao_sdk.model.job import Job
 from tao_sdk.model.observation import Outcome
 from tao_sdk.model.settings import Settings
-from tao_sdk.net.address import scheme
+from tao_sdk.net.address import path_of, scheme
 from tao_sdk.net.failure import Failure
 
 if TYPE_CHECKING:
     from tao_sdk.net.s3 import S3, Entry
     from tao_sdk.net.web import Web
 
+JOB_ID = re.compile(r"[a-z0-9][a-z0-9-]*-[a-z0-9]{10}")
 PATIENCE = "5"  # seconds that somebody at a terminal waits for a server that is away
 
 
@@ -53,8 +56,27 @@ def sweep(engine: Engine, job: Job) -> None:
 
 
 def files_at(engine: Engine, path: str, platform: str) -> Files:
-    """Who can look at a path: a bucket is the same for every platform."""
-    return BucketFiles.of(environment(engine.settings)) if in_bucket(path) else engine.backend(platform).files()
+    """Who can look at a path that a person names: a bucket is the same for every platform.
+
+    A link on the way is followed, as the person's own; in a job's results none that leads out of them.
+    """
+    if in_bucket(path):
+        return BucketFiles.of(environment(engine.settings))
+    files = engine.backend(platform).files()
+    folder = results_around(engine, path, platform)
+    return files.below(folder) if folder else files
+
+
+def results_around(engine: Engine, path: str, platform: str) -> str:
+    """The folder with a job's results that a path leads into: it is called as the job. "" where there is none."""
+    names = os.path.abspath(path_of(path)).split("/")  # noqa: PTH100  keeps links
+    for place, name in enumerate(names):
+        if JOB_ID.fullmatch(name):
+            with suppress(JobNotFound):
+                job = engine.store.get(name)
+                if job.platform == platform and job.results_dir.rpartition("/")[2] == name:
+                    return "/".join(names[: place + 1])
+    return ""
 
 
 def own_words(engine: Engine, job: Job) -> dict[str, str]:

@@ -10,9 +10,10 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-from tao_sdk.backends.contract import ReadsManyLogs
+from tao_sdk.backends.contract import Backend, ReadsManyLogs
 from tao_sdk.engine import progress
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.look import look
@@ -39,7 +40,7 @@ def read(engine: Engine, jobs: Sequence[Job], seconds: float = LOOK_SECONDS) -> 
             if isinstance(backend, ReadsManyLogs) and len(group) > 1:
                 found.update(_read_together(engine, backend, group))
             else:
-                found.update(_read_each(engine, group, deadline))
+                found.update(_read_each(engine, backend, group, deadline))
     return [found.get(job.id, job) for job in jobs]
 
 
@@ -58,15 +59,21 @@ def _by_endpoint(engine: Engine, jobs: Sequence[Job]) -> Mapping[Endpoint, list[
     return groups
 
 
-def _read_each(engine: Engine, jobs: Sequence[Job], deadline: float) -> dict[str, Job]:
-    found: dict[str, Job] = {}
-    for job in jobs:
+def _read_each(engine: Engine, backend: Backend, jobs: Sequence[Job], deadline: float) -> dict[str, Job]:
+    """As many side by side as the place takes. At least one is read, and none begun after the deadline."""
+
+    def scanned(job: Job) -> Job:
         left = deadline - time.monotonic()
-        if found and left <= 0:
-            break
-        with suppress(TaoError):  # of this job nothing new can be read now
-            found[job.id] = progress.scan(engine, job, seconds=max(left, 0.0))
-    return found
+        if job is jobs[0] or left > 0:
+            with suppress(TaoError):  # of this job nothing new can be read now
+                return progress.scan(engine, job, seconds=max(left, 0.0))
+        return job
+
+    readers = min(backend.capabilities.readers, len(jobs))
+    if readers == 1:
+        return {job.id: scanned(job) for job in jobs}
+    with ThreadPoolExecutor(readers, "tao-reading") as pool:
+        return {job.id: job for job in pool.map(scanned, jobs)}
 
 
 def _read_together(engine: Engine, backend: ReadsManyLogs, jobs: Sequence[Job]) -> dict[str, Job]:

@@ -7,12 +7,11 @@ saw (quoted to the user as evidence), or None.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence, NodeEvent
-from tao_sdk.model.hardware_words import BAD_GPU, BAD_LINK, NO_GPU, OLD_DRIVER
+from tao_sdk.model.hardware_words import Told, hardware_rules
 from tao_sdk.model.rule import (
-    Looks,
     Rule,
     all_of,
     any_of,
@@ -103,11 +102,23 @@ OUT_OF_GPU_MEMORY = r"CUDA out of memory|CUDA error: out of memory|OutOfMemoryEr
 AGAIN = "Submit it again, with --retries: a further attempt resumes from the newest complete checkpoint."
 
 
-def machine_says(pattern: str) -> Looks:
-    """Never matches where the program ran out of GPU memory: its other words do not mean that the machine is broken."""
-    ran_out, looks = in_log(OUT_OF_GPU_MEMORY), any_of(in_log(pattern), backend_says(pattern))
-    return lambda evidence: None if ran_out(evidence) else looks(evidence)
-
+HARDWARE: Mapping[str, Told] = {
+    "driver_too_old": Told(
+        "The machine's GPU driver is too old for this program: {seen}",
+        "Use an image made for an older CUDA, or a machine with a newer driver.",
+    ),
+    "no_gpu": Told(
+        "The machine's GPU could not be used: {seen}",
+        "See nvidia-smi there, and that the job has asked for GPUs (--gpus). " + AGAIN,
+    ),
+    "bad_gpu": Told(
+        "A GPU of the machine failed: {seen}",
+        "See nvidia-smi and the kernel's log there; keep off the machine. " + AGAIN,
+    ),
+    "bad_link": Told(
+        "The job's processes lost each other: {seen}", "If it stays, see NCCL_SOCKET_IFNAME and NCCL_IB_HCA. " + AGAIN
+    ),
+}
 
 PROGRAM, INFRA, USER = ErrClass.PROGRAM, ErrClass.INFRA, ErrClass.USER
 
@@ -183,14 +194,7 @@ RULES: Sequence[Rule] = (
     Rule("cuda_oom", in_log(OUT_OF_GPU_MEMORY),
          "The GPU ran out of memory.", PROGRAM,
          "Use a smaller batch, gradient accumulation or mixed precision, or a GPU with more memory."),
-    Rule("driver_too_old", machine_says(OLD_DRIVER), "The machine's GPU driver is too old for this program: {seen}", INFRA,
-         "Use an image made for an older CUDA, or a machine with a newer driver."),
-    Rule("no_gpu", machine_says(NO_GPU), "The machine's GPU could not be used: {seen}", INFRA,
-         "See nvidia-smi there, and that the job has asked for GPUs (--gpus). " + AGAIN, retryable=True),
-    Rule("bad_gpu", machine_says(BAD_GPU), "A GPU of the machine failed: {seen}", INFRA,
-         "See nvidia-smi and the kernel's log there; keep off the machine. " + AGAIN, retryable=True),
-    Rule("bad_link", machine_says(BAD_LINK), "The job's processes lost each other: {seen}", INFRA,
-         "If it stays, see NCCL_SOCKET_IFNAME and NCCL_IB_HCA. " + AGAIN, retryable=True),
+    *hardware_rules("", HARDWARE),
     Rule("bus_error", any_of(in_log(r"\b[Bb]us error\b|\bSIGBUS\b"), exit_code(135)),
          "A part of the memory could not be read ({seen}): a device or a file below it failed, or /dev/shm is full.", INFRA,
          "Give it more shared memory (--shm-size 16g, in a container); see the kernel's log. " + AGAIN, retryable=True),

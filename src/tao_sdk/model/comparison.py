@@ -14,7 +14,7 @@ from typing import Any, cast
 from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Best, Progress, is_loss, smaller_is_better, telling_order
 from tao_sdk.model.ranking import best_value, metrics_of, unknown_metric
-from tao_sdk.model.secrets import is_secret_name
+from tao_sdk.model.secrets import is_secret_name, shown_target
 
 # Fields of a stored spec that say nothing about the training, or have names of their own below.
 _NOT_COMPARED = frozenset({"name", "labels", "command", "packed", "files", "hooks", "secrets"})
@@ -74,7 +74,7 @@ def compare(jobs: Sequence[Job], metric: str | None = None) -> Comparison:
     compared = [
         Compared(
             job,
-            {name: own[name] for name in differ if name in own},
+            {name: shown_target(own[name]) for name in differ if name in own},
             best_value(progress, chosen) if chosen else None,
             progress.metrics.get(chosen) if chosen else None,
         )

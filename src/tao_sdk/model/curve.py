@@ -114,11 +114,11 @@ def curve_svg(progress: Progress) -> str:
     width = _PANEL_WIDTH * max(len(panels), 1)
     drawn = [_panel(progress, title, some, _PANEL_WIDTH * number) for number, (title, some) in enumerate(panels)]
     none = "; ".join(_said_of_broken(progress)) or "No epoch has ended yet."
-    nothing = f'<text x="{width / 2:g}" y="{_HEIGHT / 2:g}" text-anchor="middle">{escape(none)}</text>'
+    nothing = f'<text x="{width / 2:g}" y="{_HEIGHT / 2:g}" text-anchor="middle">{_written(none)}</text>'
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {_HEIGHT}" width="{width}" height="{_HEIGHT}"'
-            f' role="img" aria-label="{escape(_spoken(progress, panels))}">',
+            f' role="img" aria-label="{_written(_spoken(progress, panels))}">',
             f"<style>{_STYLE}@media (prefers-color-scheme: dark) {{{_DARK}}}</style>",
             f'<rect class="card" x=".5" y=".5" width="{width - 1}" height="{_HEIGHT - 1}" rx="10"/>',
             *(drawn or [nothing]),
@@ -139,11 +139,11 @@ def comparison_svg(title: str, lines: Sequence[Series]) -> str:
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
-            f' role="img" aria-label="{escape(f"{title} of {len(lines)} jobs")}">',
+            f' role="img" aria-label="{_written(f"{title} of {len(lines)} jobs")}">',
             COMPARISON_MARK,
             f"<style>{_STYLE}@media (prefers-color-scheme: dark) {{{_DARK}}}</style>",
             f'<rect class="card" x=".5" y=".5" width="{width - 1}" height="{height - 1}" rx="10"/>',
-            f'<text class="title" x="20" y="30">{escape(title)}</text>',
+            f'<text class="title" x="20" y="30">{_written(title)}</text>',
             *_grid(_value_ticks(low, high), across, up),
             *_epoch_axis(_epoch_ticks(first, last), across),
             *(_named_line(some, place, across, up) for place, some in enumerate(lines)),
@@ -159,7 +159,7 @@ def _named_line(series: Series, place: int, across: Scale, up: Scale) -> str:
     sample = f'<path class="line {colour}" d="M{_PANEL_WIDTH} {y - 4}h24"/>'
     return (
         f'<g stroke-dasharray="{dashes}">{_line(series, colour, across, up)}{sample}</g>'
-        f'<text x="{_PANEL_WIDTH + 32}" y="{y}">{escape(series.name)}</text>'
+        f'<text x="{_PANEL_WIDTH + 32}" y="{y}">{_written(series.name)}</text>'
     )
 
 
@@ -219,6 +219,16 @@ def _spoken(progress: Progress, panels: Sequence[tuple[str, Sequence[Series]]]) 
     return f"Training after epoch {progress.epoch}: {lasts or 'no metrics yet'}"
 
 
+def visible(text: str) -> str:
+    """The letters that can be seen: a document with others could not be read, or not even be written."""
+    return "".join(letter for letter in text if letter.isprintable())
+
+
+def _written(text: str) -> str:
+    """A job's words as text of an SVG document."""
+    return escape(visible(text))
+
+
 def number(value: float) -> str:
     """Three significant digits, without an exponent where that is short."""
     return f"{value:.3g}" if value == 0 or 1e-3 <= abs(value) < 1e6 else f"{value:.1e}"
@@ -275,7 +285,7 @@ def _nan_mark(broken: dict[str, int], across: Scale, up: Scale) -> Iterator[str]
     yield f'<path class="broken" d="M{x:.1f} {up.begin}V{up.end:g}"/>'
     yield (
         f'<text class="broken-text" x="{x + beside:.1f}" y="{(up.begin + up.end) / 2:g}" text-anchor="{anchor}">'
-        f"NaN in epoch {epoch}<title>{escape(name)}</title></text>"
+        f"NaN in epoch {epoch}<title>{_written(name)}</title></text>"
     )
 
 
@@ -289,7 +299,7 @@ def _panel(progress: Progress, title: str, series: Sequence[Series], left: int) 
     up = Scale(low, high, _HEIGHT - _BOTTOM, _TOP + labels[-1][2] - _LEGEND)
     return "\n".join(
         [
-            f'<text class="title" x="{left + 20}" y="30">{escape(title)}</text>',
+            f'<text class="title" x="{left + 20}" y="30">{_written(title)}</text>',
             *_legend(labels),
             *_grid(_value_ticks(low, high), across, up),
             *_epoch_axis(_epoch_ticks(first, last), across),
@@ -319,7 +329,7 @@ def _legend(places: Sequence[tuple[str, float, float]]) -> Iterator[str]:
     """The names beside their colours."""
     for (label, x, y), colour in zip(places, _COLOURS, strict=False):
         yield f'<circle class="f{colour}" cx="{x + 4:g}" cy="{y - 4:g}" r="4"/>'
-        yield f'<text x="{x + 13:g}" y="{y:g}">{escape(label)}</text>'
+        yield f'<text x="{x + 13:g}" y="{y:g}">{_written(label)}</text>'
 
 
 def _grid(values: Sequence[float], across: Scale, up: Scale) -> Iterator[str]:

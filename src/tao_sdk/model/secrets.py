@@ -88,7 +88,9 @@ class Redactor:
 
 
 def shown_target(target: object) -> Any:
-    """A hook's target as it may be shown: addresses in it without logins and without the values of their queries."""
+    """A hook's target, or a setting, as it may be shown: addresses without logins and without the values of queries."""
+    if isinstance(target, Mapping):
+        return {name: shown_target(value) for name, value in cast("Mapping[str, object]", target).items()}
     if isinstance(target, (list, tuple)):
         return [shown_target(word) for word in cast("Sequence[object]", target)]
     if not isinstance(target, str):

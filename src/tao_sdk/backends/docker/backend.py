@@ -63,7 +63,12 @@ class DockerBackend:
 
     platform = "docker"
     capabilities = Capabilities(
-        streams_apart=True, log_goes=True, max_command=render.MAX_ARGUMENT, max_payload=64 * MiB, poll_seconds=2.0
+        streams_apart=True,
+        log_goes=True,
+        max_command=render.MAX_ARGUMENT,
+        max_payload=64 * MiB,
+        poll_seconds=2.0,
+        readers=8,
     )
     Options = DockerOptions
 

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
 from tao_sdk.model.errors import Refused
-from tao_sdk.model.hardware_words import BAD_GPU, BAD_LINK, NO_GPU, OLD_DRIVER
-from tao_sdk.model.rule import Looks, Rule, all_of, any_of, backend_says, first_match, in_log
+from tao_sdk.model.hardware_words import Told, hardware_rules
+from tao_sdk.model.rule import Rule, all_of, backend_says, first_match
 
 INFRA, PROGRAM, USER = ErrClass.INFRA, ErrClass.PROGRAM, ErrClass.USER
 RESUMES = "ResumesOnTimeout"  # the event that says: this job goes on in a new SLURM job when its time is up
 
-OUT_OF_GPU_MEMORY = r"CUDA out of memory|CUDA error: out of memory|OutOfMemoryError"
 NO_LOGIN = r"Could not process JSON input|401 Unauthorized|Authenticating with user: <anonymous>"
 NO_IMAGE = "|".join(
     (r"pyxis: failed to (?:import docker image|create container filesystem)", r"Invalid image format", r"manifest unknown",
@@ -21,15 +20,23 @@ NO_IMAGE = "|".join(
 )  # fmt: skip
 
 
-def without_gpu_memory(looks: Looks) -> Looks:
-    """Never matches where the program ran out of GPU memory: its other words do not mean that the node is broken."""
-    ran_out = in_log(OUT_OF_GPU_MEMORY)
-    return lambda evidence: None if ran_out(evidence) else looks(evidence)
-
-
 def at_time_limit(evidence: Evidence) -> str | None:
     return evidence.reason if "time limit" in evidence.reason else None
 
+
+AGAIN_ELSEWHERE = "It is tried again by a watcher (tao watch); tell the site, and keep off the node with --exclude."
+HARDWARE: Mapping[str, Told] = {
+    "driver_too_old": Told(
+        "The GPU driver of the node is too old for this image: {seen}",
+        "Use an image made for an older CUDA, or nodes with a newer driver (--constraint).",
+    ),
+    "no_gpu": Told("A node's GPU could not be used: {seen}", AGAIN_ELSEWHERE),
+    "bad_gpu": Told("A node's GPU failed: {seen}", AGAIN_ELSEWHERE),
+    "bad_link": Told(
+        "The nodes lost each other: {seen}",
+        "It is tried again by a watcher (tao watch); if it stays, see NCCL_IB_HCA and NCCL_SOCKET_IFNAME.",
+    ),
+}
 
 RULES: Sequence[Rule] = (
     Rule("slurm.time_limit_resumes", all_of(backend_says(RESUMES), at_time_limit),
@@ -81,15 +88,7 @@ RULES: Sequence[Rule] = (
          "The job was ended from outside, and not by what its command did: {seen}.", INFRA,
          "It is tried again by a watcher (tao watch); a node that was taken for lost and comes back does so to what it runs.",
          retryable=True),
-    Rule("slurm.driver_too_old", any_of(in_log(OLD_DRIVER), backend_says(OLD_DRIVER)),
-         "The GPU driver of the node is too old for this image: {seen}", INFRA,
-         "Use an image made for an older CUDA, or nodes with a newer driver (--constraint)."),
-    Rule("slurm.no_gpu", without_gpu_memory(in_log(NO_GPU)), "A node's GPU could not be used: {seen}", INFRA,
-         "It is tried again by a watcher (tao watch); tell the site, and keep off the node with --exclude.", retryable=True),
-    Rule("slurm.bad_gpu", without_gpu_memory(in_log(BAD_GPU)), "A node's GPU failed: {seen}", INFRA,
-         "It is tried again by a watcher (tao watch); tell the site, and keep off the node with --exclude.", retryable=True),
-    Rule("slurm.bad_link", without_gpu_memory(in_log(BAD_LINK)), "The nodes lost each other: {seen}", INFRA,
-         "It is tried again by a watcher (tao watch); if it stays, see NCCL_IB_HCA and NCCL_SOCKET_IFNAME.", retryable=True),
+    *hardware_rules("slurm.", HARDWARE),
 )  # fmt: skip
 
 
