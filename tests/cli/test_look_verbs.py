@@ -163,6 +163,7 @@ def test_files_tells_what_a_path_is_and_ends_with_3_where_there_is_nothing(ended
     assert ended.tao("files", f"{folder}/none").code == 3
 
 
+@pytest.mark.network
 def test_files_looks_into_buckets_and_tells_nothing_there_from_no_such_bucket(
     typed: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:

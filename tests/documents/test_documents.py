@@ -183,6 +183,7 @@ def test_a_path_is_put_into_the_nested_spec() -> None:
     assert specs == {"dataset": {"train_csv": "file:///data/coco/train.csv"}}
 
 
+@pytest.mark.network
 @pytest.mark.usefixtures("sdk")
 def test_a_dataset_in_a_bucket_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     store = s3_here.versitygw()

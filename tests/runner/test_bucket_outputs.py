@@ -28,6 +28,8 @@ from tao_sdk.runner.s3_xml import elements, inner
 from tao_sdk.runner.sending import Item, Sending
 from tao_sdk.script_runner import build_entrypoint
 
+pytestmark = pytest.mark.network
+
 KEY = "resume_training_checkpoint_path"
 
 
