@@ -10,7 +10,8 @@ from tao_sdk.client import Client
 
 
 def pytest_itemcollected(item: pytest.Function) -> None:
-    """A test on Docker or SLURM has the mark of it."""
+    """A test on Docker or SLURM has the mark of it. All take their time, on any platform."""
+    item.add_marker("slow")
     platform = getattr(item, "callspec", None) and item.callspec.params.get("place")
     if platform in ("docker", "slurm"):
         item.add_marker(platform)

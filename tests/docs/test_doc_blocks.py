@@ -88,6 +88,7 @@ PAGES_TO_RUN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES_TO_RUN)
 def test_a_page_does_what_it_says(page: Path, clone: Clone) -> None:
     if page.name in ON_DOCKER:

@@ -161,6 +161,7 @@ def test_a_job_that_is_well_has_no_failure_analysis(sdk: LocalSDK, capsys: pytes
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.slow
 def test_polling_ends_when_the_job_does(sdk: LocalSDK, capsys: pytest.CaptureFixture[str]) -> None:
     job = start(sdk, "sleep 0.7")
     given = run("tao-execution-sdk/polling.py", sdk=sdk, job=job, status_interval_minutes=0.1 / 60)

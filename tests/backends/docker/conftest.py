@@ -17,6 +17,7 @@ from tao_sdk.model.settings import Settings
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     marks.mark_by_fixtures(item, "docker", {"here", "far"})
+    marks.mark_by_fixtures(item, "network", {"with_bucket"})
 
 
 @pytest.fixture
