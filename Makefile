@@ -1,13 +1,16 @@
-.PHONY: run test soak fuzz check bench setup
+.PHONY: run quick test soak fuzz check bench setup
 
 # Train the example from an empty clone, and print its accuracy.
 run: setup
 	. .venv/bin/activate && tao run examples/digits/job.yaml
 
+# What needs no server and little time: within a minute.
+quick: setup
+	.venv/bin/python -m pytest -m "not docker and not slurm and not network and not slow" -n 2 --dist worksteal
+
 # Everything that CI runs.
 test: check
 	tools/test
-	@if [ -f container-runtime/Makefile ]; then $(MAKE) -C container-runtime test; fi
 
 # A thousand short jobs on a SLURM cluster that breaks meanwhile; `make test` does a few.
 soak: setup

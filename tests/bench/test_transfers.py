@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from bench.contenders import ours
 from bench.scale import QUICK
 
 from bench import s3, s3_jobs
+
+pytestmark = pytest.mark.network
 
 
 def test_ours_brings_everything_both_ways_and_leaves_the_bucket_as_it_was(tmp_path: Path) -> None:

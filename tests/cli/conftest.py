@@ -9,8 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from support import marks
 from support.tao_command import TRAINING, Ended, Ran, Tao
 from tao_sdk.cli.main import run
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    marks.mark_by_fixtures(item, "slow", {"tao", "ended"})
 
 
 @pytest.fixture

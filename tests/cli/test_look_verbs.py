@@ -182,6 +182,7 @@ def test_files_follows_a_persons_link_and_none_that_leads_out_of_a_jobs_results(
     assert "sub" in tao("files", "mine").out
 
 
+@pytest.mark.network
 def test_files_looks_into_buckets_and_tells_nothing_there_from_no_such_bucket(
     typed: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
 ) -> None:

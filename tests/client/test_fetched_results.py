@@ -157,6 +157,7 @@ def test_copying_results_onto_themselves_writes_through_no_link(sdk: LocalSDK, t
     assert (skipped, list((tmp_path / "secret").iterdir())) == (["train/model.pth"], [])
 
 
+@pytest.mark.slow
 def test_folders_in_one_another_without_an_end_do_not_keep_the_rest_from_being_seen(sdk: LocalSDK) -> None:
     deep = "import os; [(os.mkdir('d'), os.chdir('d')) for _ in range(3000)]"
     job, results = written(sdk, f'(python3 -c "{deep}"); echo 1 > ok')

@@ -399,6 +399,7 @@ SCALARS = (
 TREES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(), TREES))
 def test_whatever_json_can_hold_is_read_back_equal(
     tmp_path_factory: pytest.TempPathFactory, value: dict[str, object]

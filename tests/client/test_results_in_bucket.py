@@ -15,6 +15,8 @@ from tao_sdk.model.job import Job
 from tao_sdk.model.settings import Settings
 from tao_sdk.platforms.local import LocalSDK
 
+pytestmark = pytest.mark.network
+
 
 @pytest.fixture
 def server() -> s3_here.Server:

@@ -9,6 +9,14 @@ from support.places import PLACES, Place
 from tao_sdk.client import Client
 
 
+def pytest_itemcollected(item: pytest.Function) -> None:
+    """A test on Docker or SLURM has the mark of it. All take their time, on any platform."""
+    item.add_marker("slow")
+    platform = getattr(item, "callspec", None) and item.callspec.params.get("place")
+    if platform in ("docker", "slurm"):
+        item.add_marker(platform)
+
+
 @pytest.fixture(params=list(PLACES))
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     monkeypatch.chdir(tmp_path)

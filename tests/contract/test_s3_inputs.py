@@ -17,7 +17,7 @@ from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
 # on a cluster results lie in its shared file system, and data is staged there first
-pytestmark = pytest.mark.parametrize("place", ["local", "docker"], indirect=True)
+pytestmark = [pytest.mark.network, pytest.mark.parametrize("place", ["local", "docker"], indirect=True)]
 
 
 @pytest.mark.parametrize("secure", [False, True], ids=["http", "https"])

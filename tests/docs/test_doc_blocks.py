@@ -82,9 +82,16 @@ def do_not_dawdle(spec: Path) -> None:
     spec.write_text(re.sub(r"seconds_per_epoch: [\d.]+", "seconds_per_epoch: 0", text), encoding="utf-8")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+ON_DOCKER = {"docker.md"}
+PAGES_TO_RUN = [
+    pytest.param(page, id=page.name, marks=[pytest.mark.docker] if page.name in ON_DOCKER else []) for page in PAGES
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES_TO_RUN)
 def test_a_page_does_what_it_says(page: Path, clone: Clone) -> None:
-    if page.name == "docker.md":
+    if page.name in ON_DOCKER:
         clone.environ["DOCKER_HOST"] = dockerd_here.daemon().host
     printed = ""
     for block in blocks(page):

@@ -161,6 +161,7 @@ def test_a_job_that_is_well_has_no_failure_analysis(sdk: LocalSDK, capsys: pytes
     assert capsys.readouterr().out == ""
 
 
+@pytest.mark.slow
 def test_polling_ends_when_the_job_does(sdk: LocalSDK, capsys: pytest.CaptureFixture[str]) -> None:
     job = start(sdk, "sleep 0.7")
     given = run("tao-execution-sdk/polling.py", sdk=sdk, job=job, status_interval_minutes=0.1 / 60)
@@ -183,6 +184,7 @@ def test_a_path_is_put_into_the_nested_spec() -> None:
     assert specs == {"dataset": {"train_csv": "file:///data/coco/train.csv"}}
 
 
+@pytest.mark.network
 @pytest.mark.usefixtures("sdk")
 def test_a_dataset_in_a_bucket_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     store = s3_here.versitygw()

@@ -15,6 +15,7 @@ def run(client: Client, command: str) -> str:
     return client.submit(JobSpec(command=command, gpu_count=0), "local").job.id
 
 
+@pytest.mark.slow
 def test_following_a_job_that_is_forgotten_meanwhile_ends(client: Client) -> None:
     job = run(client, "sleep 300")
     following = client.events(job, follow=True)
@@ -24,6 +25,7 @@ def test_following_a_job_that_is_forgotten_meanwhile_ends(client: Client) -> Non
     assert {event.job_id for event in following} <= {job}
 
 
+@pytest.mark.slow
 def test_following_all_jobs_goes_on_when_one_is_forgotten_between_two_looks(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,6 +32,7 @@ WRITES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("writes", WRITES)
 def test_one_hostile_job_does_not_keep_the_others_from_being_seen(client: Client, writes: str) -> None:
     hostile = client.submit(JobSpec(command=f"cd $TAO_RESULTS_DIR; {WRITES[writes]}; exit 3", gpu_count=0), "local").job
@@ -53,6 +54,7 @@ def test_a_manifest_that_cannot_be_read_says_nothing(tmp_path: Path, text: str) 
     assert read_outcome(LocalFiles(), str(tmp_path / "job"), 1) is None
 
 
+@pytest.mark.slow
 def test_a_manifest_is_read_up_to_a_size(tmp_path: Path) -> None:
     (tmp_path / "job" / ".tao").mkdir(parents=True)
     manifest = tmp_path / "job" / ".tao" / "manifest.json"

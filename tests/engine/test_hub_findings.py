@@ -76,6 +76,7 @@ def test_an_address_that_nobody_declared_is_looked_at_too(client):
     assert error.value.code == "hub.gated" and "a[0].b" in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_hub_that_only_the_job_may_reach_is_a_warning(client, servers):
     servers[0].close()
     found = client.plan(reading("hf_model://org/name"), "local").findings

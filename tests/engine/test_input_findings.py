@@ -14,6 +14,8 @@ from tao_sdk.model.finding import Severity
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 
+pytestmark = pytest.mark.network
+
 KEYS = {"ACCESS_KEY": s3_here.ACCESS, "SECRET_KEY": s3_here.SECRET}
 
 

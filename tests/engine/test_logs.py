@@ -146,6 +146,7 @@ class Away:
         return getattr(self._backend, name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("times", "told"), [(1, 0), (2, 1), (4, 1)])
 def test_who_follows_is_told_once_that_the_backend_stays_away(
     client: Client, caplog: pytest.LogCaptureFixture, times: int, told: int

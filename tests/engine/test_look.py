@@ -187,6 +187,7 @@ def test_a_question_is_answered_by_a_look_that_began_after_it(client: Client) ->
     assert client.get_job_status(job).status.terminal
 
 
+@pytest.mark.slow
 def test_questions_that_come_while_a_look_goes_on_share_the_next_one(client: Client) -> None:
     jobs = [run(client, "sleep 60") for _ in range(8)]
     costly = Costly(client, jobs[0])
@@ -215,6 +216,7 @@ def test_when_a_job_was_seen_never_goes_back(client: Client) -> None:
     assert unseen.updated_at == seen
 
 
+@pytest.mark.slow
 def test_waiting_asks_no_more_often_than_is_polite(client: Client) -> None:
     job = run(client, "sleep 60")
     costly = Costly(client, job, poll_seconds=60)

@@ -53,6 +53,7 @@ def many_epochs(client: Client, after: str = "") -> str:
     return job.id
 
 
+@pytest.mark.slow
 def test_a_scan_reads_as_much_as_it_has_time_for_and_the_next_one_goes_on(client: Client) -> None:
     job = many_epochs(client, "sleep 60")
     first = progress.scan(client.engine, client.store.get(job), seconds=0)
@@ -67,6 +68,7 @@ def test_a_scan_reads_as_much_as_it_has_time_for_and_the_next_one_goes_on(client
     assert told == list(range(1, 60_001))
 
 
+@pytest.mark.slow
 def test_ending_a_job_does_not_wait_for_all_of_its_log_to_be_read(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,6 +103,7 @@ class Together:
         return getattr(self._backend, name)
 
 
+@pytest.mark.slow
 def test_the_progress_of_a_list_of_jobs_is_one_question_where_each_is_a_round_trip(client: Client) -> None:
     command = "echo epoch 1/9 loss 2.0; sleep 60"
     jobs = [client.submit(JobSpec(command=command, gpu_count=0), "local").job for _ in range(5)]

@@ -79,6 +79,7 @@ def test_a_bucket_that_is_named_by_itself_is_held_to_the_same(client: Client, mo
     assert client.list_jobs() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", ["s3:///results/job", f"s3://{'a' * 64}/results/job"])
 def test_a_store_that_holds_a_job_of_such_a_place_stays_usable(client: Client, address: str) -> None:
     request = Request(JobSpec(command="true", gpu_count=0), "local")

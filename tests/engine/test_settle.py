@@ -280,6 +280,7 @@ def test_a_job_that_was_started_and_is_to_end_is_ended_by_the_look_that_adopts_i
     assert until_ended(client, job.id).status is Status.CANCELED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("who", ["submit", "look"])
 def test_a_job_is_started_once_however_long_its_start_takes(
     client: Client, monkeypatch: pytest.MonkeyPatch, who: str

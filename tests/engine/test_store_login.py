@@ -74,6 +74,7 @@ def test_keys_and_a_role_that_is_said_to_be_there_let_the_job_go(
     assert not [each for each in planned.findings if each.code == "s3.no_credentials"]
 
 
+@pytest.mark.network
 def test_a_public_bucket_is_read_without_keys_and_another_one_is_not(tmp_path: Path) -> None:
     server = s3_here.minio()
     public, closed = server.bucket(), server.bucket()

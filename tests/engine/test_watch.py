@@ -80,6 +80,7 @@ def watch(client: Client, seconds: float = 30) -> None:
     assert not stop.is_set(), "the watcher did not come to an end"
 
 
+@pytest.mark.slow
 def test_a_webhook_gets_every_milestone_and_the_end_with_ids_of_their_own(client: Client, receiver: Any) -> None:
     epochs = "for e in $(seq 1 21); do echo epoch $e/21 loss 0.$e; done"
     job = run(client, epochs, hooks={"on_epoch_milestone": url(receiver), "on_complete": url(receiver)})
@@ -106,6 +107,7 @@ def test_a_webhook_that_fails_is_told_again_with_the_same_id(
     assert len({got["event_id"] for got in receiver.got}) == 1
 
 
+@pytest.mark.slow
 def test_a_receiver_that_never_answers_is_given_up_and_its_failure_written_down(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,6 +194,7 @@ def test_the_tries_of_a_hook_lie_ever_further_apart(failed: int) -> None:
     assert hooks.is_time([*failures, now + timedelta(seconds=9)], now), "the clock was set back"
 
 
+@pytest.mark.slow
 def test_a_callback_that_hangs_or_raises_holds_up_no_other_job(client: Client) -> None:
     hangs, fired = threading.Event(), threading.Event()
 
@@ -232,6 +235,7 @@ def test_callbacks_come_in_order_however_many_poll(client: Client) -> None:
     assert seen == [10, 20, 30, "end"]
 
 
+@pytest.mark.slow
 def test_a_callback_that_has_begun_is_finished_before_the_client_closes(client: Client) -> None:
     begun, finished = threading.Event(), threading.Event()
 
@@ -293,6 +297,7 @@ def test_a_backend_that_cannot_be_asked_changes_no_status(client: Client) -> Non
     assert look(client.engine, [client.store.get(job)])[0].job.status is Status.RUNNING
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_is_not_here_is_not_asked_for_at_every_turn(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -307,6 +312,7 @@ def test_an_endpoint_that_is_not_here_is_not_asked_for_at_every_turn(
     assert len(caplog.records) == 1
 
 
+@pytest.mark.slow
 def test_jobs_that_live_elsewhere_are_named_once_however_long_it_is_watched(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -445,6 +451,7 @@ def test_a_job_submitted_to_a_watcher_that_is_about_to_leave_is_watched(
     assert fired.wait(20)
 
 
+@pytest.mark.slow
 def test_a_store_that_cannot_be_read_for_a_while_does_not_end_the_watch(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -474,6 +481,7 @@ def test_what_a_hook_prints_is_kept_from_the_watchers_terminal_and_told_when_it_
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_another_process_watches_is_left_to_it(client: Client) -> None:
     job = run(client, "true")
     endpoint = client.store.attempt(job).attempt.endpoint

@@ -13,6 +13,8 @@ import yaml
 
 from tao_sdk.model.progress import ProgressReader
 
+pytestmark = pytest.mark.slow
+
 np = pytest.importorskip("numpy")
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"

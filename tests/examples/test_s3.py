@@ -13,6 +13,7 @@ import pytest
 from support.servers import go_programs
 
 pytest.importorskip("numpy")
+pytestmark = [pytest.mark.network, pytest.mark.slow]
 
 RUN = Path(__file__).parents[2] / "examples" / "s3" / "run.py"
 

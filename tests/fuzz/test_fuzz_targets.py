@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from support import targets
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", targets.TARGETS)
 def test_a_parser_takes_its_seeds_and_noise(name: str) -> None:
     target = targets.TARGETS[name]

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 JOB = ROOT / "examples" / "digits" / "job.yaml"
 TAO = [sys.executable, "-m", "tao_sdk.cli.main"]

@@ -384,6 +384,7 @@ def test_what_lines_that_differ_in_digits_say_is_searched_for_once(monkeypatch: 
     assert len(searched) <= 4
 
 
+@pytest.mark.slow
 def test_many_epochs_in_one_piece_take_no_more_memory_than_their_lines():
     data = b"".join(b"epoch %d  loss 0.5\n" % n for n in range(1, 20_001))
     reader = ProgressReader()

@@ -101,6 +101,7 @@ def test_other_braces_survive():
     assert words("a=1; show ${a} {} {other} '{\"a\": {}}' {a}", {"a": "v"}) == ["1", "{}", "{other}", '{"a": {}}', "v"]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1))
 def test_any_value_arrives_as_one_word_wherever_the_placeholder_stands(value):

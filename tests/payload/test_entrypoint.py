@@ -428,6 +428,7 @@ def test_secrets_in_values_are_not_quoted_by_errors():
     assert "hunter2" not in told
 
 
+@pytest.mark.slow
 def test_a_spec_of_four_megabytes_builds():
     specs = {f"k{number}": json.dumps(list(range(100))) for number in range(12_000)}
     assert len(build_entrypoint(command="true", specs=specs, config_format="yaml")["command"]) > 10_000

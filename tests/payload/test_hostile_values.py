@@ -129,6 +129,7 @@ def commands(draw):
     return command, [becomes for _, becomes in found]
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(commands(), VALUES, st.booleans(), st.sampled_from(SHELLS))
 @example(("show {x}", ["%s"]), "$(touch X)", False, SHELLS[0])

@@ -145,6 +145,7 @@ def same(a, b):
     return type(a) is type(b) and a == b
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(trees(st.one_of(TEXT, NUMBERS, st.none())))
 def test_json_reads_back_equal(tree):
@@ -152,6 +153,7 @@ def test_json_reads_back_equal(tree):
     assert equal, text
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(trees(st.one_of(TEXT, NUMBERS, st.none())))
 def test_yaml_reads_back_equal_with_safe_load(tree):
@@ -159,6 +161,7 @@ def test_yaml_reads_back_equal_with_safe_load(tree):
     assert equal, text
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(trees(st.one_of(TEXT, NUMBERS)))
 def test_toml_reads_back_equal_with_tomllib(tree):

@@ -13,10 +13,17 @@ from typing import Any
 
 import pytest
 
+from support import marks
 from tao_sdk.runner.events import Event, EventFilter
 from tao_sdk.script_runner import build_entrypoint
 
 BASH = ("/bin/bash", "-c")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """A real job has a shell, a runner and a command."""
+    marks.mark_by_fixtures(item, "slow", {"jobs"})
+    marks.mark_by_fixtures(item, "network", {"minio", "link"})
 
 
 @dataclass(frozen=True)

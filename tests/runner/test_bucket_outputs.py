@@ -28,6 +28,8 @@ from tao_sdk.runner.place import Place
 from tao_sdk.runner.report import Report
 from tao_sdk.script_runner import build_entrypoint
 
+pytestmark = pytest.mark.network
+
 KEY = "resume_training_checkpoint_path"
 
 

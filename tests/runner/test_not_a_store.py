@@ -19,6 +19,8 @@ from tao_sdk.net.s3 import S3
 from tao_sdk.net.web import Web
 from tao_sdk.runner.outputs.remote import Remote
 
+pytestmark = pytest.mark.network
+
 PAGE = b"<!DOCTYPE html>\n<html><title>Welcome to the hotel</title><form>log in</form></html>" * 300
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 LIST = b"<?xml version='1.0'?><ListBucketResult></ListBucketResult>"

@@ -24,6 +24,8 @@ from tao_sdk.net.s3_put import sweep
 from tao_sdk.net.s3_xml import inner
 from tao_sdk.net.web import Changed, Web
 
+pytestmark = pytest.mark.network
+
 ODD = [
     "plain.txt",
     "with space and+plus&amp;.txt",

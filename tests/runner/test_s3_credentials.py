@@ -12,6 +12,8 @@ from support.servers.endpoint_here import Endpoint
 from support.servers.endpoint_here import session as session_at
 from tao_sdk.net.failure import Failure
 
+pytestmark = pytest.mark.network
+
 
 def session(seconds=3600.0):
     return session_at(s3_here.minio(), seconds)

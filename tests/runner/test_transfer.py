@@ -227,6 +227,7 @@ def test_a_source_replaced_in_mid_download_is_read_again_and_not_mixed(minio, li
     assert list((tmp_path / "in").rglob("*.tao-part")) == []
 
 
+@pytest.mark.network
 def test_a_server_that_is_away_for_a_while_is_waited_for(tmp_path):
     server = s3_here.Server(s3_here.minio_command, ready="/minio/health/cluster").start()
     try:

@@ -86,6 +86,7 @@ def test_what_is_no_http_or_no_whole_answer_is_told(answer):
     assert failure.value.code == "web.broken"
 
 
+@pytest.mark.network
 def test_https_goes_through_a_proxy_and_http_is_asked_of_it():
     server = s3_here.minio_tls()
     with Tunnel() as tunnel:
@@ -182,6 +183,7 @@ class Tunnel:
         self.socket.close()
 
 
+@pytest.mark.network
 def test_a_connection_that_broke_in_mid_answer_is_asked_again():
     minio = s3_here.minio()
     bucket = minio.bucket()

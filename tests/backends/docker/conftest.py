@@ -8,10 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from support import marks
 from support.dockerd import dockerd_here, registry_here
 from support.dockerd.dockerd_here import BUSYBOX, Daemon
 from tao_sdk.client import Client
 from tao_sdk.model.settings import Settings
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    marks.mark_by_fixtures(item, "docker", {"here", "far"})
+    marks.mark_by_fixtures(item, "network", {"with_bucket"})
 
 
 @pytest.fixture

@@ -98,6 +98,7 @@ def test_a_job_is_canceled_from_another_process(machine: Machine) -> None:
     assert machine.see(ref).phase is Phase.CANCELED
 
 
+@pytest.mark.slow
 def test_a_job_can_be_canceled_at_any_instant_after_submit(machine: Machine) -> None:
     chance = random.Random(3)
     for _ in range(25):
@@ -122,6 +123,7 @@ def test_a_job_that_hangs_before_its_command_has_begun_is_canceled(
     assert not machine.identity(ref, "process").alive
 
 
+@pytest.mark.slow
 def test_a_job_that_hangs_before_its_command_has_begun_is_ended_by_its_time_limit(machine: Machine) -> None:
     ref = hanging(machine, time_limit=timedelta(seconds=1))
     assert machine.end(ref).reason == "time limit of 1s reached"
@@ -219,6 +221,7 @@ def test_a_supervisor_that_someone_else_tells_to_end_ends_the_job_and_it_is_no_c
     assert ended.reason == "ended by SIGTERM, its supervisor was told to end"
 
 
+@pytest.mark.slow
 def test_cancel_says_false_when_the_end_was_not_seen_in_time(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tao_sdk.backends.local.backend.MARGIN", timedelta(seconds=-9.8))
     ref = machine.submit("trap 'sleep 1; exit 7' TERM; echo slow; sleep 300 & wait")

@@ -46,6 +46,7 @@ def test_the_gpu_with_the_least_memory_in_use_comes_first(machine: Machine) -> N
     assert [shown(machine, machine.submit(SHOW, gpu_count=1)) for _ in range(3)] == ["2", "1", "0"]
 
 
+@pytest.mark.slow
 def test_a_job_waits_until_it_can_have_all_its_gpus_and_says_who_holds_them(machine: Machine) -> None:
     machine.has_gpus(2)
     first, second = (machine.submit(SHOW, gpu_count=1) for _ in range(2))

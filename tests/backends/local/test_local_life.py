@@ -85,6 +85,7 @@ print("saved", flush=True)
 """
 
 
+@pytest.mark.slow
 def test_a_program_that_outlives_its_shell_is_asked_once_and_given_the_grace(machine: Machine, tmp_path: Path) -> None:
     program = tmp_path / "saves.py"
     program.write_text(SAVES)
@@ -94,6 +95,7 @@ def test_a_program_that_outlives_its_shell_is_asked_once_and_given_the_grace(mac
     assert machine.log(ref) == b"up\nasked\nsaved\n"
 
 
+@pytest.mark.slow
 def test_a_time_limit_ends_the_job_and_says_so(machine: Machine) -> None:
     ref = machine.submit("trap 'echo told; exit 0' TERM; echo begun; sleep 300 & wait", time_limit=timedelta(seconds=5))
     ended = machine.end(ref)
@@ -266,6 +268,7 @@ def test_a_log_that_had_no_room_says_so_at_its_end(small: Machine) -> None:
     assert again[-1] == []
 
 
+@pytest.mark.slow
 def test_a_log_whose_disk_was_full_for_a_while_says_so_at_its_end(small: Machine) -> None:
     filler = small.state / "filler"
     command = f"head -c 4000000 /dev/zero > {filler}; echo lost; sleep 2.5; rm {filler}; echo kept"

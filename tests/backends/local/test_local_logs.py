@@ -47,11 +47,13 @@ def test_following_can_be_cut_off_anywhere_and_goes_on_without_loss_or_repeat(ma
     assert int(cursor) == len(got)
 
 
+@pytest.mark.slow
 def test_following_ends_with_the_job_and_has_its_last_words(machine: Machine) -> None:
     for _ in range(10):
         assert machine.log(machine.submit("echo first; echo last; exit 1")) == b"first\nlast\n"
 
 
+@pytest.mark.slow
 def test_following_begins_before_the_job_does(machine: Machine) -> None:
     machine.has_gpus(1)
     first = machine.submit("sleep 0.5", gpu_count=1)
@@ -119,6 +121,7 @@ print(digest.hexdigest(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - b
 """
 
 
+@pytest.mark.slow
 def test_150_megabytes_are_read_in_flat_memory(tmp_path: Path) -> None:
     path, block, digest = tmp_path / "log", os.urandom(1 << 20), hashlib.sha256()
     with path.open("wb") as file:
@@ -136,6 +139,7 @@ def test_150_megabytes_are_read_in_flat_memory(tmp_path: Path) -> None:
     assert int(grown) < 16 * 1024, f"grew by {grown} KiB"
 
 
+@pytest.mark.slow
 def test_an_idle_follower_costs_next_to_nothing(machine: Machine) -> None:
     ref = machine.submit("sleep 1")
     until(lambda: machine.processes(ref))

@@ -44,6 +44,7 @@ def submit_and_be_killed(machine: Machine, plan: Plan, after: float) -> None:
     os.close(tell)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
 def test_killing_the_client_at_any_instant_leaves_one_job_once_it_is_submitted_again(
     machine: Machine, tmp_path: Path, part: int
@@ -60,6 +61,7 @@ def test_killing_the_client_at_any_instant_leaves_one_job_once_it_is_submitted_a
         assert marker.read_text() == "started\n"
 
 
+@pytest.mark.slow
 def test_after_a_crash_find_answers_what_there_is(machine: Machine, tmp_path: Path) -> None:
     chance = random.Random(7)
     for number in range(12):
@@ -126,6 +128,7 @@ print(ref.unique_id, ref.ready)
 """
 
 
+@pytest.mark.slow
 def test_clients_that_submit_the_same_attempt_at_once_get_the_same_job(machine: Machine, tmp_path: Path) -> None:
     marker, gate = tmp_path / "started", tmp_path / "gate"
     plan = machine.plan(f"echo started >> {marker}; sleep 0.3")
@@ -152,6 +155,7 @@ def test_clients_that_submit_the_same_attempt_at_once_get_the_same_job(machine: 
     assert marker.read_text() == "started\n"
 
 
+@pytest.mark.slow
 def test_threads_that_submit_the_same_attempt_at_once_get_the_same_job(machine: Machine, tmp_path: Path) -> None:
     for number in range(5):
         marker = tmp_path / f"started-{number}"

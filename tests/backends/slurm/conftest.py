@@ -7,10 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from support import marks
 from support.cluster import cluster_here, cluster_images, known_here
 from support.cluster.cluster_here import Cluster
 from tao_sdk.client import Client
 from tao_sdk.model.settings import Settings
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    marks.mark_by_fixtures(item, "slurm", {"cluster", "lasting_client", "told"})
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
+pytestmark = pytest.mark.network
+
 # A checkpoint is rank 0's: one that another rank writes anew while rank 0 sends it for the last time is not vouched for.
 STEPS = "cd $TAO_RESULTS_DIR/results_dir; [ $NODE_RANK != 0 ] || echo weights > model_epoch_001.pth; "
 

@@ -10,11 +10,16 @@ from typing import Any
 
 import pytest
 
+from support import marks
 from support.servers import clients_here
 from support.servers.clients_here import Clients
 from support.servers.hub_server import HubServer
 from support.servers.ngc_server import NgcServer
 from support.servers.web_server import WebServer
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    marks.mark_by_fixtures(item, "network", {"clients"})
 
 
 @pytest.fixture

@@ -145,6 +145,7 @@ def corrected(head: bytes) -> bytes:
     return head[:148] + b"%06o\0 " % total + head[156:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LARGE_HEADS)
 def test_what_describes_an_entry_takes_little_memory(tmp_path, kind):
     (head, times), *rest = LARGE_HEADS[kind]
@@ -153,6 +154,7 @@ def test_what_describes_an_entry_takes_little_memory(tmp_path, kind):
     assert told(path, tmp_path / "out").startswith("archive.broken What describes"), kind
 
 
+@pytest.mark.slow
 def test_what_is_said_of_all_entries_takes_little_memory_however_often_it_is_said(tmp_path):
     with gzip.open(tmp_path / "x.tar.gz", "wb") as stream:
         for number in range(3000):
@@ -193,6 +195,7 @@ def test_sizes_that_nothing_can_have_are_refused(tmp_path, kind, size):
     assert said.startswith(("archive.", "disk.full")) or (kind == tarfile.DIRTYPE and not said)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, zipfile.ZIP_DEFLATED])
 @pytest.mark.parametrize("kind", ["a file", "a link"])
 def test_a_zip_that_unpacks_to_much_takes_little_memory(tmp_path, compression, kind):
@@ -261,6 +264,7 @@ def test_folders_and_links_without_number_are_refused(tmp_path, monkeypatch, man
     assert failure.code == "archive.limit" and many in failure.what
 
 
+@pytest.mark.slow
 def test_what_is_behind_the_end_of_a_tar_has_a_limit_as_well(tmp_path, monkeypatch):
     monkeypatch.setattr(archive, "ALLOWED", 1 << 20)
     path = packed(tmp_path / "x.tar.gz", (header(tarfile.REGTYPE, 0), 1), (MB, 300))

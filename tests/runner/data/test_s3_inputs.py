@@ -10,6 +10,8 @@ import pytest
 from support.servers import link_here, s3_here
 from support.servers.trees import tree
 
+pytestmark = pytest.mark.network
+
 FILES = {"a.txt": b"a", "deep/er/b.bin": os.urandom(9_000_000), "with space+plus&ü.txt": b"odd", "empty": b""}
 
 

@@ -23,6 +23,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from support import marks
 from support.cluster import cluster_files as files
 from support.cluster.cluster_files import CTLD, DBD, LOGIN_HOSTS, SQL, SSH, UIDS, USER, Place, Site
 from support.servers import debian
@@ -54,9 +55,14 @@ def until(true: Callable[[], Any], seconds: float = 30.0, words: Callable[[], st
         time.sleep(0.03)
 
 
-@functools.cache
 def cluster() -> Cluster:
     """The test session's cluster; started at the first call."""
+    marks.need("slurm")
+    return started()
+
+
+@functools.cache
+def started() -> Cluster:
     if sys.platform != "linux" or os.geteuid() != 0:
         debian.missing("slurm", "the cluster needs root on Linux")
     need()
@@ -75,6 +81,7 @@ def cluster() -> Cluster:
 
 def place() -> Place:
     """Where the session's cluster is; for a process that a test has started, the one that the test named."""
+    marks.need("slurm")
     number = os.environ.get(VARIABLE) or str(cluster().place.number)
     return Place(HOME / number, int(number))
 

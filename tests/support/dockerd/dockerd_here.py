@@ -24,6 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from support import marks
 from support.servers import debian
 
 ROOT = Path(__file__).parents[3]
@@ -133,9 +134,14 @@ def until(true: Callable[[], bool], seconds: float, words: Callable[[], str] = s
         time.sleep(0.05)
 
 
-@functools.cache
 def daemon() -> Daemon:
     """The test session's dockerd, with the images; started at the first call."""
+    marks.need("docker")
+    return started()
+
+
+@functools.cache
+def started() -> Daemon:
     if os.geteuid() != 0:
         debian.missing("docker", "dockerd needs root")
     if sys.platform != "linux":
@@ -175,6 +181,7 @@ def remove_bridge() -> None:
 
 def host() -> str:
     """Where the session's dockerd answers; for a process that a test has started, the one that the test named."""
+    marks.need("docker")
     return os.environ.get(VARIABLE) or daemon().host
 
 

@@ -12,6 +12,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from support import marks
+
 WANTED = Path(__file__).with_name("clients.txt")
 CACHE = Path(__file__).parents[3] / ".cache"
 
@@ -29,9 +31,14 @@ class Clients:
         return done.stdout
 
 
-@functools.cache
 def clients() -> Clients:
     """Installed once for each version of the list, however many test sessions want them at a time."""
+    marks.need("network")
+    return installed()
+
+
+@functools.cache
+def installed() -> Clients:
     mark = hashlib.sha256(WANTED.read_bytes() + sys.version.encode()).hexdigest()[:12]
     folder = CACHE / f"clients-{mark}"
     CACHE.mkdir(exist_ok=True)

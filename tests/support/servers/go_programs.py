@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from support import marks
+
 HERE = Path(__file__).parent
 CACHE = HERE.parents[2] / ".cache" / "servers"
 PACKAGES = {
@@ -30,16 +32,21 @@ def missing(words: str) -> Any:
     (pytest.fail if os.environ.get("CI") else pytest.skip)(f"the test's servers are not here: {words}")
 
 
-@functools.cache
 def program(name: str) -> Path:
     """The path of a program, built when its sources are newer."""
+    marks.need("network")
+    return built(name)
+
+
+@functools.cache
+def built(name: str) -> Path:
     CACHE.mkdir(parents=True, exist_ok=True)
-    built = CACHE / name
+    there = CACHE / name
     with (CACHE / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not built.exists() or built.stat().st_mtime < newest(name):
-            build(name, built)
-    return built
+        if not there.exists() or there.stat().st_mtime < newest(name):
+            build(name, there)
+    return there
 
 
 def newest(name: str) -> float:

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from support import marks
 from support.servers import authority_here, go_programs
 from tao_sdk.net.s3 import S3
 from tao_sdk.net.web import Web
@@ -55,6 +56,7 @@ class Server:
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> Server:
+        marks.need("network")
         with (self.folder / "log").open("ab") as log:
             environ = {**os.environ, "MINIO_ROOT_USER": ACCESS, "MINIO_ROOT_PASSWORD": SECRET, "MINIO_BROWSER": "off"}
             environ |= {"MINIO_DOMAIN": "s3.test.local", "HOME": str(self.folder)}
@@ -134,22 +136,33 @@ def started(server: Server) -> Server:
     return server.start()
 
 
-@functools.cache
+def of_the_session(start: Callable[[], Server]) -> Callable[[], Server]:
+    """Started at the first call, for the tests that may use it."""
+    once = functools.cache(start)
+
+    def server() -> Server:
+        marks.need("network")
+        return once()
+
+    return server
+
+
+@of_the_session
 def versitygw() -> Server:
     return started(Server(versitygw_command, ready="/healthz"))
 
 
-@functools.cache
+@of_the_session
 def minio() -> Server:
     return started(Server(minio_command, ready="/minio/health/cluster"))
 
 
-@functools.cache
+@of_the_session
 def minio_tls() -> Server:
     return started(Server(minio_tls_command, scheme="https", ready="/minio/health/cluster"))
 
 
-@functools.cache
+@of_the_session
 def moto() -> Server:
     return started(Server(moto_command))
 

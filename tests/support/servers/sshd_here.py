@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from support import marks
 from support.servers import debian
 from tao_sdk.transports.ssh import Login
 
@@ -36,6 +37,7 @@ class Sshd:
     process: subprocess.Popen[bytes] | None = None
 
     def begin(self) -> Sshd:
+        marks.need("network")
         self.folder.mkdir(parents=True, exist_ok=True)
         for key in ("host", "user"):
             self.make_key(key)

@@ -1,0 +1,9 @@
+from __future__ import annotations
+
+import pytest
+
+from support import marks
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    marks.mark_by_fixtures(item, "docker", {"small_run"})
