@@ -124,7 +124,7 @@ def slurm(folder: Path) -> Place:
     if begins:
         own = there.folder / "ours" / f"{folder.name}-{os.getpid()}-{len(list((there.folder / 'ours').iterdir()))}"
         own.mkdir()
-        own.chmod(0o777)
+        own.chmod(0o1777)
         folder.rmdir()
         folder.symlink_to(own)
         fail_nodes()
