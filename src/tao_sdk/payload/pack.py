@@ -18,7 +18,7 @@ from tao_sdk.runner.inputs.archive_names import packed
 
 BOOT = "runner.boot"
 ALWAYS = (BOOT, "runner.main")
-# What a job may do without: packed only where its document asks for it. What any of these imports comes with it.
+# What other modules import only where a job asks for it in its document.
 OPTIONAL = frozenset(
     {
         "net.s3_put",
@@ -141,12 +141,12 @@ def asked_by_inputs(inputs: Iterable[Input]) -> Iterator[str]:
 
 
 def needed_by(roots: Iterable[str]) -> set[str]:
-    """The modules, what they import, and what that imports; nothing optional but the roots."""
+    """The modules, what they import, and what that imports; nothing that a job has to ask for but the roots."""
     needed: set[str] = set()
     ahead = list(roots)
     while ahead:
         name = ahead.pop()
         if name not in needed:
             needed.add(name)
-            ahead += imports(name) - OPTIONAL
+            ahead += imports(name).at_once | (imports(name).later - OPTIONAL)
     return needed
