@@ -11,9 +11,7 @@ from tao_sdk.runner.document import Input
 from tao_sdk.script_runner import build_entrypoint
 
 ADDRESSES = ["s3://b/k", "hf_model://o/n", "hf_dataset://o/n", "ngc://o/n:1", "http://h/x", "https://h/x"]
-OPTIONAL = {f"runner.inputs.{name}" for name in ("unpacking", "archive", "annotation")} | {
-    "net.s3_put"
-}  # only some jobs need them
+OPTIONAL = {f"runner.inputs.{name}" for name in ("unpacking", "archive", "annotation")}  # only some jobs need them
 
 
 def modules(uri, **options):
@@ -58,6 +56,5 @@ def test_a_job_that_fetches_and_sends_is_at_most_88_kilobytes(uri):
 
 def test_nothing_that_writes_to_a_bucket_is_packed_for_a_job_without_outputs():
     assert not modules("s3://b/k") & {
-        "net.s3_put",
         *(f"runner.outputs.{name}" for name in ("bucket", "remote", "sending")),
     }
