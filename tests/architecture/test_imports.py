@@ -142,6 +142,33 @@ def _reads_environment(path: Path) -> bool:
 TRAVELS = ("net", "runner")  # into the job, which has a python3 and nothing else
 
 
+@pytest.mark.parametrize("room", TRAVELS)
+def test_no_module_of_a_room_imports_itself_by_way_of_others(room: str) -> None:
+    """Imports for type checkers count as well."""
+    graph = {module_name(path): modules_of(path) for path in (SOURCE / room).rglob("*.py")}
+    below = {name: {origin for imported in found for origin in origins(imported)} for name, found in graph.items()}
+    circles = [name for name in below if name in reachable(name, below)]
+    assert not circles, f"these import each other: {', '.join(sorted(circles))}"
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
+
+
+def origins(imported: str) -> tuple[str, str]:
+    """`from a.b import c` may name the module a.b.c, or something of the module a.b."""
+    return imported, imported.rpartition(".")[0]
+
+
+def reachable(name: str, below: dict[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    ahead = set(below[name])
+    while ahead:
+        found |= ahead
+        ahead = {further for each in ahead for further in below.get(each, ())} - found
+    return found
+
+
 def test_what_travels_into_the_job_imports_only_the_standard_library() -> None:
     for path in (path for room in TRAVELS for path in (SOURCE / room).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(), feature_version=(3, 8))):

@@ -19,7 +19,8 @@ from support.servers.endpoint_here import called
 from tao_sdk.net import s3_source, transfer
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.journal import PART
-from tao_sdk.net.transfer import Source, fetch
+from tao_sdk.net.source import Source
+from tao_sdk.net.transfer import fetch
 
 SOURCE = Path(transfer.__file__).parents[2]
 MIB = 1 << 20
@@ -305,7 +306,8 @@ hashlib.sha256 = hashlib.__get_builtin_constructor("sha256")  # which one has, u
 sys.path.insert(0, sys.argv[1])
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.s3_put import Piece, arrived
-from tao_sdk.net.transfer import Source, fetch
+from tao_sdk.net.source import Source
+from tao_sdk.net.transfer import fetch
 
 class Ten(Source):
     def read(self, start, stop):

@@ -225,7 +225,7 @@ def unix_time(text: str) -> float:
 
 def advice(failure: Failure, web: Web) -> str:
     """What to do about a bucket that was not seen: where no endpoint is named, it was looked for in AWS."""
-    from tao_sdk.net.s3 import ENDPOINTS, first
+    from tao_sdk.net.s3_endpoint import ENDPOINTS, first
 
     in_aws = failure.code == "web.dns" and not first(web.env, ENDPOINTS)
     return "Set S3_ENDPOINT_URL, unless the bucket is in AWS. " * in_aws + failure.next

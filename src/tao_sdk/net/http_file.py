@@ -8,12 +8,12 @@ from tao_sdk.net.failure import Failure
 from tao_sdk.net.file_names import cut
 from tao_sdk.net.http_source import HttpSource, validator
 from tao_sdk.net.shown import shown
-from tao_sdk.net.transfer import Found
+from tao_sdk.net.source import Found
 from tao_sdk.net.wire import basic, digits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tao_sdk.net.transfer import Source
+    from tao_sdk.net.source import Source
     from tao_sdk.net.web import Answer, Web
 
 

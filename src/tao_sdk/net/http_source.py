@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from tao_sdk.net.failure import Failure
-from tao_sdk.net.transfer import Source
+from tao_sdk.net.source import Source
 from tao_sdk.net.web import Changed
 from tao_sdk.net.wire import split
 

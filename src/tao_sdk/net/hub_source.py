@@ -10,7 +10,7 @@ from tao_sdk.net import percent
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.http_source import HttpSource, one_file
 from tao_sdk.net.shown import shown
-from tao_sdk.net.transfer import Found
+from tao_sdk.net.source import Found
 from tao_sdk.net.web import Pages, in_json, led, record, records
 from tao_sdk.net.wire import split
 

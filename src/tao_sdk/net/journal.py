@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import os
 import zlib
-from hashlib import sha256
 
-from tao_sdk.net.atomic import PART_END
 from tao_sdk.net.percent import quote
+from tao_sdk.net.reading import PART, Reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from tao_sdk.net.transfer import Reading
-
     Parts = dict[int, tuple[int, int]]
 
-PART = 8 << 20  # bytes that are asked for, and noted, at once
 BLOCK = 1 << 20
 
 
@@ -127,13 +123,6 @@ def named(reading: Reading) -> str:
 
 def shape(found: os.stat_result) -> str:
     return "%d %d" % (found.st_size, found.st_mtime_ns)
-
-
-def temporary(path: str, version: str) -> str:
-    """The hidden name of a version of a file while it is on its way."""
-    folder, name = os.path.split(path)
-    mark = sha256(("%s@%s" % (name, version)).encode("utf-8", "surrogateescape")).hexdigest()[:12]
-    return os.path.join(folder, ".%s.%s%s" % (name[:48], mark, PART_END))
 
 
 def intact(fd: int, parts: Parts) -> Parts:

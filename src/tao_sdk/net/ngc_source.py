@@ -11,7 +11,7 @@ import threading
 from tao_sdk.net import percent
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.http_source import HttpSource, joined, one_file
-from tao_sdk.net.transfer import Found
+from tao_sdk.net.source import Found
 from tao_sdk.net.web import Pages, in_json, led, record, records
 from tao_sdk.net.wire import basic
 

@@ -6,8 +6,6 @@ here: the refusals of a store itself (s3_words.py).
 
 from __future__ import annotations
 
-import time
-
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.s3_xml import inner
 from tao_sdk.net.web import REDIRECTS, resolved
@@ -15,40 +13,19 @@ from tao_sdk.net.wire import host_header, proxy_for, split
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tao_sdk.net.s3 import S3
+    from tao_sdk.net.s3_endpoint import Endpoint
     from tao_sdk.net.web import Answer
-    from tao_sdk.net.wire import Origin
 
-AWS = (".amazonaws.com", ".amazonaws.com.cn")
-GLOBAL = "s3.amazonaws.com"  # AWS's endpoint that names no region
 PAGES = ("<!doctype html", "<html")
 START = 500  # characters of a body that tell what it is
 LONGEST_HOST = 200
-RECENT = 5.0  # seconds that a listing vouches for objects
 BUSY_PAGES = 500  # from here on a page may be a load balancer's, in front of a store that is busy
 
 
-def check_object(answer: Answer, bucket: str, s3: S3) -> None:
-    """Raise a Failure unless this success is about an object of that bucket.
-
-    What has no version, or calls itself a web page, and says nothing as Amazon does, is believed where the bucket's listing
-    is a store's: there are stores that say so little.
-    """
-    versioned = bool(answer.headers.get("etag"))
-    if says_amazon(answer) or (versioned and not is_html(answer)):
-        return
-    if versioned and time.monotonic() - s3.believed < RECENT:
-        return
-    listing = s3.ask("GET", bucket, "", {"list-type": "2", "max-keys": "0"})
-    if not (has_root(listing.text, "ListBucketResult") or has_root(listing.text, "Error")):
-        raise no_store(answer, s3)
-    s3.believed = time.monotonic()
-
-
-def check_document(answer: Answer, root: str, s3: S3) -> None:
+def check_document(answer: Answer, root: str, store: Endpoint) -> None:
     """Raise a Failure unless this success is the document of that name."""
     if not has_root(answer.text, root):
-        raise no_store(answer, s3)
+        raise no_store(answer, store)
 
 
 def has_root(text: str, name: str) -> bool:
@@ -72,13 +49,13 @@ def is_page(answer: Answer) -> bool:
     return answer.status < BUSY_PAGES and answer.text[:START].lstrip().lower().startswith(PAGES)
 
 
-def no_store(answer: Answer, s3: S3) -> Failure:
+def no_store(answer: Answer, store: Endpoint) -> Failure:
     origin = split(answer.url)[0]
-    proxy = proxy_for(origin, s3.web.env)
+    proxy = proxy_for(origin, store.web.env)
     kind = "a web page" if is_html(answer) or is_page(answer) else "an answer that no store gives"
     return Failure(
         "web.page",
-        "%s answers, but not as an S3 store does." % (s3.endpoint or "AWS"),
+        "%s answers, but not as an S3 store does." % (store.endpoint or "AWS"),
         "What came is %s (status %d)%s: a captive portal that wants a login, a proxy, or another server."
         % (kind, answer.status, " through the proxy %s:%d" % proxy[:2] if proxy else ""),
         "Check that S3_ENDPOINT_URL is the address of the store's API and not of its console, and that nothing stands "
@@ -106,10 +83,10 @@ def plain(host: str) -> str:
     return "".join(char for char in host[:LONGEST_HOST] if char.isalnum() or char in ".-_:[]")
 
 
-def redirected(to: str, answer: Answer, s3: S3) -> Failure:
+def redirected(to: str, answer: Answer, store: Endpoint) -> Failure:
     return Failure(
         "web.redirect",
-        "%s sends us to %s instead of answering." % (s3.endpoint or "AWS", to),
+        "%s sends us to %s instead of answering." % (store.endpoint or "AWS", to),
         "Status %d. A request is signed for one store, so that another one is not asked in its place." % answer.status,
         "If that is the endpoint of the bucket, set S3_ENDPOINT_URL to it. If it is the login of a network (a captive "
         "portal) or of a proxy, log in there, or name the store in NO_PROXY.",
@@ -130,38 +107,3 @@ def wants_https(answer: Answer) -> int:
 
 def path_of(target: str) -> str:
     return target.partition("?")[0]
-
-
-# Regions of AWS, whose endpoints have them in their names
-
-
-def region_named(answer: Answer) -> str:
-    """The region in the endpoint of AWS that a redirect of AWS leads to; "" for anybody else's."""
-    if not on_aws(split(answer.url)[0]):
-        return ""
-    named = inner(answer.text, "Endpoint") or split(resolved(answer.url, answer.headers.get("location", "")))[0][1]
-    return region_of(named.lower())
-
-
-def on_aws(origin: Origin) -> bool:
-    return origin[1].endswith(AWS)
-
-
-def region_of(host: str) -> str:
-    """eu-west-3 of bucket.s3.eu-west-3.amazonaws.com; "" where there is none, or it is not AWS's."""
-    suffix = next((each for each in AWS if host.endswith(each)), "")
-    label = host[: -len(suffix)].rpartition(".")[2] if suffix else ""
-    region = label[len("s3-") :] if label.startswith("s3-") else label
-    return region if region.count("-") >= 2 and region.replace("-", "").isalnum() else ""
-
-
-def regional(endpoint: str, region: str) -> str:
-    """An endpoint of AWS for another region; what is not AWS's stays."""
-    origin, _ = split(endpoint)
-    host = origin[1]
-    if not on_aws(origin):
-        return endpoint
-    here = region_of(host)
-    if not here:
-        return endpoint.replace(GLOBAL, "s3.%s.amazonaws.com" % region, 1) if host == GLOBAL else endpoint
-    return endpoint.replace(here, region, 1)

@@ -15,7 +15,7 @@ from binascii import b2a_base64
 from tao_sdk.net import crc
 from tao_sdk.net.crew import Crew
 from tao_sdk.net.failure import Failure
-from tao_sdk.net.s3_answer import check_document, check_object
+from tao_sdk.net.s3_answer import check_document
 from tao_sdk.net.s3_words import NAMES, WORDS, refusal
 from tao_sdk.net.s3_xml import elements, inner
 from tao_sdk.net.web import Changed, Patience
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from socket import socket
 
-    from tao_sdk.net.s3 import S3
+    from tao_sdk.net.s3_store import Store
     from tao_sdk.net.web import Answer, Headers
 
 PART = 8 << 20  # the least; S3 takes at most 10,000 parts
@@ -97,7 +97,7 @@ class Piece:
 class Put:
     """One object on its way into a bucket."""
 
-    def __init__(self, s3: S3, bucket: str, key: str, only_new: bool, good: Callable[[], object]) -> None:
+    def __init__(self, s3: Store, bucket: str, key: str, only_new: bool, good: Callable[[], object]) -> None:
         self.s3, self.bucket, self.key, self.good = s3, bucket, key, good
         self.condition: Headers = {"if-none-match": "*"} if only_new else {}
         self.checksum = ""  # of the whole
@@ -128,7 +128,7 @@ class Put:
             if answer.status != 200 and inner(answer.text, "Code") not in BROKEN:
                 return answer
             if answer.status == 200:
-                check_object(answer, self.bucket, self.s3)
+                self.s3.check_object(answer, self.bucket)
             if answer.status == 200 and arrived(answer.headers, checksum, piece):
                 return answer
         raise Failure(
@@ -274,7 +274,7 @@ def arrived(headers: Headers, checksum: str, piece: Piece) -> bool:
         return True  # this Python has no MD5 to compare with
 
 
-def upload_id(answer: Answer, bucket: str, key: str, s3: S3) -> str:
+def upload_id(answer: Answer, bucket: str, key: str, s3: Store) -> str:
     """Of the upload that was begun. Raises the Failure that tells why none was."""
     if answer.status != 200:
         raise refusal(answer, bucket, key, s3)
@@ -282,7 +282,7 @@ def upload_id(answer: Answer, bucket: str, key: str, s3: S3) -> str:
     return inner(answer.text, "UploadId")
 
 
-def sweep(s3: S3, bucket: str, prefix: str) -> int:
+def sweep(s3: Store, bucket: str, prefix: str) -> int:
     """Give up the uploads that a runner which was killed had begun below a prefix; how many there were."""
     query = {"uploads": "", "prefix": prefix}
     answer = s3.ask("GET", bucket, "", query)

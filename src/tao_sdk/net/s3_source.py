@@ -6,7 +6,7 @@ from binascii import a2b_base64
 
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.s3 import S3
-from tao_sdk.net.transfer import Found, Source
+from tao_sdk.net.source import Found, Source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.s3_answer import is_page, led_to, no_store, redirected
+from tao_sdk.net.s3_endpoint import BUCKET_NAME
 from tao_sdk.net.s3_xml import inner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tao_sdk.net.s3 import S3
+    from tao_sdk.net.s3_endpoint import Endpoint
     from tao_sdk.net.web import Answer
-
-BETWEEN = str.maketrans("", "", "._-")  # what may stand between the letters and digits of a bucket's name
 
 # An answer to HEAD has no body that would tell.
 WITHOUT_BODY = {
@@ -25,37 +24,32 @@ WITHOUT_BODY = {
 }
 
 
-def is_bucket(name: str) -> bool:
-    """True for what can be a bucket's name. It becomes part of a host's: with a : or a # in it, a token would go to another."""
-    return name.isascii() and name.translate(BETWEEN).isalnum()
-
-
-def refusal(answer: Answer, bucket: str, key: str, s3: S3) -> Failure:
+def refusal(answer: Answer, bucket: str, key: str, store: Endpoint) -> Failure:
     """The Failure of an answer that is no success."""
     elsewhere = led_to(answer)
     if elsewhere:
-        return redirected(elsewhere, answer, s3)
+        return redirected(elsewhere, answer, store)
     if is_page(answer):
-        return no_store(answer, s3)
+        return no_store(answer, store)
     said = inner(answer.text, "Code") or WITHOUT_BODY.get(answer.status, "no reason")
     name = NAMES.get(said, "refused")
-    if name == "denied" and s3.credentials.keys is None:
+    if name == "denied" and store.credentials.keys is None:
         name = "no_credentials"
     message = inner(answer.text, "Message").rstrip(".")
-    why = "%s answers %s%s (status %d)." % (s3.endpoint or "AWS", said, message and ": " + message, answer.status)
-    what, next = words(name, answer, bucket, key, s3)
+    why = "%s answers %s%s (status %d)." % (store.endpoint or "AWS", said, message and ": " + message, answer.status)
+    what, next = words(name, answer, bucket, key, store)
     return Failure("s3." + name, what, why, next)
 
 
-def words(name: str, answer: Answer, bucket: str, key: str, s3: S3) -> tuple[str, str]:
+def words(name: str, answer: Answer, bucket: str, key: str, store: Endpoint) -> tuple[str, str]:
     """What there is to tell, and what to do."""
     place = {
         "bucket": bucket,
         "object": "s3://%s/%s" % (bucket, key),
-        "region": s3.regions.get(bucket, s3.region),
-        "endpoint": s3.endpoint or "AWS",
-        "looked": s3.credentials.looked(),
-        "skew": "%.0f min" % (abs(s3.ahead(answer)) / 60),
+        "region": store.regions.get(bucket, store.region),
+        "endpoint": store.endpoint or "AWS",
+        "looked": store.credentials.looked(),
+        "skew": "%.0f min" % (abs(store.ahead(answer)) / 60),
     }
     what, next = WORDS[name]
     return what % place, next % place
@@ -142,10 +136,7 @@ WORDS = {
         "%(object)s lies in an archive class and cannot be read at once.",
         "Restore it first, or copy it into a class that can be read.",
     ),
-    "bucket_name": (
-        "%(bucket)s cannot be the name of a bucket.",
-        "Write s3://bucket/key: 3 to 63 lower-case letters, digits, dots and hyphens, then the key.",
-    ),
+    "bucket_name": BUCKET_NAME,
     "key_name": ("The store takes no object of the name %(object)s.", "Rename it."),
     "refused": ("%(endpoint)s refuses %(object)s.", "The store's own words tell why."),
 }

@@ -1,7 +1,6 @@
 """Fetching: many sources at once, in parts, each file complete and verified before it has its name.
 
-A scheme's module tells what there is: `look(uri, kind, web) -> Found`; `kind` is the declared one (file, folder or ""), a
-hint. Here is what happens then, the same for every scheme:
+The same for every scheme, once its module has told what there is (source.py):
 
     fetch(found.sources, folder, tell)       each source to folder/source.path
 
@@ -14,20 +13,21 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
 import zlib
 
-from tao_sdk.net import crc
 from tao_sdk.net.atomic import PART_END
 from tao_sdk.net.crew import Crew
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.hashing import Hashing
-from tao_sdk.net.journal import PART, Journal, temporary
+from tao_sdk.net.journal import Journal
+from tao_sdk.net.reading import PART, Reading
 from tao_sdk.net.web import PATIENCE, Changed, Patience
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from tao_sdk.net.source import Source
 
 THREADS = 48
 FEW = 16  # threads; of more, each has two parts at least: beginning a connection costs as much as a few MB
@@ -35,107 +35,6 @@ READINGS = 4  # of one source that changes all the time, or whose bytes do not f
 LOOK = 0.5  # seconds between two looks at how far it is
 SPARE = 16 << 20  # bytes of the disk that stay free
 DEEPEST = 200  # folders in each other
-
-
-class Source:
-    """One file to fetch. A scheme derives from it and gives `read`; the rest where it has better.
-
-    `read` may break with OSError, then the rest is asked for again; it raises `Changed` (web.py) when the source is not
-    that version any more.
-    """
-
-    def __init__(self, path: str, size: int, version: str) -> None:
-        self.path = path  # relative, with slashes
-        self.size = size  # bytes; -1 when nobody knows: such a file comes in one piece and is never resumed
-        self.version = version  # an ETag or a commit: changes when the content does; "" when there is none
-
-    def read(self, start: int, stop: int) -> Iterator[memoryview]:
-        """The bytes [start, stop) of this version, in views that are good until the next; stop -1 is the end."""
-        raise NotImplementedError
-
-    def again(self) -> Source:
-        """The source as it is now, after `Changed`."""
-        return self
-
-    def proof(self) -> tuple[str, str]:
-        """What the bytes have to fit, asked for once some are there: a kind and its hex value. It may be asked for again.
-
-        Kinds: crc32, md5, sha1, sha256, and etag for what is an MD5 perhaps; ("", "") when there is none.
-        """
-        return "", ""
-
-    @property
-    def known(self) -> bool:
-        """Whether parts of it can be told from those of another version."""
-        return self.size >= 0 and bool(self.version)
-
-
-class Found:
-    """What an address turned out to be: one file (`folder` False, one source) or a folder of them, and its last name.
-
-    `asks` is what the address asks for besides its path; `meant` tells which path of a folder it means.
-    """
-
-    asks = ""
-    meant: Callable[[str], str] = str
-
-    def __init__(self, folder: bool, sources: list[Source], name: str = "") -> None:
-        self.folder, self.sources, self.name = folder, sources, name
-
-
-class Reading:
-    """One source on its way into one file."""
-
-    def __init__(self, source: Source, folder: str, number: int = 1) -> None:
-        self.source, self.number = source, number
-        self.path = os.path.join(folder, source.path)
-        self.temporary = temporary(self.path, source.version)
-        self.parts: dict[int, tuple[int, int]] = {}  # start -> length, crc32
-        self.digest = ""  # of the reading before, where there was one
-        self.hashing: Hashing | None = None  # takes the checksum while the parts come, where they are several
-        self.looked = threading.Lock()  # held for good by the one who asks which checksum that is
-        self.fd = -1
-        self.writers = 0
-        self.stale = False
-
-    def missing(self) -> Iterator[tuple[int, int]]:
-        """The parts [start, stop) that are not there yet; a file without bytes is one part without any."""
-        size = self.source.size
-        if not self.source.known:
-            yield 0, size
-            return
-        for start in range(0, max(1, size), PART):
-            if start not in self.parts:
-                yield start, min(size, start + PART)
-
-    @property
-    def complete(self) -> bool:
-        size = self.source.size
-        if not self.source.known:
-            return 0 in self.parts
-        return len(self.parts) == max(1, -(-size // PART))
-
-    def on_disk(self) -> int:
-        """Bytes of the disk that it has already: also those of parts that broke off, which are written again in place."""
-        try:
-            return os.stat(self.temporary).st_blocks * 512
-        except OSError:
-            return 0
-
-    @property
-    def single(self) -> bool:
-        """Whether it comes in one part."""
-        return self.source.size <= PART
-
-    def reach(self, at: int) -> int:
-        """Where the bytes end that are there from `at`, the start of a part, on without a gap."""
-        while at in self.parts and not self.stale:
-            at += max(1, self.parts[at][0])
-        return at
-
-    @property
-    def crc32(self) -> int:
-        return crc.joined((checksum, length) for _, (length, checksum) in sorted(self.parts.items()))
 
 
 def fetch(

@@ -18,10 +18,9 @@ from tao_sdk.runner.inputs.archive_names import packed
 
 BOOT = "runner.boot"
 ALWAYS = (BOOT, "runner.main")
-# What a job may do without: packed only where its document asks for it. What any of these imports comes with it.
+# What other modules import only where a job asks for it in its document.
 OPTIONAL = frozenset(
     {
-        "net.s3_put",
         "runner.files",
         "runner.spec",
         "runner.inputs.fetch",
@@ -32,6 +31,7 @@ OPTIONAL = frozenset(
         "runner.outputs.bucket",
         "runner.outputs.brought",
         "runner.outputs.copies",
+        "runner.outputs.earlier",
         "runner.outputs.resume",
         *(f"net.{module}" for module in MODULES.values()),
     }
@@ -121,10 +121,13 @@ def asked_for(document: Document) -> Iterator[str]:
         yield "runner.spec"
     if document["copies"]:
         yield from ("runner.outputs.brought", "runner.outputs.copies")
-    if document["outputs"] or document["copies"]:
-        yield from ("runner.outputs.bucket", "net.s3_put", "net.s3_source")
+    has_outputs = bool(document["outputs"] or document["copies"])
+    if has_outputs:
+        yield "runner.outputs.bucket"
     if document["resume"]:
         yield "runner.outputs.resume"
+    if document["resume"] and has_outputs:
+        yield "runner.outputs.earlier"
 
 
 def asked_by_inputs(inputs: Iterable[Input]) -> Iterator[str]:
@@ -141,12 +144,12 @@ def asked_by_inputs(inputs: Iterable[Input]) -> Iterator[str]:
 
 
 def needed_by(roots: Iterable[str]) -> set[str]:
-    """The modules, what they import, and what that imports; nothing optional but the roots."""
+    """The modules, what they import, and what that imports; nothing that a job has to ask for but the roots."""
     needed: set[str] = set()
     ahead = list(roots)
     while ahead:
         name = ahead.pop()
         if name not in needed:
             needed.add(name)
-            ahead += imports(name) - OPTIONAL
+            ahead += imports(name).at_once | (imports(name).later - OPTIONAL)
     return needed

@@ -8,9 +8,10 @@ from __future__ import annotations
 import ast
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib.resources import files
+from typing import NamedTuple
 
 # CPython 3.11 counts the depth of all threads that parse as one, and fails now and then (its issue 106905).
 PARSING = threading.Lock()
@@ -30,12 +31,24 @@ def written(module: str) -> str:
     return (files(PACKAGE) / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
 
 
+class Imports(NamedTuple):
+    """The modules that one needs."""
+
+    at_once: frozenset[str]  # when it is imported itself
+    later: frozenset[str]  # in functions, which may never be called
+
+
 @cache
-def imports(module: str) -> frozenset[str]:
-    """The modules that one needs when it runs, imported at its top or where they are used."""
+def imports(module: str) -> Imports:
     tree = parsed(source(module).decode())
-    found = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module)
-    names = {name for node in found for name in imported(node)}
+    at_once, everything = modules_in(tree.body), modules_in(ast.walk(tree))
+    return Imports(at_once, everything - at_once)
+
+
+def modules_in(nodes: Iterable[ast.AST]) -> frozenset[str]:
+    """Those of this package that import statements among the nodes name."""
+    statements = (node for node in nodes if isinstance(node, ast.ImportFrom))
+    names = {name for statement in statements for name in imported(statement)}
     return frozenset(name.removeprefix(PACKAGE + ".") for name in names if name.startswith(PACKAGE + "."))
 
 

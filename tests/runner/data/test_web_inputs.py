@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from support.servers.web_server import Reply, etag, ranged
-from tao_sdk.net.transfer import Source
+from tao_sdk.net.source import Source
 from tao_sdk.runner.document import Input
 from tao_sdk.runner.events import EventFilter
 from tao_sdk.runner.inputs import staging

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-    from tao_sdk.net.transfer import Source
+    from tao_sdk.net.source import Source
     from tao_sdk.runner.document import Selective
 
 FIELD = 1 << 30  # characters of one field: a mask may be beside the path

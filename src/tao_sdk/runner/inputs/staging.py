@@ -26,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tao_sdk.net.transfer import Found, Source
+    from tao_sdk.net.source import Found, Source
     from tao_sdk.net.web import Web
     from tao_sdk.runner.document import Input
     from tao_sdk.runner.place import Place

@@ -91,7 +91,7 @@ class Bucket:
         """The log of an earlier attempt, so that ours does not take its place."""
         name = "%s/%s" % (OWN, os.path.basename(self.place.log))
         if name in self.there and not os.path.exists(self.place.log):
-            self.remote.fetch([(name, self.place.log, *self.there[name])], self.aside)
+            self.remote.fetch(name, self.place.log, self.there[name][0])
 
     def intact(self) -> list[Entry]:
         """The complete files of an earlier attempt that are still there as they were."""
@@ -100,30 +100,6 @@ class Bucket:
             for each in self.entries.values()
             if self.there.get(each["path"]) == (each["size"], each.get("version"))
         ]
-
-    def fetch(self, name: str, entries: list[Entry]) -> str:
-        """The path of a file or folder of such entries, brought here as it was; "" when it is not what the manifest says."""
-        missing = [each for each in entries if shape_of(self.local(each["path"])) != (each["size"], each["mtime"])]
-        wanted = [(each["path"], self.local(each["path"]), each["size"], each["version"]) for each in missing]
-        if wanted:
-            self.remote.fetch(wanted, self.aside)
-        damaged = [each for each in missing if not self.verified(each)]
-        return "" if damaged else self.local(name)
-
-    def verified(self, entry: Entry) -> bool:
-        """Whether what was fetched is what the manifest says; else it is gone again."""
-        path = self.local(entry["path"])
-        if digest(path, "sha256") != entry["sha256"]:
-            os.unlink(path)
-            return False
-        os.utime(path, (entry["mtime"], entry["mtime"]))
-        entry["mtime"] = os.stat(path).st_mtime  # as exactly as the file system has it
-        return True
-
-    @property
-    def aside(self) -> str:
-        """Where what is fetched lies until it is complete."""
-        return os.path.join(self.place.own, "fetched")
 
     def local(self, name: str) -> str:
         """Where a file of that name lies here."""

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import builtins
 import hashlib
 import os
 
-from tao_sdk.net.s3_answer import check_object
+from tao_sdk.net.atomic import temporary_name
 from tao_sdk.net.s3_put import part_size, sweep, upload_id
 from tao_sdk.net.s3_words import refusal
 from tao_sdk.net.s3_xml import elements, inner
-from tao_sdk.net.web import Changed
+from tao_sdk.net.web import Changed, Patience
 from tao_sdk.runner.outputs.tree import chunks, digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tao_sdk.net.s3 import S3
 
@@ -52,7 +51,7 @@ class Remote:
             return None
         if answer.status != 200:
             raise refusal(answer, self.bucket, self.key(name), self.s3)
-        check_object(answer, self.bucket, self.s3)
+        self.s3.check_object(answer, self.bucket)
         return answer.body
 
     def write(self, name: str, data: bytes) -> None:
@@ -80,23 +79,32 @@ class Remote:
             if inner(each, "Key") in keys:
                 self.s3.ask("DELETE", self.bucket, inner(each, "Key"), {"uploadId": inner(each, "UploadId")})
 
-    def fetch(self, wanted: builtins.list[tuple[str, str, int, str]], aside: str) -> None:
-        """Each object (name, path, size, version) complete at its path, by way of the folder `aside`. Raises Failure, OSError."""
-        from tao_sdk.net.s3_source import S3Source
-        from tao_sdk.net.transfer import fetch
+    def fetch(self, name: str, path: str, size: int) -> None:
+        """A file that nobody writes to any more, complete at the path. Raises Failure, OSError."""
+        part = temporary_name(path)
+        with open(part, "xb") as file:
+            try:
+                for view in self.chunks(name, size):
+                    file.write(view)
+                file.flush()
+                os.replace(part, path)
+            except BaseException:
+                os.unlink(part)
+                raise
 
-        fetch(
-            [S3Source(self.s3, self.bucket, self.key(name), name, size, version) for name, _, size, version in wanted],
-            aside,
-            untold,
-        )
-        for name, path, _, _ in wanted:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            os.replace(os.path.join(aside, name), path)
-
-
-def untold(size: int, files: int) -> None:
-    """For what is too small to be told."""
+    def chunks(self, name: str, size: int) -> Iterator[memoryview]:
+        """The first bytes of a file, asked for again from where the connection broke."""
+        patience = Patience(self.s3.web.patience)
+        at = 0
+        while at < size:
+            try:
+                for view in self.s3.get(self.bucket, self.key(name), at, size, ""):
+                    at += len(view)
+                    patience.reset()
+                    yield view
+            except OSError:
+                if not patience.wait():
+                    raise
 
 
 def is_version(version: str, path: str) -> bool:

@@ -55,7 +55,7 @@ def checkpoint(place: Place, carried: list[str], buckets: Sequence[Bucket]) -> s
     if manifest.get("job") == place.job:
         found += [(*each, in_folder(place.folder)) for each in complete(manifest["files"], manifest["folders"])]
     for bucket in buckets:
-        found += [(*each, bucket.fetch) for each in complete(bucket.intact(), bucket.folders)]
+        found += [(*each, in_bucket(bucket)) for each in complete(bucket.intact(), bucket.folders)]
     ours = {"work/" + path for path in carried}
     for _, name, entries, fetch in sorted(found, key=lambda each: each[:2], reverse=True):
         path = "" if name in ours else fetch(name, entries)
@@ -78,6 +78,13 @@ def complete(entries: list[Entry], folders: dict[str, list[int]]) -> Iterator[tu
         if folders[folder] == [len(files), sum(each["size"] for each in files)]:
             name = files[0]["path"] if len(files) == 1 and files[0]["path"].endswith(ALONE) else folder
             yield max(each["mtime"] for each in files), name, files
+
+
+def in_bucket(bucket: Bucket) -> Fetch:
+    """What lies in a bucket is fetched and verified."""
+    from tao_sdk.runner.outputs.earlier import bring_back
+
+    return lambda name, entries: bring_back(bucket, name, entries)
 
 
 def in_folder(folder: str) -> Fetch:

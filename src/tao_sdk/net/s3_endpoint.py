@@ -1,0 +1,115 @@
+"""Where requests to S3 go and how they are signed: endpoint, region, style and keys, and what servers told about them.
+
+Not here: the asking itself (s3_store.py), and what a person reads when it fails (s3_words.py).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from tao_sdk.net import percent
+from tao_sdk.net.failure import Failure
+from tao_sdk.net.s3_credentials import Credentials
+from tao_sdk.net.s3_regions import regional
+from tao_sdk.net.s3_sign import Signer
+from tao_sdk.net.shown import shown
+from tao_sdk.net.wire import host_header, split
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tao_sdk.net.web import Answer, Headers, Sign, Web
+
+ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "S3_ENDPOINT_URL")
+REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION", "CLOUD_REGION")
+STYLES = ("AWS_S3_ADDRESSING_STYLE", "S3_ADDRESSING_STYLE")
+MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
+BETWEEN = str.maketrans("", "", "._-")  # what may stand between the letters and digits of a bucket's name
+
+BUCKET_NAME = (
+    "%(bucket)s cannot be the name of a bucket.",
+    "Write s3://bucket/key: 3 to 63 lower-case letters, digits, dots and hyphens, then the key.",
+)
+
+
+class Endpoint:
+    """One endpoint with its keys; safe to use from many threads."""
+
+    def __init__(self, web: Web) -> None:
+        self.web = web
+        self.endpoint = shown(first(web.env, ENDPOINTS)).rstrip("/")
+        self.region = first(web.env, REGIONS) or "us-east-1"
+        self.virtual = (first(web.env, STYLES) or ("path" if self.endpoint else "virtual")) == "virtual"
+        self.credentials = Credentials(web, on_aws=not self.endpoint)
+        self.signers: dict[str, Signer] = {}
+        self.regions: dict[str, str] = {}  # of buckets, where a server told
+        self.believed = -3600.0  # when it was seen to be a store, on the monotonic clock (s3_answer.py)
+        self.skew = 0.0  # seconds that the server's clock is ahead of ours
+        self.lock = threading.Lock()
+        self.mine = threading.local()  # the keys that this thread's last request was signed with
+
+    def url(self, bucket: str, key: str, query: Mapping[str, str] | None) -> str:
+        if self.endpoint and not self.endpoint.lower().startswith(("http://", "https://")):
+            raise Failure("s3.endpoint", "S3_ENDPOINT_URL must begin with http:// or https://: %s" % self.endpoint)
+        check_bucket(bucket)
+        region = self.regions.get(bucket, self.region)
+        endpoint = self.endpoint or "https://s3.%s.amazonaws.com%s" % (region, ".cn" if region[:3] == "cn-" else "")
+        if bucket in self.regions:
+            endpoint = regional(endpoint, region)
+        path = "/" + percent.path(key)
+        if self.virtual and (self.endpoint or "." not in bucket):
+            scheme, _, host = endpoint.partition("://")
+            endpoint = "%s://%s.%s" % (scheme, bucket, host)
+        else:
+            path = "/%s%s" % (bucket, path if key else "")
+        return endpoint + path + ("?" + percent.query(query) if query else "")
+
+    def signer(self, bucket: str) -> Sign:
+        """What signs requests for a bucket, each with the keys and the time of its own try."""
+        region = self.regions.get(bucket, self.region)
+        signer = self.signers.setdefault(region, Signer(region))
+
+        def sign(method: str, url: str, headers: Headers) -> Headers:
+            keys = self.credentials.get()
+            self.mine.keys = keys
+            if keys is None:
+                return headers
+            origin, target = split(url)
+            return signer.sign(keys, method, host_header(origin), target, headers, time.time() + self.skew)
+
+        return sign
+
+    def ahead(self, answer: Answer) -> float:
+        """Seconds that the server's clock is ahead of ours."""
+        date = unix_time(answer.headers.get("date", ""))
+        return date - time.time() if date else 0.0
+
+
+def check_bucket(bucket: str) -> None:
+    """Raise Failure for what cannot be the name of a bucket."""
+    if not is_bucket(bucket):
+        what, next = BUCKET_NAME
+        raise Failure("s3.bucket_name", what % {"bucket": bucket}, "", next)
+
+
+def is_bucket(name: str) -> bool:
+    """True for what can be a bucket's name. It becomes part of a host's: with a : or a # in it, a token would go to another."""
+    return name.isascii() and name.translate(BETWEEN).isalnum()
+
+
+def unix_time(date: str) -> float:
+    """Of Sat, 21 Nov 2026 08:26:14 GMT; 0 when it is no such date."""
+    from calendar import timegm
+
+    try:
+        _, day, month, year, clock, _ = date.split()
+        hour, minute, second = map(int, clock.split(":"))
+        return float(timegm((int(year), MONTHS.index(month) // 3 + 1, int(day), hour, minute, second)))
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+def first(env: Mapping[str, str], names: tuple[str, ...]) -> str:
+    return next((env[name] for name in names if env.get(name)), "")

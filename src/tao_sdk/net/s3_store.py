@@ -1,0 +1,158 @@
+"""Asking an S3 store: a request is sent again where its refusal told a better region or time, https, or the end of keys."""
+
+from __future__ import annotations
+
+import time
+
+from tao_sdk.net.failure import Failure
+from tao_sdk.net.s3_answer import has_root, is_html, no_store, says_amazon, wants_https
+from tao_sdk.net.s3_endpoint import Endpoint
+from tao_sdk.net.s3_regions import region_named
+from tao_sdk.net.s3_words import refusal, words
+from tao_sdk.net.s3_xml import inner
+from tao_sdk.net.wire import digits, host_header, split
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tao_sdk.net.s3_credentials import Keys
+    from tao_sdk.net.web import Answer, Headers
+    from tao_sdk.net.wire import Body
+
+LESSONS = 4  # tries after a refusal that told how to do better
+SKEW = 60.0  # seconds between the clocks that are worth a correction
+RECENT = 5.0  # seconds that a listing vouches for objects
+LATE = ("RequestTimeTooSkewed", "RequestExpired")
+ENDED = ("ExpiredToken", "ExpiredTokenException", "InvalidToken", "TokenRefreshRequired", "InvalidAccessKeyId")
+
+
+class Entry:
+    """One object as a listing or a head tells it."""
+
+    def __init__(self, key: str, size: int, version: str, modified: str = "") -> None:
+        self.key, self.size, self.version, self.modified = key, size, version, modified
+        self.headers: Headers = {}  # of a head
+
+
+class Store(Endpoint):
+    """Requests to one endpoint, answered; safe to use from many threads."""
+
+    def ask(
+        self,
+        method: str,
+        bucket: str,
+        key: str,
+        query: Mapping[str, str] | None = None,
+        body: bytes | Body = b"",
+        headers: Headers | None = None,
+    ) -> Answer:
+        """One request with its whole answer; asked again where the server told a better region or time, or keys ended."""
+        left = LESSONS
+        while True:
+            sign = self.signer(bucket)
+            answer = self.web.ask(method, self.url(bucket, key, query), headers, body, sign, follow=False)
+            if not (left and self.learn(bucket, answer)):
+                return answer
+            left -= 1
+
+    def open(self, bucket: str, key: str, headers: Headers) -> Answer:
+        """As `ask`, for a body that is read by the caller; that of a refusal is read already."""
+        left = LESSONS
+        while True:
+            answer = self.web.open("GET", self.url(bucket, key, None), headers, self.signer(bucket), follow=False)
+            if answer.status in (200, 206):
+                return answer
+            with answer:
+                answer.body = answer.read()
+            if not (left and self.learn(bucket, answer)):
+                return answer
+            left -= 1
+
+    def check_object(self, answer: Answer, bucket: str) -> None:
+        """Raise a Failure unless this success is about an object of that bucket.
+
+        What has no version, or calls itself a web page, and says nothing as Amazon does, is believed where the bucket's listing
+        is a store's: there are stores that say so little.
+        """
+        versioned = bool(answer.headers.get("etag"))
+        if says_amazon(answer) or (versioned and not is_html(answer)):
+            return
+        if versioned and time.monotonic() - self.believed < RECENT:
+            return
+        listing = self.ask("GET", bucket, "", {"list-type": "2", "max-keys": "0"})
+        if not (has_root(listing.text, "ListBucketResult") or has_root(listing.text, "Error")):
+            raise no_store(answer, self)
+        self.believed = time.monotonic()
+
+    def learn(self, bucket: str, answer: Answer) -> bool:
+        """Whether a refusal told something that makes another try worthwhile: a region, the time, the end of keys."""
+        if answer.status < 300 or answer.status in (404, 412):
+            return False
+        said = inner(answer.text, "Code")
+        if self.learn_region(bucket, answer) or self.learn_https(answer):
+            return True
+        if said in LATE or (not said and answer.status == 403):
+            return self.learn_time(bucket, answer)
+        if said in ENDED:
+            used: Keys | None = getattr(self.mine, "keys", None)
+            return used is not None and self.credentials.renew(used)
+        if said == "SecondLevelDomainForbidden" and not self.virtual:
+            self.virtual = True
+            return True
+        return False
+
+    def learn_region(self, bucket: str, answer: Answer) -> bool:
+        region = inner(answer.text, "Region") or answer.headers.get("x-amz-bucket-region", "") or region_named(answer)
+        if answer.status not in (301, 307, 400) or region in ("", self.regions.get(bucket, self.region)):
+            return False
+        if not region.replace("-", "").isalnum():  # it becomes part of a host's name
+            return False
+        self.regions[bucket] = region
+        return True
+
+    def learn_https(self, answer: Answer) -> bool:
+        """Take the same host's https, where it wants nothing else. What follows stays there: a login never goes back."""
+        secure = wants_https(answer)
+        if not secure or not self.endpoint.lower().startswith("http://"):
+            return False
+        (_, host, _), path = split(self.endpoint)
+        self.endpoint = "https://" + host_header(("https", host, secure)) + path.rstrip("/")
+        return True
+
+    def learn_time(self, bucket: str, answer: Answer) -> bool:
+        """Take the server's time for ours, and tell so."""
+        ahead = self.ahead(answer)
+        with self.lock:
+            if abs(ahead - self.skew) <= SKEW:
+                return False
+            self.skew = ahead
+        what, next = words("clock", answer, bucket, "", self)
+        self.web.tell("warning", code="s3.clock", what=what, next=next)
+        return True
+
+    def head(self, bucket: str, key: str) -> Entry | None:
+        answer = self.ask("HEAD", bucket, key, headers={"x-amz-checksum-mode": "ENABLED"})
+        if answer.status == 404:
+            return None
+        if answer.status != 200:  # a head has no body that would tell why
+            answer = self.ask("GET", bucket, key, headers={"range": "bytes=0-0"})
+            if answer.status not in (200, 206, 416):
+                raise refusal(answer, bucket, key, self)
+        self.check_object(answer, bucket)
+        return entry(key, answer)
+
+
+def entry(key: str, answer: Answer) -> Entry:
+    headers = answer.headers
+    size = headers.get("content-range", "").rpartition("/")[2] or headers.get("content-length", "0")
+    found = Entry(key, whole_number(size, key), headers.get("etag", ""), headers.get("last-modified", ""))
+    found.headers = headers
+    return found
+
+
+def whole_number(text: str, key: str) -> int:
+    size = digits(text)
+    if size < 0:
+        raise Failure("s3.listing", "The store does not say how large %s is." % key, "It says %r." % text[:40])
+    return size

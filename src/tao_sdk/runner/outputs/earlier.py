@@ -1,0 +1,57 @@
+"""Files that an earlier attempt left in a bucket, brought back to where the job has them."""
+
+from __future__ import annotations
+
+import os
+
+from tao_sdk.net.s3_source import S3Source
+from tao_sdk.net.transfer import fetch
+from tao_sdk.runner.outputs.bucket import Bucket, shape_of
+from tao_sdk.runner.outputs.tree import digest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Entry = dict[str, Any]  # of the manifest
+
+
+def bring_back(bucket: Bucket, name: str, entries: list[Entry]) -> str:
+    """The path of a file or folder of such entries, here as it was; "" when it is not what the manifest says."""
+    missing = [each for each in entries if not is_here(bucket, each)]
+    if missing:
+        download(bucket, missing)
+    intact = [verify(bucket.local(each["path"]), each) for each in missing]
+    return bucket.local(name) if all(intact) else ""
+
+
+def is_here(bucket: Bucket, entry: Entry) -> bool:
+    return shape_of(bucket.local(entry["path"])) == (entry["size"], entry["mtime"])
+
+
+def download(bucket: Bucket, entries: list[Entry]) -> None:
+    """Each file complete at its place, by way of a folder of the runner's own. Raises Failure, OSError."""
+    remote, aside = bucket.remote, os.path.join(bucket.place.own, "fetched")
+    sources = [
+        S3Source(remote.s3, remote.bucket, remote.key(each["path"]), each["path"], each["size"], each["version"])
+        for each in entries
+    ]
+    fetch(list(sources), aside, tell_nothing)
+    for each in entries:
+        path = bucket.local(each["path"])
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        os.replace(os.path.join(aside, each["path"]), path)
+
+
+def verify(path: str, entry: Entry) -> bool:
+    """Whether a file that was fetched is what the manifest says; else it is gone again."""
+    if digest(path, "sha256") != entry["sha256"]:
+        os.unlink(path)
+        return False
+    os.utime(path, (entry["mtime"], entry["mtime"]))
+    entry["mtime"] = os.stat(path).st_mtime  # as exactly as the file system has it
+    return True
+
+
+def tell_nothing(size: int, files: int) -> None:
+    """A checkpoint is not told as inputs are."""
