@@ -10,11 +10,12 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import lru_cache
-from itertools import islice
 from math import isfinite
 from typing import Any, NamedTuple, TypeVar
 
+from tao_sdk.model.clock import from_iso, to_iso
 from tao_sdk.model.progress_lines import LineReader, Sighting, may_say_something
 
 Report = TypeVar("Report")
@@ -48,19 +49,17 @@ class Best(NamedTuple):
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a job is. Epochs count from 1 as people do, also when the job counts them from 0.
-
-    `metrics` holds the last value seen of each, always finite; one that has become NaN or infinite is in `not_finite`.
-    """
+    """How far a job is: `job.progress`, `results(job_id).progress`. Epochs count from 1, also when the job counts from 0."""
 
     epoch: int = 0  # the newest epoch the job spoke of; 0: none yet
     epochs: int | None = None  # of how many, once the job has said so
-    metrics: Mapping[str, float] = field(default_factory=dict[str, float])
-    best: Best | None = None
-    eta_seconds: float | None = None
-    history: tuple[EpochMetrics, ...] = ()
-    not_finite: tuple[str, ...] = ()
-    counts_from_zero: bool = False
+    metrics: Mapping[str, float] = field(default_factory=dict[str, float])  # the last value of each, always finite
+    best: Best | None = None  # the best epoch, by the metric that tells most about the model
+    eta_seconds: float | None = None  # from `as_of` until the last epoch has ended, if it is known
+    history: tuple[EpochMetrics, ...] = ()  # oldest first; of very many epochs neighbours are merged
+    not_finite: tuple[str, ...] = ()  # metrics that are NaN or infinite now
+    counts_from_zero: bool = False  # the job itself calls its first epoch 0
+    as_of: datetime | None = None  # UTC; when the log was last read to its end, None before
 
     @property
     def fraction(self) -> float | None:
@@ -69,9 +68,11 @@ class Progress:
 
     @property
     def best_epoch(self) -> int | None:
+        """The epoch in which the model was best, or None."""
         return self.best.epoch if self.best else None
 
     def to_json(self) -> dict[str, Any]:
+        """The object `progress` of `--json` (docs/json.md)."""
         best = self.best
         return {
             "epoch": self.epoch,
@@ -84,6 +85,7 @@ class Progress:
             "history": [{"epoch": entry.epoch, "metrics": dict(entry.metrics)} for entry in self.history],
             "not_finite": list(self.not_finite),
             "counts_from_zero": self.counts_from_zero,
+            "as_of": to_iso(self.as_of),
         }
 
     @classmethod
@@ -99,6 +101,7 @@ class Progress:
             history=tuple(EpochMetrics(entry["epoch"], entry["metrics"]) for entry in data.get("history", ())),
             not_finite=tuple(data.get("not_finite", ())),
             counts_from_zero=data.get("counts_from_zero", False),
+            as_of=from_iso(data.get("as_of")),
         )
 
 
@@ -177,7 +180,7 @@ class ProgressReader:
 
     def __init__(self, start: Progress | None = None, unfinished: bytes = b"") -> None:
         start = start or Progress()
-        self._progress = start  # as last reported
+        self._progress = replace(start, as_of=None)  # as last reported
         self._epoch = start.epoch
         self._epochs = start.epochs
         self._metrics = dict(start.metrics)  # the last value of each

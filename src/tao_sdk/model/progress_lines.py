@@ -171,6 +171,11 @@ def may_say_something(text: bytes) -> bool:
     return any(word in lowered for word in _WORTH_A_LOOK)
 
 
+def start_that_counts(line: bytes) -> bytes:
+    """As much of an unfinished line as has to be kept until its end comes: of text no more is looked at."""
+    return line if _JSON_START.match(text_of(line[:LONGEST_SHAPE])) else line[: 4 * TEXT_LIMIT]
+
+
 def text_of(line: bytes) -> str:
     return line.decode("utf-8", "replace").strip()
 
@@ -307,10 +312,9 @@ def _plain_name(name: str) -> str:
 
 
 def _number(value: Any) -> float | None:
-    kind = type(value)
-    if kind is float:
+    if type(value) is float:
         return value
-    if kind is not int and kind is not str:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
         return float(value)
