@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
+from itertools import islice
 from math import isfinite
 from typing import Any, NamedTuple, TypeVar
 
@@ -183,7 +184,7 @@ class ProgressReader:
         self._progress = replace(start, as_of=None)  # as last reported
         self._epoch = start.epoch
         self._epochs = start.epochs
-        self._metrics = dict(start.metrics)  # the last value of each
+        self._metrics = start.metrics  # the last value of each
         self._not_finite = start.not_finite
         self._eta_seconds = start.eta_seconds
         self._from_zero = start.counts_from_zero
@@ -250,16 +251,16 @@ class ProgressReader:
         return Progress(
             self._epoch,
             self._epochs,
-            dict(self._metrics),
+            self._metrics,
             self._bests.best(self._epoch, own),
             self._eta_seconds,
-            (EpochMetrics(self._epoch, dict(own)),) if own else self._history.latest(),
+            (EpochMetrics(self._epoch, own),) if own else self._history.latest(),
             self._not_finite,
             self._from_zero,
         )
 
     def _metrics_now(self) -> EpochMetrics:
-        return EpochMetrics(self._epoch, dict(self._metrics))
+        return EpochMetrics(self._epoch, self._metrics)
 
     def _take(self, sighting: Sighting, report: Callable[[], Report]) -> Report | None:
         """Add what one line says. Where an epoch ends by it, the `report` of that, else None."""
@@ -293,9 +294,9 @@ class ProgressReader:
             return
         if self._not_finite or finite is not metrics:
             self._take_not_finite(metrics, finite)
-        _add(self._metrics, finite)
+        self._metrics = _joined(self._metrics, finite)
         if epoch:
-            _add(self._own_metrics, finite)
+            self._own_metrics = _joined(self._own_metrics, finite)
 
     def _take_not_finite(self, metrics: Mapping[str, float], finite: Mapping[str, float]) -> None:
         """Name the metrics that are NaN or infinite now; their last values count no more."""
@@ -320,10 +321,10 @@ class _History:
     def __init__(self, entries: Iterable[EpochMetrics]) -> None:
         self.entries = list(entries)
 
-    def reopen(self, epoch: int) -> dict[str, float]:
+    def reopen(self, epoch: int) -> Mapping[str, float]:
         """Take out the entry of `epoch`, which is not over: what was said of it until now."""
         if self.entries and self.entries[-1].epoch == epoch:
-            return dict(self.entries.pop().metrics)
+            return self.entries.pop().metrics
         return {}
 
     def latest(self) -> tuple[EpochMetrics, ...]:
@@ -335,7 +336,7 @@ class _History:
         if not metrics:
             return tuple(self.entries)
         copy = _History(self.entries)
-        copy.append(epoch, dict(metrics))
+        copy.append(epoch, metrics)
         return tuple(copy.entries)
 
     def append(self, epoch: int, metrics: Mapping[str, float]) -> None:
@@ -388,7 +389,8 @@ class _Bests:
             if best is None:
                 self._improve(Best(epoch, name, value))
                 continue
-            self._often.add(name)
+            if name not in self._often:
+                self._often.add(name)
             if value != best.value and (value < best.value) == smaller_is_better(name):
                 self._bests[name] = Best(epoch, name, value)
 
@@ -520,17 +522,10 @@ def _as_people_count(seen: Sighting, from_zero: bool, epochs: int | None, curren
     return min(counted, epochs) if epochs else counted
 
 
-def _add(known: dict[str, float], new: Mapping[str, float]) -> None:
-    """Put the new values in place of the known; of further metrics the first, until there are METRICS."""
-    known.update(new)
-    while len(known) > METRICS:
-        known.popitem()
-
-
 def _joined(old: Mapping[str, float], new: Mapping[str, float]) -> Mapping[str, float]:
-    joined = dict(old)
-    _add(joined, new)
-    return joined
+    """The new values in place of the old; of further metrics the first, until there are METRICS."""
+    joined = {**old, **new}
+    return joined if len(joined) <= METRICS else dict(islice(joined.items(), METRICS))
 
 
 def _thinned(history: Sequence[EpochMetrics]) -> list[EpochMetrics]:

@@ -91,9 +91,6 @@ class Number(NamedTuple):
     value: slice
     of: slice | None
 
-    def read_name(self, text: str) -> str:
-        return self.name or self.part + _plain_name(text[self.name_span])
-
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -124,10 +121,10 @@ class Shape:
 
     def _metrics(self, text: str) -> dict[str, float]:
         metrics: dict[str, float] = {}
-        for number in self.numbers:
-            value = float(text[number.value])
-            name = number.name or number.read_name(text)
-            metrics[name] = value / (float(text[number.of]) or 1) if number.of else value
+        for name, part, name_span, span, of in self.numbers:
+            value = float(text[span])
+            known_name = name or part + _plain_name(text[name_span])
+            metrics[known_name] = value / (float(text[of]) or 1) if of else value
         return metrics
 
 
