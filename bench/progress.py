@@ -9,7 +9,7 @@ from bench.figure import Figure, per_item
 from bench.rivals import Rivals
 from bench.rounds import interleaved
 from bench.scale import Scale
-from tao_sdk.model.progress import ProgressReader
+from tao_sdk.model.progress_reader import ProgressReader
 
 CHUNK = 256 * 1024  # bytes of a log that come at once
 KINDS: Mapping[str, str] = {

@@ -8,7 +8,7 @@ from typing import Any
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.log_reading import LogReading
 from tao_sdk.model.plan import Attempt
-from tao_sdk.model.progress import ProgressReader
+from tao_sdk.model.progress_reader import ProgressReader
 from tao_sdk.model.status import Status
 from tao_sdk.store import Store
 

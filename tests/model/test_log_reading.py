@@ -10,7 +10,8 @@ import pytest
 
 from tao_sdk.model.job import Job
 from tao_sdk.model.log_reading import FilePlace, LogReading
-from tao_sdk.model.progress import Best, EpochMetrics, Pace, Progress
+from tao_sdk.model.pace import Pace
+from tao_sdk.model.progress import Best, EpochMetrics, Progress
 from tao_sdk.model.status import Status
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=timezone.utc)

@@ -22,8 +22,9 @@ from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.model.job import Job
 from tao_sdk.model.log_reading import FilePlace, LogReading
 from tao_sdk.model.plan import Ref
-from tao_sdk.model.progress import EpochMetrics, ProgressReader, milestones
+from tao_sdk.model.progress import EpochMetrics, milestones
 from tao_sdk.model.progress_lines import start_that_counts
+from tao_sdk.model.progress_reader import ProgressReader
 from tao_sdk.runner.events import EventFilter
 from tao_sdk.store import NewEvent
 

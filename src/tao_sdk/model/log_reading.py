@@ -11,7 +11,8 @@ from datetime import datetime
 from typing import Any
 
 from tao_sdk.model.clock import from_iso, to_iso
-from tao_sdk.model.progress import Pace, Progress
+from tao_sdk.model.pace import Pace
+from tao_sdk.model.progress import Progress
 
 
 @dataclass(frozen=True)
