@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from bench import docker, entrypoint, logs, s3, start, store, table
+from bench import docker, entrypoint, logs, progress, s3, start, store, table
 from bench.figure import Figure
 from bench.machine import load, this_machine
 from bench.page import page
@@ -22,6 +22,7 @@ GROUPS: Mapping[str, Callable[[Scale, Rivals], Iterator[Figure]]] = {
     "start": start.figures,
     "entrypoint": entrypoint.figures,
     "logs": logs.figures,
+    "progress": progress.figures,
     "store": store.figures,
     "docker": docker.figures,
     "s3": s3.figures,

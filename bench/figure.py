@@ -95,6 +95,12 @@ def rate(key: str, title: str, meaning: str, seconds: Sequence[float], count: in
     return Figure(key, title, meaning, spread(seconds, "seconds"), found)
 
 
+def per_item(key: str, title: str, meaning: str, seconds: Sequence[float]) -> Figure:
+    """The seconds that one of many takes."""
+    found = spread(seconds, "seconds")
+    return Figure(key, title, meaning, found, found)
+
+
 def size(key: str, title: str, meaning: str, found: int) -> Figure:
     """A size that does not vary."""
     return Figure(key, title, meaning, spread([found], "bytes"), spread([found], "bytes"))

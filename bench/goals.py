@@ -37,6 +37,8 @@ GOALS: Mapping[str, Goal] = {
     **{f"s3.inputs.{kind}.{scheme}": Goal(1 / 0.9) for kind in KINDS for scheme in SCHEMES},
     "s3.down.memory": Goal(100 * MIB),
     "s3.up.memory": Goal(100 * MIB),
+    "progress.step": Goal(5e-6),
+    "progress.epoch": Goal(5e-6),
     "store.list": Goal(2),
     "store.events": Goal(2),
     "store.events.rate": Goal(10_000, at_least=True),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 class Scale:
     rounds: int  # of what takes tens of milliseconds and more
     log_megabytes: int
+    progress_lines: int  # of each kind of log
     jobs: int
     looks: int  # how often a listing is made in one round
     events: int  # recorded in one round
@@ -21,6 +22,7 @@ class Scale:
 FULL = Scale(
     rounds=15,
     log_megabytes=150,
+    progress_lines=100_000,
     jobs=10_000,
     looks=200,
     events=5_000,
@@ -32,6 +34,7 @@ FULL = Scale(
 QUICK = Scale(
     rounds=2,
     log_megabytes=2,
+    progress_lines=5_000,
     jobs=200,
     looks=20,
     events=200,

@@ -15,7 +15,9 @@ from bench.rivals import Rivals
 from bench.rounds import interleaved, seconds_of
 from bench.scale import Scale
 from tao_sdk.model.job import AttemptRow, Job
+from tao_sdk.model.log_reading import LogReading
 from tao_sdk.model.plan import Attempt
+from tao_sdk.model.progress import Progress
 from tao_sdk.model.status import Status
 from tao_sdk.store import NewEvent, Store
 from tao_sdk.store.records import JOB_COLUMNS
@@ -120,7 +122,7 @@ def job(number: int) -> Job:
         image="registry.example.org/trainer:1.0",
         gpu_count=1,
         labels={"team": "vision", "sweep": str(number // 100)},
-        progress={"epoch": 20, "epochs": 20, "metrics": {"loss": 0.0931, "accuracy": 0.9572}},
+        reading=LogReading(Progress(20, 20, {"loss": 0.0931, "accuracy": 0.9572})),
         created=created,
         started=created + timedelta(seconds=2),
         ended=created + timedelta(minutes=50),

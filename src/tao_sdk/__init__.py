@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tao_sdk.model.errors import TaoWarning as TaoWarning
     from tao_sdk.model.job import Job as Job
     from tao_sdk.model.job import JobStatus as JobStatus
+    from tao_sdk.model.progress import Progress as Progress
     from tao_sdk.model.secrets import Secret as Secret
     from tao_sdk.model.spec import JobSpec as JobSpec
     from tao_sdk.model.status import Status as Status
@@ -39,13 +40,14 @@ _HOMES = {
     "Job": "tao_sdk.model.job",
     "JobStatus": "tao_sdk.model.job",
     "JobSpec": "tao_sdk.model.spec",
+    "Progress": "tao_sdk.model.progress",
     "Secret": "tao_sdk.model.secrets",
     "Status": "tao_sdk.model.status",
 }
 
 __all__ = [  # noqa: RUF022  in the order in which a reader meets them
-    "Client", "PlatformSDK", "JobSpec", "Job", "JobStatus", "Status", "Secret", "TaoError", "CredentialError",
-    "TaoWarning",
+    "Client", "PlatformSDK", "JobSpec", "Job", "JobStatus", "Status", "Progress", "Secret", "TaoError",
+    "CredentialError", "TaoWarning",
 ]  # fmt: skip
 
 

@@ -338,7 +338,7 @@ def test_the_watcher_stores_an_epoch_when_it_happens(tao: Tao) -> None:
     watching = tao.start("watch")
     give_up = time.monotonic() + 30
     with Store.open(tao.home / "state" / "jobs.db") as store:
-        while store.get(job).progress.get("epoch") != 2:
+        while store.get(job).progress.epoch != 2:
             assert time.monotonic() < give_up
             time.sleep(0.1)
     (tao.home / "go").touch()

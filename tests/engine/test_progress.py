@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,12 +58,12 @@ def many_epochs(client: Client, after: str = "") -> str:
 def test_a_scan_reads_as_much_as_it_has_time_for_and_the_next_one_goes_on(client: Client) -> None:
     job = many_epochs(client, "sleep 60")
     first = progress.scan(client.engine, client.store.get(job), seconds=0)
-    assert 0 < first.progress["epoch"] < 60_000
-    assert int(first.progress["cursor"]) <= 256 * KiB
-    assert first.progress["as_of"] is None
+    assert 0 < first.progress.epoch < 60_000
+    assert int(first.reading.cursor) <= 256 * KiB
+    assert first.progress.as_of is None
     second = progress.scan(client.engine, first)
-    assert second.progress["epoch"] == 60_000
-    assert second.progress["as_of"] is not None
+    assert second.progress.epoch == 60_000
+    assert second.progress.as_of is not None
     client.cancel_job(job, grace=0)
     told = [event.data["epoch"] for event in client.events(job) if event.kind == "progress"]
     assert told == list(range(1, 60_001))
@@ -76,9 +77,9 @@ def test_ending_a_job_does_not_wait_for_all_of_its_log_to_be_read(
     monkeypatch.setattr("tao_sdk.engine.look.END_SECONDS", 0)
     assert client.cancel_job(job, grace=0)
     ended = client.get_job(job, look=False)
-    assert (ended.progress["epoch"] < 60_000, ended.progress["whole"]) == (True, False)
+    assert (ended.progress.epoch < 60_000, ended.reading.whole) == (True, False)
     later = client.refresh_progress(client.get_job(job))
-    assert (later.progress["epoch"], later.progress["whole"]) == (60_000, True)
+    assert (later.progress.epoch, later.reading.whole) == (60_000, True)
 
 
 class Together:
@@ -113,7 +114,7 @@ def test_the_progress_of_a_list_of_jobs_is_one_question_where_each_is_a_round_tr
     backend = client.engine.backend_of(jobs[0])
     together = Together(backend)
     client.engine._backends["local", backend.endpoint] = together  # pyright: ignore
-    assert [job.seen_progress.epoch for job in client.list_jobs()] == [1] * 5
+    assert [job.progress.epoch for job in client.list_jobs()] == [1] * 5
     assert (together.asked, together.alone) == ([5], 0)
     client.engine._backends["local", backend.endpoint] = backend  # pyright: ignore[reportPrivateUsage]
     for job in jobs:
@@ -156,3 +157,71 @@ def test_the_logs_of_many_jobs_are_read_side_by_side_and_only_as_long_as_a_look_
     client.engine._backends["local", backend.endpoint] = backend  # pyright: ignore[reportPrivateUsage]
     for job in jobs:
         client.cancel_job(job.id, grace=0)
+
+
+BOTH = """
+mkdir -p $TAO_RESULTS_DIR/out
+cd $TAO_RESULTS_DIR
+status() { echo '{"epoch": '$1', "max_epoch": 3, "kpi": {"val_loss": 0.'$1', "accuracy": 0.5}}' >> out/status.json; }
+"""
+FILE_FIRST = "status 1; touch early; while [ ! -e go_on ]; do sleep 0.02; done;"
+LOG = "for e in 1 2 3; do echo epoch $e/3 loss 0.$e; status $e; done"
+
+
+def shown_at_the_end(client: Client, job_id: str) -> tuple[Any, ...]:
+    client.wait(job_id, timeout=30)
+    progress = client.results(job_id).progress
+    reported = [event.data["epoch"] for event in client.events(job_id) if event.kind == "progress"]
+    return (
+        progress.epoch,
+        progress.metrics,
+        progress.best,
+        progress.history,
+        sorted(set(reported)),
+        reported == sorted(reported),
+    )
+
+
+def test_what_is_shown_does_not_depend_on_whether_the_log_or_the_status_file_was_read_first(client: Client) -> None:
+    log_first = client.submit(JobSpec(command=BOTH + LOG, gpu_count=0), "local").job
+    at_log_first = shown_at_the_end(client, log_first.id)
+    file_first = client.submit(JobSpec(command=BOTH + FILE_FIRST + LOG, gpu_count=0), "local").job
+    folder = Path(file_first.results_dir)
+    while not (folder / "early").exists():
+        time.sleep(0.02)
+    assert client.refresh_progress(client.get_job(file_first.id)).progress.metrics["val_loss"] == 0.1
+    (folder / "go_on").touch()
+    assert shown_at_the_end(client, file_first.id) == at_log_first
+
+
+def test_epochs_of_a_long_log_are_written_down_while_it_is_read(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = many_epochs(client, "sleep 60")
+    monkeypatch.setattr(progress, "EPOCHS_AT_ONCE", 1000)
+    held: list[int] = []
+    write = progress._write  # pyright: ignore[reportPrivateUsage]
+
+    def counted(*arguments: Any) -> Any:
+        held.append(len(arguments[3].epochs))
+        return write(*arguments)
+
+    monkeypatch.setattr(progress, "_write", counted)
+    assert client.refresh_progress(client.get_job(job, look=False)).progress.epoch == 60_000
+    client.cancel_job(job, grace=0)
+    assert max(held) < 20_000
+    told = [event.data["epoch"] for event in client.events(job) if event.kind == "progress"]
+    assert sorted(set(told)) == list(range(1, 60_001))
+
+
+def test_a_line_that_is_longer_than_any_text_is_read_on_at_the_next_look(client: Client) -> None:
+    classes = ", ".join(f'"class_{n}_ap": 0.5' for n in range(600))
+    command = f"""printf '%s' '{{"epoch": 1, "max_epoch": 2, "kpi": {{{classes}, '; touch $TAO_RESULTS_DIR/half
+    while [ ! -e $TAO_RESULTS_DIR/go_on ]; do sleep 0.02; done; echo '"val_accuracy": 0.9}}}}'"""
+    job = client.submit(JobSpec(command=command, gpu_count=0), "local").job
+    while not Path(job.results_dir, "half").exists():
+        time.sleep(0.02)
+    assert client.refresh_progress(client.get_job(job.id)).progress.epoch == 0
+    Path(job.results_dir, "go_on").touch()
+    client.wait(job.id, timeout=30)
+    assert client.results(job.id).progress.epoch == 1

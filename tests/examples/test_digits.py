@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tao_sdk.model.progress import ProgressReader
+from tao_sdk.model.progress_reader import ProgressReader
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tao_sdk.model.curve import curve_svg, curve_text, panels_of
-from tao_sdk.model.progress import Best, EpochMetrics, Progress, ProgressReader, telling_metrics
+from tao_sdk.model.progress import Best, EpochMetrics, Progress, telling_metrics
+from tao_sdk.model.progress_reader import ProgressReader
 
 SVG = "{http://www.w3.org/2000/svg}"
 

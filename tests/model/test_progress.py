@@ -12,17 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tao_sdk.model import progress_lines
-from tao_sdk.model.progress import (
-    HISTORY,
-    Best,
-    EpochMetrics,
-    Progress,
-    ProgressReader,
-    milestones,
-    richer,
-    smaller_is_better,
-)
+from tao_sdk.model.progress import Best, EpochMetrics, Progress, milestones, richer, smaller_is_better
 from tao_sdk.model.progress_lines import LineReader
+from tao_sdk.model.progress_reader import HISTORY, ProgressReader
 
 TEN_EPOCHS = "".join(f"epoch {n}/10  loss {1 / n:.3f}  accuracy {1 - 0.5 / n:.3f}\n" for n in range(1, 11)).encode()
 

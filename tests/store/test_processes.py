@@ -19,6 +19,8 @@ import pytest
 
 from support.store_jobs import add, ref, row
 from tao_sdk.model.errors import StoreError
+from tao_sdk.model.log_reading import LogReading
+from tao_sdk.model.progress import Progress
 from tao_sdk.model.status import Status
 from tao_sdk.store import NewEvent, Store, database
 
@@ -59,7 +61,7 @@ def count_up(number: int, path: Path, wal: bool, times: int) -> None:
         for _ in range(times):
             while True:
                 job = store.get("digits-a1")
-                counted = replace(job, progress={"count": job.progress.get("count", 0) + 1})
+                counted = replace(job, reading=LogReading(Progress(epoch=job.progress.epoch + 1)))
                 if store.update(counted, [NewEvent(job.id, "progress", data={"by": number})]):
                     break
 
@@ -71,7 +73,7 @@ def read_on(number: int, path: Path, wal: bool, until: int) -> None:
         while len(seen) < until:
             job = store.get("digits-a1")
             seen += [event.seq for event in store.events("digits-a1", since=seen[-1] if seen else 1)]
-            assert job.progress.get("count", 0) <= len(seen)
+            assert job.progress.epoch <= len(seen)
     assert seen == list(range(2, until + 2))
 
 
@@ -84,7 +86,7 @@ def test_eight_writers_and_two_readers_lose_no_update(path: Path, journal: bool)
     with Store.open(path, wal=journal) as store:
         add(store, "digits-a1")
         in_processes(10, work, path, journal, times)
-        assert store.get("digits-a1").progress == {"count": 8 * times}
+        assert store.get("digits-a1").progress.epoch == 8 * times
         assert store.get("digits-a1").revision == 8 * times
 
 

@@ -93,7 +93,7 @@ def test_its_jobs_are_taken_over_with_their_ids_and_statuses(theirs: Path, named
             "6b2f-fourth": ("brev", Status.UNKNOWN),
         }
         first = found["6b2f-first"]
-        assert (first.image, first.results_dir, first.progress) == ("nvcr.io/x:1", "/results/1", {"epoch": 20})
+        assert (first.image, first.results_dir, first.progress.epoch) == ("nvcr.io/x:1", "/results/1", 20)
         assert dict(first.spec) == {"image": "nvcr.io/x:1", "specs": {"train": {"lr": 0.1}}}
         assert first.backend_details["backend_job_id"] == "native-1"
         assert first.created.isoformat() == "2026-01-01T10:00:00+00:00" and first.ended is not None

@@ -48,7 +48,7 @@ def test_what_an_old_store_holds_is_still_there(recorded: Path, path: Path) -> N
     with Store.open(restored(recorded, path)) as store:
         newest, running, ended = store.list()
         assert (newest.id, newest.parent, newest.labels) == ("segformer-0000000003", ended.id, {"team": "vision"})
-        assert (ended.status, ended.exit_code, ended.progress) == (Status.COMPLETE, 0, {"epoch": 1})
+        assert (ended.status, ended.exit_code, ended.progress.epoch) == (Status.COMPLETE, 0, 1)
         assert newest.spec["command"] == "python train.py" and newest.options["venv_path"] == "/opt/venv"
         assert store.attempt(running.id).ref is not None and store.attempt(newest.id).ref is None
         assert [event.seq for event in store.events()] == list(range(1, 7))

@@ -15,7 +15,9 @@ from support.store_jobs import add, ref, row
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import JobNotFound, StoreError, UsageError
 from tao_sdk.model.job import Job
+from tao_sdk.model.log_reading import LogReading
 from tao_sdk.model.plan import Plan, StagedFile
+from tao_sdk.model.progress import Progress
 from tao_sdk.model.status import TERMINAL, Status
 from tao_sdk.store import NewEvent, Store
 
@@ -26,7 +28,8 @@ def test_a_job_comes_back_as_it_was_added(store: Store) -> None:
     moment = utc_now()
     job = Job(
         "digits-a1", "digits", "slurm", Status.RUNNING, "on node-3", 1, 3, "python:3.11", 4, {"team": "vision"}, "digits-a0",
-        {"epoch": 3, "loss": 0.25}, moment, moment, moment, moment, "/results/digits-a1", {"slurm_job_id": 1812},
+        LogReading(Progress(3, metrics={"loss": 0.25}), attempt=1, rest=b"epo"), moment, moment, moment, moment,
+        "/results/digits-a1", {"slurm_job_id": 1812},
         {"command": "train", "specs": {"a": [1, 2]}}, {"partition": "gpu"}, True, 1,
     )  # fmt: skip
     assert store.add(job, row(store, job.id)) == job
@@ -60,8 +63,9 @@ def test_a_second_job_of_the_same_id_is_refused_and_changes_nothing(store: Store
 def test_every_part_of_a_job_that_can_change_is_written(store: Store) -> None:
     job = add(store, "digits-a1")
     changed = replace(
-        job, status=Status.ERROR, message="killed", exit_code=137, progress={"epoch": 2}, started=utc_now(), ended=utc_now(),
-        seen_at=utc_now(), results_dir="/elsewhere", backend_details={"pid": 5}, cancel_asked=True, absent_looks=2, attempt=1,
+        job, status=Status.ERROR, message="killed", exit_code=137, reading=LogReading(Progress(epoch=2)), started=utc_now(),
+        ended=utc_now(), seen_at=utc_now(), results_dir="/elsewhere", backend_details={"pid": 5}, cancel_asked=True,
+        absent_looks=2, attempt=1,
     )  # fmt: skip
     written = store.update(changed)
     assert written == replace(changed, revision=job.revision + 1)
@@ -88,10 +92,10 @@ def test_a_job_that_was_removed_meanwhile_is_not_written(store: Store) -> None:
 def test_an_ended_job_keeps_its_status(store: Store, end: Status, after: Status) -> None:
     ended = store.update(replace(add(store, "digits-a1"), status=end))
     assert ended is not None
-    written = store.update(replace(ended, status=after, progress={"epoch": 20}))
+    written = store.update(replace(ended, status=after, reading=LogReading(Progress(epoch=20))))
     assert (written is not None) == (after is end), "its progress may still be written, its status not changed"
     assert store.get("digits-a1").status is end
-    assert store.get("digits-a1").progress == ({"epoch": 20} if after is end else {})
+    assert store.get("digits-a1").progress.epoch == (20 if after is end else 0)
 
 
 def test_no_order_of_writes_changes_an_end(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -318,7 +322,9 @@ def test_a_closed_store_says_so(path: Path) -> None:
 
 
 def test_a_job_is_shown_as_json_from_the_store(store: Store) -> None:
-    job = add(store, "digits-a1", labels={"team": "vision"}, progress={"epoch": 1}, backend_details={"pid": 1})
+    job = add(
+        store, "digits-a1", labels={"team": "vision"}, reading=LogReading(Progress(epoch=1)), backend_details={"pid": 1}
+    )
     assert json.loads(json.dumps(store.get(job.id).to_json())) == job.to_json()
 
 

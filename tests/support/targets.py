@@ -17,7 +17,8 @@ from tao_sdk.backends.outcome import json_object, parse_manifest
 from tao_sdk.backends.slurm import look, parse
 from tao_sdk.client.job_file import read_job_file
 from tao_sdk.model.errors import SpecError
-from tao_sdk.model.progress import Progress, ProgressReader
+from tao_sdk.model.progress import Progress
+from tao_sdk.model.progress_reader import ProgressReader
 from tao_sdk.net import hub_source, ngc_source, s3_xml
 from tao_sdk.net.failure import Failure
 from tao_sdk.runner.events import EventFilter

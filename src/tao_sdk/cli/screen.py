@@ -16,7 +16,8 @@ from tao_sdk.engine.diagnose import waits_for_watcher
 from tao_sdk.model.curve import curve_text
 from tao_sdk.model.errors import sentences
 from tao_sdk.model.job import Job
-from tao_sdk.model.progress import Progress, ProgressReader, richer
+from tao_sdk.model.progress import Progress, richer
+from tao_sdk.model.progress_reader import ProgressReader
 from tao_sdk.model.status import Status
 from tao_sdk.model.units import format_clock, format_size
 from tao_sdk.runner.events import Event, EventFilter

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tao_sdk.cli.output import COLORS, Output, cut, printable
-from tao_sdk.model.clock import from_iso, utc_now
+from tao_sdk.model.clock import utc_now
 from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job
@@ -34,7 +34,7 @@ NOW_SECONDS = 10.0  # what was read so short a time ago is shown without its age
 
 
 def progress_of(job: Job) -> Progress:
-    return job.seen_progress
+    return job.progress
 
 
 def how_far(job: Job, now: datetime, most_metrics: int | None = None) -> list[str]:
@@ -44,7 +44,7 @@ def how_far(job: Job, now: datetime, most_metrics: int | None = None) -> list[st
         return []
     told = [epoch(progress), *trends(progress)[:most_metrics]]
     if job.status.terminal:
-        return told if job.progress.get("whole", True) else [*told, "(its log was not read to its end yet)"]
+        return told if job.reading.whole else [*told, "(its log was not read to its end yet)"]
     since = seconds_since_reading(job, now)
     if progress.eta_seconds is not None and progress.fraction != 1:
         told.append(f"ETA {format_clock(max(progress.eta_seconds - since, 0))}")
@@ -52,7 +52,7 @@ def how_far(job: Job, now: datetime, most_metrics: int | None = None) -> list[st
 
 
 def seconds_since_reading(job: Job, now: datetime) -> float:
-    as_of = from_iso(job.progress.get("as_of")) or job.seen_at or job.created
+    as_of = job.progress.as_of or job.seen_at or job.created
     return max((now - as_of).total_seconds(), 0)
 
 

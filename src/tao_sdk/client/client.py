@@ -269,7 +269,7 @@ class Client:
         jobs = [self.store.get(self.store.resolve(job_id)) for job_id in ids]
         for now in self.follow_jobs(ids, timeout):
             for job, was in zip(now, jobs, strict=True):
-                if on_change and (job.standing, job.progress.get("epoch")) != (was.standing, was.progress.get("epoch")):
+                if on_change and (job.standing, job.progress.epoch) != (was.standing, was.progress.epoch):
                     on_change(job)
             jobs = now
         return jobs

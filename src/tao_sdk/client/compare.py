@@ -14,7 +14,6 @@ from tao_sdk.client.results import NotWritten
 from tao_sdk.model.comparison import Compared, Comparison
 from tao_sdk.model.curve import COMPARISON_MARK, Series, comparison_svg, series_of, visible
 from tao_sdk.model.errors import PathNotFound
-from tao_sdk.model.progress import Progress
 
 PICTURE = "compare.svg"
 HEAD_BYTES = 1024  # of a picture: its mark is in them
@@ -29,7 +28,7 @@ def draw(comparison: Comparison) -> str:
 
 
 def _line(compared: Compared, metric: str | None) -> Series | None:
-    series = series_of(Progress.from_json(compared.job.progress), metric or "")
+    series = series_of(compared.job.progress, metric or "")
     settings = " ".join(f"{name.removeprefix('label ')}={value}" for name, value in compared.settings.items())
     name = visible(f"{compared.job.id} {settings}")
     name = name if len(name) <= NAME_LETTERS else name[: NAME_LETTERS - 1] + "…"

@@ -97,7 +97,7 @@ def results(engine: Engine, job: Job) -> Results:
     """What is below the results directory; empty where the job has written nothing yet."""
     files = files_of(engine, job)
     found = left_behind(files, job.results_dir)
-    progress = Progress.from_json(job.progress)
+    progress = job.progress
     manifest = read_manifest(files, job.results_dir)
     settled = settled_at(job)
     named = checkpoints.choose(

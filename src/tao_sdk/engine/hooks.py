@@ -75,7 +75,7 @@ class Callbacks:
             self._read[job.id] = event.seq
             if mine:
                 now = engine.store.get(job.id)  # the event may be newer than the job that we were given
-                call("on_epoch_milestone", callback, now, epoch, now.progress.get("epochs"))
+                call("on_epoch_milestone", callback, now, epoch, now.progress.epochs)
 
 
 def call(hook: str, callback: Callback, job: Job, *facts: Any) -> None:

@@ -1,17 +1,15 @@
 """Progress: how far a job's training is, read from what is new in its log; a milestone is never skipped.
 
-Where the log tells no epoch, the status.json among the results does (engine/status_file.py). Not here: when it is read
-(engine/reading.py).
+Where the log names no epoch, the status.json among the results does (engine/status_file.py); once the log names one, the log
+alone counts, so that it does not matter which was read first. Not here: when it is read (engine/reading.py).
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
-from typing import Any
 
 from tao_sdk.backends.contract import LogChunk, LogRequest, MiB
 from tao_sdk.engine import hooks, status_file
@@ -19,17 +17,20 @@ from tao_sdk.engine.bucket_files import files_of, in_bucket
 from tao_sdk.engine.curve_file import leave_curve
 from tao_sdk.engine.drain import Keeper
 from tao_sdk.engine.engine import Engine
-from tao_sdk.model.clock import from_iso, to_iso, utc_now
+from tao_sdk.model.clock import utc_now, whole_milliseconds
 from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.model.job import Job
+from tao_sdk.model.log_reading import FilePlace, LogReading
 from tao_sdk.model.plan import Ref
-from tao_sdk.model.progress import Pace, Progress, ProgressReader, milestones
+from tao_sdk.model.progress import EpochMetrics, milestones
+from tao_sdk.model.progress_lines import start_that_counts
+from tao_sdk.model.progress_reader import ProgressReader
 from tao_sdk.runner.events import EventFilter
 from tao_sdk.store import NewEvent
 
 MOST_AT_ONCE = 16 * MiB  # a second or two of work at the worst, so that a look stays a look
 BUCKET_SECONDS = 10.0  # between two looks into a bucket; a job sends its status there once a minute
-LONGEST_REST = 4096  # bytes kept of a line that is still being written
+EPOCHS_AT_ONCE = 5000  # that are held before they are written down
 RENEWED_SECONDS = 30.0  # a reading that found nothing new is written down only this often
 
 
@@ -50,43 +51,56 @@ def _scan(engine: Engine, job: Job, reading: Reading, most: float, seconds: floa
     row = engine.store.attempt(job.id)
     if row.ref is None:
         return job
+    deadline = time.monotonic() + seconds
     with Keeper(engine, row, reading.cursor) as keeper:
         chunks = keeper.passed_on(_chunks(engine, job, row.ref, reading.cursor))
-        reading.read(chunks, most, time.monotonic() + seconds)
-    return keep(engine, job, reading, read_status_file(engine, job, reading))
+        reading.read(chunks, most, deadline, EPOCHS_AT_ONCE)
+        while reading.may_go_on(most, deadline):
+            written = _write(engine, job, reading.result(), reading)
+            if written is None:  # another reader was faster
+                return engine.store.get(job.id)
+            job = written
+            reading.go_on(written)
+            reading.read(chunks, most, deadline, EPOCHS_AT_ONCE)
+    read_status_file(engine, job, reading)
+    return keep(engine, job, reading)
 
 
 def _chunks(engine: Engine, job: Job, ref: Ref, cursor: str) -> Iterator[LogChunk]:
     yield from engine.backend_of(job).logs(ref, LogRequest(cursor=cursor))
 
 
-def read_status_file(engine: Engine, job: Job, reading: Reading) -> status_file.Place:
-    """Where the log tells no epoch, what is new in the status file is read as well. Up to where it was read then."""
-    place = reading.status_file
-    if (place.path or not reading.epoch) and is_time(engine, job):
-        data, place = status_file.read_on(files_of(engine, job), job.results_dir, place)
-        reading.feed(data)
-    return place
+def read_status_file(engine: Engine, job: Job, reading: Reading) -> None:
+    """Where the log names no epoch, read what is new in the status file."""
+    if not reading.log_names_epochs and is_time(engine, job):
+        data, place = status_file.read_on(files_of(engine, job), job.results_dir, reading.status_file)
+        reading.take_status_file(data, place)
 
 
-def keep(engine: Engine, job: Job, reading: Reading, place: status_file.Place) -> Job:
+def keep(engine: Engine, job: Job, reading: Reading) -> Job:
     """The job with what was read of it, written down. Who has read the last of it leaves the curve beside the results."""
-    state = {**reading.state(job, utc_now()), "status_file": place.to_json()}
-    if not is_news(state, job.progress):
-        return replace(job, progress=state)
-    found = [one for one in reading.found if one.epoch]
-    events = [NewEvent(job.id, "progress", data={"epoch": one.epoch, **one.metrics}) for one in found]
-    due = hooks.milestones_due(job, milestones(reading.before.epoch, reading.epoch, hooks.MILESTONE))
-    if state["whole"] and not reading.stored.get("whole"):
-        leave_curve(job, reading.progress)
-    return engine.store.update(replace(job, progress=state), [*events, *due]) or engine.store.get(job.id)
+    result = reading.result()
+    if not is_news(result, job.reading):
+        return replace(job, reading=result)
+    if result.whole and not reading.before.whole:
+        leave_curve(job, result.progress)
+    return _write(engine, job, result, reading) or engine.store.get(job.id)
 
 
-def is_news(state: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
+def _write(engine: Engine, job: Job, result: LogReading, reading: Reading) -> Job | None:
+    """The job with its new epochs and the hooks that they make due; None, and nothing is written, if it was changed meanwhile."""
+    now, reported = utc_now(), reading.before.reported_epoch
+    epochs = [one for one in reading.epochs if one.epoch and one.epoch >= reported]
+    events = [NewEvent(job.id, "progress", data={"epoch": one.epoch, **one.metrics}, time=now) for one in epochs]
+    due = hooks.milestones_due(job, milestones(reported, result.reported_epoch, hooks.MILESTONE))
+    return engine.store.update(replace(job, reading=result), [*events, *due])
+
+
+def is_news(reading: LogReading, stored: LogReading) -> bool:
     """True for what has to be written down: more than that nothing is new since a moment ago."""
-    if {**state, "as_of": None} != {**stored, "as_of": None}:
+    if replace(reading, as_of=None) != replace(stored, as_of=None):
         return True
-    now, then = from_iso(state["as_of"]), from_iso(stored.get("as_of"))
+    now, then = reading.as_of, stored.as_of
     if now is None or then is None:
         return now != then
     return abs((now - then).total_seconds()) > RENEWED_SECONDS
@@ -109,38 +123,33 @@ class Reading:
     """
 
     def __init__(self, job: Job, over: bool = False) -> None:
-        self.over = over  # the job has ended
-        self.stored: Mapping[str, Any] = job.progress if job.progress.get("attempt") == job.attempt else {}
-        self.before = Progress.from_json(self.stored)
-        self.cursor = str(self.stored.get("cursor", ""))
-        self.status_file = status_file.Place.from_json(self.stored.get("status_file") or {})
+        self._attempt = job.attempt
+        self._over = over  # the job has ended
+        same = job.reading.attempt == job.attempt
+        self.before = job.reading if same else LogReading(attempt=job.attempt, whole=False)
+        self.cursor = self.before.cursor
+        self.status_file = self.before.status_file
         self.whole = False  # the log was read to its end
-        self.saving = bool(self.stored.get("saving"))  # the command is over, and its outputs are on their way
-        self._reader, self._filter = ProgressReader(self.before), EventFilter()
-        self.rest = bytes.fromhex(str(self.stored.get("rest", "")))
-        self.found: list[Progress] = self._reader.feed(self.rest)
+        self._saving = self.before.saving
+        self.epochs: list[EpochMetrics] = []  # what is new
+        self._size = 0  # bytes read
+        self._filter = EventFilter()
+        self._log = ProgressReader(self.before.log_progress)
+        self._file = ProgressReader(self.before.file_progress)
+        self._take_log(self.before.rest)
 
     @property
-    def progress(self) -> Progress:
-        return self._reader.progress
+    def log_names_epochs(self) -> bool:
+        return self._log.progress.epoch > 0
 
-    @property
-    def epoch(self) -> int:
-        return self.progress.epoch
-
-    def feed(self, data: bytes) -> None:
-        """Take what another source than the log says."""
-        other = ProgressReader(self.progress)
-        self.found += other.feed(data)
-        self._reader = other
-
-    def read(self, chunks: Iterator[LogChunk], most: float, deadline: float) -> None:
-        size = 0
+    def read(self, chunks: Iterator[LogChunk], most: float, deadline: float, most_epochs: float = math.inf) -> None:
+        """Read until `most` bytes, `most_epochs` or the `deadline` (of time.monotonic) are reached, or there is no more."""
         try:
             for chunk in chunks:
-                self.take(chunk)
-                size += len(chunk.data)
-                if size >= most or time.monotonic() >= deadline:
+                self._take_log(chunk.data)
+                self._size += len(chunk.data)
+                self.cursor = chunk.cursor
+                if self._size >= most or len(self.epochs) >= most_epochs or time.monotonic() >= deadline:
                     return
         except PathNotFound:
             pass  # nothing more will come
@@ -148,26 +157,41 @@ class Reading:
             return
         self.whole = True
 
-    def take(self, chunk: LogChunk) -> None:
-        data, events = self._filter.feed(chunk.data)
-        for event in events:
-            self.saving = event.facts.get("stage") == "outputs" if event.name == "stage" else self.saving
-        self.found += self._reader.feed(data)
-        end = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
-        self.rest = (data[end:] if end else self.rest + data)[-LONGEST_REST:]
-        self.cursor = chunk.cursor
+    def may_go_on(self, most: float, deadline: float) -> bool:
+        """True where the last `read` stopped only because it had found many epochs."""
+        many = not self.whole and len(self.epochs) >= EPOCHS_AT_ONCE
+        return many and self._size < most and time.monotonic() < deadline
 
-    def state(self, job: Job, now: datetime) -> dict[str, Any]:
+    def go_on(self, job: Job) -> None:
+        """What was read until now is written down, in `job`."""
+        self.before, self.epochs = job.reading, []
+
+    def take_status_file(self, data: bytes, place: FilePlace) -> None:
+        self.epochs += self._file.feed_epochs(data)
+        self.status_file = place
+
+    def _take_log(self, data: bytes) -> None:
+        text, events = self._filter.feed(data)
+        for event in events:
+            if event.name == "stage":
+                self._saving = event.facts.get("stage") == "outputs"
+        self.epochs += self._log.feed_epochs(text)
+
+    def result(self) -> LogReading:
         """What the job keeps of its progress, and where reading goes on."""
-        pace = Pace.from_json(self.stored.get("pace"))
-        as_of = to_iso(now) if self.whole else self.stored.get("as_of")
-        return {
-            **self.progress.to_json(),
-            "attempt": job.attempt,
-            "saving": self.saving,
-            "cursor": self.cursor,
-            "rest": self.rest.hex(),
-            "as_of": as_of,
-            "whole": self.whole and self.over,
-            "pace": pace.seen(self.epoch, now.timestamp()).to_json() if self.whole else pace.to_json(),
-        }
+        now = whole_milliseconds(utc_now())
+        reading = LogReading(
+            log_progress=self._log.progress,
+            file_progress=self._file.progress,
+            attempt=self._attempt,
+            cursor=self.cursor,
+            rest=start_that_counts(self._log.unfinished) + self._filter.held,
+            as_of=now if self.whole else self.before.as_of,
+            whole=self.whole and self._over,
+            pace=self.before.pace,
+            status_file=self.status_file,
+            saving=self._saving,
+        )
+        epoch = reading.progress.epoch
+        pace = self.before.pace.seen(epoch, now.timestamp()) if self.whole else self.before.pace
+        return replace(reading, pace=pace, reported_epoch=max(epoch, self.before.reported_epoch))

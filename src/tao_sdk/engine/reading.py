@@ -48,15 +48,20 @@ def may_have_news(job: Job) -> bool:
     """True for a job that has begun and whose log was not read to its end after its own."""
     if job.started is None or job.backend_details.get("imported_from"):
         return False
-    return not (job.status.terminal and job.progress.get("whole") and job.progress.get("attempt") == job.attempt)
+    return not (job.status.terminal and job.reading.whole and job.reading.attempt == job.attempt)
 
 
 def _by_endpoint(engine: Engine, jobs: Sequence[Job]) -> Mapping[Endpoint, list[Job]]:
     groups: dict[Endpoint, list[Job]] = defaultdict(list)
-    for job in sorted(jobs, key=lambda job: str(job.progress.get("as_of") or "")):
+    for job in sorted(jobs, key=as_of):
         with suppress(JobNotFound):  # removed meanwhile
             groups[job.platform, engine.store.attempt(job.id).attempt.endpoint].append(job)
     return groups
+
+
+def as_of(job: Job) -> float:
+    """When its log was last read to its end, in unix seconds; 0 before."""
+    return job.reading.as_of.timestamp() if job.reading.as_of else 0.0
 
 
 def _read_each(engine: Engine, backend: Backend, jobs: Sequence[Job], deadline: float) -> dict[str, Job]:
@@ -88,5 +93,5 @@ def _read_together(engine: Engine, backend: ReadsManyLogs, jobs: Sequence[Job]) 
     found: dict[str, Job] = {}
     for job, reading in places.values():
         with suppress(TaoError):
-            found[job.id] = progress.keep(engine, job, reading, reading.status_file)
+            found[job.id] = progress.keep(engine, job, reading)
     return found

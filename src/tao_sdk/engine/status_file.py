@@ -5,13 +5,11 @@ Read on from where the last look ended; only whole lines are taken.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
 from tao_sdk.backends.contract import Files, FileStat, MiB
 from tao_sdk.model.errors import PathNotFound, Unreachable
+from tao_sdk.model.log_reading import FilePlace
 
 NAME = "status.json"
 DEEPEST = 3  # folders below the results: <key>/train/status.json
@@ -20,22 +18,7 @@ NOT_RESULTS = frozenset({".tao", "work", "inputs"})
 MOST_AT_ONCE = 4 * MiB
 
 
-@dataclass(frozen=True)
-class Place:
-    """Which file, and up to which byte it was read."""
-
-    path: str = ""
-    offset: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        return {"path": self.path, "offset": self.offset}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Place:
-        return cls(str(data.get("path", "")), int(data.get("offset", 0)))
-
-
-def read_on(files: Files, results_dir: str, place: Place) -> tuple[bytes, Place]:
+def read_on(files: Files, results_dir: str, place: FilePlace) -> tuple[bytes, FilePlace]:
     """(what is new in the newest status.json below the results, where to go on). Nothing where there is none."""
     try:
         newest = max(_found(files, results_dir), key=lambda stat: stat.mtime, default=None)
@@ -47,7 +30,7 @@ def read_on(files: Files, results_dir: str, place: Place) -> tuple[bytes, Place]
     except (PathNotFound, Unreachable):
         return b"", place
     whole = data[: data.rfind(b"\n") + 1] if len(data) < MOST_AT_ONCE or b"\n" in data else data
-    return whole, Place(newest.path, offset + len(whole))
+    return whole, FilePlace(newest.path, offset + len(whole))
 
 
 def _found(files: Files, results_dir: str) -> list[FileStat]:

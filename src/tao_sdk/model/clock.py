@@ -16,6 +16,11 @@ def to_iso(moment: datetime | None) -> str | None:
     return moment.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def whole_milliseconds(moment: datetime) -> datetime:
+    """The moment as it comes back from `to_iso` and `from_iso`."""
+    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+
+
 def from_iso(text: str | None) -> datetime | None:
     """The moment of what `to_iso` gave."""
     return datetime.fromisoformat(text.replace("Z", "+00:00")) if text else None

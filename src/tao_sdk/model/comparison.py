@@ -66,7 +66,7 @@ def compare(jobs: Sequence[Job], metric: str | None = None) -> Comparison:
     """The jobs in their order, by `metric` or by the one that most of them have. Raises UsageError for one that none has."""
     settings = [settings_of(job) for job in jobs]
     differ = differing(settings)
-    progresses = [Progress.from_json(job.progress) for job in jobs]
+    progresses = [job.progress for job in jobs]
     told = metrics_of(progresses)
     if metric and metric not in told:
         raise unknown_metric(metric, jobs)

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from tao_sdk.model.clock import from_iso, to_iso, utc_now
+from tao_sdk.model.clock import to_iso, utc_now
+from tao_sdk.model.log_reading import UNREAD, LogReading
 from tao_sdk.model.plan import Attempt, Ref
-from tao_sdk.model.progress import Pace, Progress
+from tao_sdk.model.progress import Progress
 from tao_sdk.model.status import Standing, Status
 
 Endpoint = tuple[str, str]  # a platform, and which of its places: what one look of a backend covers
@@ -33,9 +34,7 @@ class Job:
     gpu_count: int = 0
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     parent: str | None = None
-    progress: Mapping[str, Any] = field(
-        default_factory=dict[str, Any]
-    )  # Progress.to_json, and where reading the log goes on
+    reading: LogReading = field(default=UNREAD, repr=False)  # of its log; `progress` is what that says
     created: datetime = field(default_factory=utc_now)
     started: datetime | None = None
     ended: datetime | None = None
@@ -56,24 +55,22 @@ class Job:
     @property
     def current_message(self) -> str:
         """The message; of a job whose command is over and whose outputs are on their way, that."""
-        saving = self.progress.get("saving") and self.progress.get("attempt") == self.attempt
+        saving = self.reading.saving and self.reading.attempt == self.attempt
         return "saving outputs" if saving and self.status is Status.RUNNING else self.message
 
     @property
-    def seen_progress(self) -> Progress:
-        """How far it was when its log was last read, with the time left from then on, estimated where it does not tell it."""
-        known = Progress.from_json(self.progress)
-        as_of = from_iso(self.progress.get("as_of"))
-        if known.eta_seconds is not None or self.status.terminal or as_of is None:
+    def progress(self) -> Progress:
+        """How far it was when its log was last read; the time left is estimated where the job does not tell it."""
+        known = self.reading.progress
+        if known.eta_seconds is not None or self.status.terminal or known.as_of is None:
             return known
         started = self.started.timestamp() if self.started and self.attempt == 1 else None
-        pace = Pace.from_json(self.progress.get("pace"))
-        return replace(known, eta_seconds=pace.seconds_left(known.epochs, started, as_of.timestamp()))
+        left = self.reading.pace.seconds_left(known.epochs, started, known.as_of.timestamp())
+        return replace(known, eta_seconds=left)
 
     def to_json(self, *, history: bool = True) -> dict[str, Any]:
         """The job object of `--json`, schema 1: fields may be added, never removed. Without `history`, that is empty."""
-        progress = self.seen_progress
-        progress = progress if history else replace(progress, history=())
+        progress = self.progress if history else replace(self.progress, history=())
         return {
             "schema": 1,
             "id": self.id,
@@ -87,7 +84,7 @@ class Job:
             "gpu_count": self.gpu_count,
             "labels": dict(self.labels),
             "parent": self.parent,
-            "progress": {**progress.to_json(), "as_of": self.progress.get("as_of")},
+            "progress": progress.to_json(),
             "created": to_iso(self.created),
             "started": to_iso(self.started),
             "ended": to_iso(self.ended),

@@ -91,9 +91,6 @@ class Number(NamedTuple):
     value: slice
     of: slice | None
 
-    def read_name(self, text: str) -> str:
-        return self.name or self.part + _plain_name(text[self.name_span])
-
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -124,10 +121,10 @@ class Shape:
 
     def _metrics(self, text: str) -> dict[str, float]:
         metrics: dict[str, float] = {}
-        for number in self.numbers:
-            value = float(text[number.value])
-            name = number.name or number.read_name(text)
-            metrics[name] = value / (float(text[number.of]) or 1) if number.of else value
+        for name, part, name_span, span, of in self.numbers:
+            value = float(text[span])
+            known_name = name or part + _plain_name(text[name_span])
+            metrics[known_name] = value / (float(text[of]) or 1) if of else value
         return metrics
 
 
@@ -169,6 +166,11 @@ def may_say_something(text: bytes) -> bool:
     """A quick look, so that a log of many gigabytes costs little. The same for any digits: `f1` is as good as `f2`."""
     lowered = text.translate(_LOW_ZEROS)
     return any(word in lowered for word in _WORTH_A_LOOK)
+
+
+def start_that_counts(line: bytes) -> bytes:
+    """As much of an unfinished line as has to be kept until its end comes: of text no more is looked at."""
+    return line if _JSON_START.match(text_of(line[:LONGEST_SHAPE])) else line[: 4 * TEXT_LIMIT]
 
 
 def text_of(line: bytes) -> str:
@@ -307,10 +309,9 @@ def _plain_name(name: str) -> str:
 
 
 def _number(value: Any) -> float | None:
-    kind = type(value)
-    if kind is float:
+    if type(value) is float:
         return value
-    if kind is not int and kind is not str:
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
         return None
     try:
         return float(value)

@@ -56,7 +56,7 @@ def in_order(jobs: Sequence[Job], order: str) -> list[Job]:
 
 
 def _by_metric(jobs: Sequence[Job], metric: str) -> list[Job]:
-    bests = {job.id: best_value(Progress.from_json(job.progress), metric) for job in jobs}
+    bests = {job.id: best_value(job.progress, metric) for job in jobs}
     if not any(bests.values()):
         raise unknown_metric(metric, jobs)
     sign = 1 if smaller_is_better(metric) else -1
@@ -69,6 +69,6 @@ def _by_metric(jobs: Sequence[Job], metric: str) -> list[Job]:
 
 
 def unknown_metric(metric: str, jobs: Iterable[Job]) -> UsageError:
-    told = metrics_of(Progress.from_json(job.progress) for job in jobs)
+    told = metrics_of(job.progress for job in jobs)
     known = f"They have: {', '.join(told)}." if told else "They have told no metric yet."
     return UsageError(f"None of these jobs has a metric {metric!r}.", "", known)

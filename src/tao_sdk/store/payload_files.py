@@ -94,10 +94,13 @@ def split(value: Mapping[str, Any], payloads: PayloadFiles) -> tuple[str, list[s
 
 def to_text(value: Any) -> str:
     """JSON in ASCII, so that what is no proper Unicode (a file name, say) comes back as it was."""
-    return json.dumps(value, default=_as_dict, separators=(",", ":"))
+    return _encode(value)
 
 
 def _as_dict(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(cast("Mapping[str, Any]", value))
     raise TypeError(f"{type(value).__name__} cannot be stored")
+
+
+_encode = json.JSONEncoder(default=_as_dict, separators=(",", ":")).encode  # json.dumps would make one for each value

@@ -16,6 +16,8 @@ from typing import Any, cast
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import StoreError
 from tao_sdk.model.job import Job
+from tao_sdk.model.log_reading import LogReading
+from tao_sdk.model.progress import Progress
 from tao_sdk.model.status import Status
 from tao_sdk.store import schema
 
@@ -119,7 +121,7 @@ def _job(row: Mapping[str, Any], path: Path) -> Job:
         message=f"{status or 'no status'} in {path.name}",
         image=row["image"] or "",
         parent=row["parent_job_id"] or None,
-        progress={"epoch": row["last_epoch"]} if row["last_epoch"] else {},
+        reading=LogReading(Progress(epoch=row["last_epoch"] or 0)),
         created=created,
         ended=_moment(row["updated_at"]) if ended else None,
         seen_at=_moment(row["updated_at"]),

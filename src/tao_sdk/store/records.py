@@ -6,10 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import lru_cache
 from typing import Any
 
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.job import AttemptRow, Event, Job
+from tao_sdk.model.log_reading import LogReading
 from tao_sdk.model.plan import Attempt, Ref
 from tao_sdk.model.status import Status
 from tao_sdk.store.payload_files import Document, PayloadFiles, to_text
@@ -47,7 +49,7 @@ class NewEvent:
 def job_row(job: Job, spec: str, options: str) -> tuple[Any, ...]:
     return (
         job.id, job.name, job.platform, job.status.value, text(job.message), job.attempt, job.exit_code,
-        text(job.image), job.gpu_count, to_text(job.labels), job.parent, to_text(job.progress),
+        text(job.image), job.gpu_count, to_text(job.labels), job.parent, to_text(job.reading.to_json()),
         iso(job.created), iso(job.started), iso(job.ended), iso(job.seen_at), text(job.results_dir),
         to_text(job.backend_details), job.cancel_asked, job.absent_looks, job.revision, spec, options,
     )  # fmt: skip
@@ -55,7 +57,7 @@ def job_row(job: Job, spec: str, options: str) -> tuple[Any, ...]:
 
 def changes_of(job: Job) -> tuple[Any, ...]:
     return (
-        job.status.value, text(job.message), job.attempt, job.exit_code, to_text(job.progress), iso(job.started),
+        job.status.value, text(job.message), job.attempt, job.exit_code, to_text(job.reading.to_json()), iso(job.started),
         iso(job.ended), iso(job.seen_at), text(job.results_dir), to_text(job.backend_details), job.cancel_asked,
         job.absent_looks,
     )  # fmt: skip
@@ -64,9 +66,9 @@ def changes_of(job: Job) -> tuple[Any, ...]:
 def job_of(row: Row, payloads: PayloadFiles) -> Job:
     return Job(
         row[0], row[1], row[2], STATUSES[row[3]], row[4], row[5], row[6], row[7], row[8], _object(row[9]), row[10],
-        _object(row[11]), datetime.fromisoformat(row[12]), _moment(row[13]), _moment(row[14]), _moment(row[15]),
-        row[16], _object(row[17]), Document(row[21], payloads), Document(row[22], payloads), bool(row[18]), row[19],
-        row[20],
+        LogReading.from_json(_object(row[11])), datetime.fromisoformat(row[12]), _moment(row[13]), _moment(row[14]),
+        _moment(row[15]), row[16], _object(row[17]), Document(row[21], payloads), Document(row[22], payloads),
+        bool(row[18]), row[19], row[20],
     )  # fmt: skip
 
 
@@ -93,6 +95,7 @@ def event_of(row: Row) -> Event:
     return Event(row[0], row[1], datetime.fromisoformat(row[2]), row[3], status, row[5], _object(row[6]))
 
 
+@lru_cache(maxsize=16)  # events that are written together have one time
 def iso(moment: datetime | None) -> str | None:
     """UTC to the microsecond, so that a moment comes back as it went in."""
     return moment.astimezone(timezone.utc).isoformat() if moment else None

@@ -94,7 +94,7 @@ def test_a_container_removed_by_hand_is_told_so(client: Client, here: Daemon) ->
 
 def test_a_log_that_was_read_outlives_a_container_that_is_removed_by_hand(client: Client, here: Daemon) -> None:
     job = submit(client, "echo epoch 1/9 loss 0.5; sleep 300")
-    dockerd_here.until(lambda: client.get_job(job.id).seen_progress.epoch == 1, 30)
+    dockerd_here.until(lambda: client.get_job(job.id).progress.epoch == 1, 30)
     here.docker("rm", "-f", container(job))
     ended(client, job)
     assert client.get_job_logs(job.id) == "epoch 1/9 loss 0.5\n"

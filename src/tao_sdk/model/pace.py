@@ -1,0 +1,64 @@
+"""Pace: how long an epoch takes, and so the time left, where the job does not tell it itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+
+class Point(NamedTuple):
+    epoch: int
+    at: float
+
+
+class LivePace:
+    """How long an epoch takes, from when epochs were seen. A log that is caught up with in one piece tells nothing."""
+
+    def __init__(self, estimated: float | None) -> None:
+        self._first: Point | None = None
+        self._told = estimated
+
+    def estimate(self, epoch: int, epochs: int | None, told: float | None, at: float | None) -> float | None:
+        """Seconds left: as the job has `told` them, else as this says."""
+        if at is None or not epoch or not epochs or told != self._told:
+            return told
+        if self._first is None:
+            self._first = Point(epoch, at)
+        if epoch == self._first.epoch or at <= self._first.at:
+            return told
+        seconds = (at - self._first.at) / (epoch - self._first.epoch)
+        self._told = round(seconds * max(epochs - epoch, 0), 1)
+        return self._told
+
+
+@dataclass(frozen=True)
+class Pace:
+    """When epochs were seen, by looks that may be far apart (unix seconds): from it follows how long the rest takes."""
+
+    first: tuple[int, float] | None = None  # epoch, when
+    latest: tuple[int, float] | None = None
+
+    def seen(self, epoch: int, at: float) -> Pace:
+        """With a look at `at` that saw `epoch`."""
+        if not epoch or (self.latest and epoch <= self.latest[0]):
+            return self
+        return Pace(self.first or (epoch, at), (epoch, at))
+
+    def seconds_left(self, epochs: int | None, started: float | None, now: float) -> float | None:
+        """Seconds from `now` on, None where nothing tells. `started`: when the job began, for who looks a first time."""
+        since = self.first if self.first != self.latest else (0, started) if started is not None else None
+        if not epochs or self.latest is None or since is None:
+            return None
+        epoch, at = self.latest
+        if at <= since[1]:  # the clock was set back
+            return None
+        each = (at - since[1]) / (epoch - since[0])
+        return round(max(at + each * (epochs - epoch) - now, 0.0), 1)
+
+    def to_json(self) -> list[tuple[int, float] | None]:
+        return [self.first, self.latest]
+
+    @classmethod
+    def from_json(cls, data: Any) -> Pace:
+        first, latest = ((int(each[0]), float(each[1])) if each else None for each in data or (None, None))
+        return cls(first, latest)

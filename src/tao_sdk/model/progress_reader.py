@@ -1,0 +1,328 @@
+"""ProgressReader: makes Progress from the bytes of TAO's status.json or of any log.
+
+Not here: how those bytes are fetched and what follows from an epoch (engine/progress.py), how a line is understood
+(model/progress_lines.py).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from math import isfinite
+from typing import Any, TypeVar
+
+from tao_sdk.model.pace import LivePace
+from tao_sdk.model.progress import Best, EpochMetrics, Progress, better, smaller_is_better, telling_order
+from tao_sdk.model.progress_lines import LineReader, Sighting, may_say_something
+
+Report = TypeVar("Report")
+HISTORY = 512  # epochs kept for the curve; beyond it neighbours are merged, so that it still spans the whole run
+LINE_LIMIT = 64 * 1024  # bytes of one line that are kept; the rest of a longer one is dropped
+METRICS = 64  # names kept of one epoch; a status.json can hold one for each of a thousand classes
+NAMES = 1024  # names kept of all epochs
+
+
+class ProgressReader:
+    """Makes Progress out of one stream of bytes, in chunks cut anywhere, with flat memory. One reader per stream.
+
+    `start` is what an earlier reader of the same stream came to, and `unfinished` the line that it had not seen the end of.
+    """
+
+    def __init__(self, start: Progress | None = None, unfinished: bytes = b"") -> None:
+        start = start or Progress()
+        self._progress = replace(start, as_of=None)  # as last reported
+        self._epoch = start.epoch
+        self._epochs = start.epochs
+        self._metrics = start.metrics  # the last value of each
+        self._not_finite = start.not_finite
+        self._eta_seconds = start.eta_seconds
+        self._from_zero = start.counts_from_zero
+        self._history = _History(start.history)
+        self._bests = _Bests(start)
+        self._own_metrics = self._history.reopen(start.epoch)  # what was said of the newest epoch
+        self._lines = _Lines(unfinished)
+        self._reader = LineReader()
+        self._pace = LivePace(start.eta_seconds)
+
+    @property
+    def progress(self) -> Progress:
+        return self._progress
+
+    @property
+    def unfinished(self) -> bytes:
+        """The start of the line whose end has not come yet."""
+        return self._lines.unfinished
+
+    def feed(self, data: bytes, at: float | None = None) -> list[Progress]:
+        """What `data` adds: one Progress for every epoch it speaks of, in order, each as it was when the next began.
+
+        Empty when it says nothing new. The last alone has the whole history, the others the entry of their epoch. `at`
+        (seconds, any steady clock) lets the time left be estimated where the job does not tell it itself.
+        """
+        finished = self._feed(data, self._progress_now)
+        self._eta_seconds = self._pace.estimate(self._epoch, self._epochs, self._eta_seconds, at)
+        return [*finished, self._progress] if self._renew() else finished
+
+    def feed_epochs(self, data: bytes) -> list[EpochMetrics]:
+        """As `feed`, but of each epoch only its number and the last value of every metric: that takes half the time."""
+        finished = self._feed(data, self._metrics_now)
+        return [*finished, self._metrics_now()] if self._renew() else finished
+
+    def end(self) -> list[Progress]:
+        """What the last line says although nothing ended it."""
+        return self.feed(b"\n")
+
+    def _feed(self, data: bytes, report: Callable[[], Report]) -> list[Report]:
+        """What `report` gives at the end of each epoch that ends in `data`."""
+        reports: list[Report] = []
+        before = report()
+        read, take = self._reader.read, self._take
+        for line in self._lines.split(data):
+            sighting = read(line, self._epoch > 0)
+            if sighting is None:
+                continue
+            finished = take(sighting, report)
+            if finished is not None and (reports or finished != before):
+                reports.append(finished)
+        return reports
+
+    def _renew(self) -> bool:
+        """True where the progress is not what it was."""
+        history = self._history.entries_with(self._epoch, self._own_metrics)
+        now = replace(self._progress_now(), history=history)
+        changed = now != self._progress
+        self._progress = now
+        return changed
+
+    def _progress_now(self) -> Progress:
+        """The progress with the entry of the newest epoch alone as history."""
+        own = self._own_metrics
+        return Progress(
+            self._epoch,
+            self._epochs,
+            self._metrics,
+            self._bests.best(self._epoch, own),
+            self._eta_seconds,
+            (EpochMetrics(self._epoch, own),) if own else self._history.latest(),
+            self._not_finite,
+            self._from_zero,
+        )
+
+    def _metrics_now(self) -> EpochMetrics:
+        return EpochMetrics(self._epoch, self._metrics)
+
+    def _take(self, sighting: Sighting, report: Callable[[], Report]) -> Report | None:
+        """Add what one line says. Where an epoch ends by it, the `report` of that, else None."""
+        finished = None
+        from_zero = self._from_zero or sighting.counts_from_zero
+        epochs = sighting.epochs or self._epochs
+        epoch = _as_people_count(sighting, from_zero, epochs, self._epoch)
+        if epoch > self._epoch:
+            finished = report()
+            self._begin_epoch(epoch)
+        self._from_zero, self._epochs = from_zero, epochs
+        if sighting.eta_seconds is not None:
+            self._eta_seconds = sighting.eta_seconds
+        if sighting.metrics:
+            self._take_metrics(epoch, sighting.metrics)
+        return finished
+
+    def _begin_epoch(self, epoch: int) -> None:
+        if self._own_metrics:
+            self._history.append(self._epoch, self._own_metrics)
+            self._bests.note(self._epoch, self._own_metrics)
+            self._own_metrics = {}
+        self._epoch = epoch
+
+    def _take_metrics(self, epoch: int, metrics: Mapping[str, float]) -> None:
+        finite = metrics
+        if not all(map(isfinite, metrics.values())):
+            finite = {name: value for name, value in metrics.items() if isfinite(value)}
+        if epoch < self._epoch:
+            self._take_late(epoch, finite)
+            return
+        if self._not_finite or finite is not metrics:
+            self._take_not_finite(metrics, finite)
+        self._metrics = _joined(self._metrics, finite)
+        if epoch:
+            self._own_metrics = _joined(self._own_metrics, finite)
+
+    def _take_not_finite(self, metrics: Mapping[str, float], finite: Mapping[str, float]) -> None:
+        """Name the metrics that are NaN or infinite now; their last values count no more."""
+        broken = dict.fromkeys(name for name in (*self._not_finite, *metrics) if name not in finite)
+        self._not_finite = tuple(broken)[:METRICS]
+        self._metrics = {name: value for name, value in self._metrics.items() if name not in broken}
+
+    def _take_late(self, epoch: int, metrics: Mapping[str, float]) -> None:
+        """Add news of an epoch that is over."""
+        if not epoch or not metrics:
+            return
+        if self._history.is_after_all(epoch):
+            self._history.append(epoch, metrics)
+            self._bests.note(epoch, metrics)
+        elif (entry := self._history.take_late(epoch, metrics)) is not None:
+            self._bests.renote(entry, metrics, self._history.entries)
+
+
+class _History:
+    """What was said of each epoch that is over, oldest first; beyond HISTORY entries, neighbours are merged."""
+
+    def __init__(self, entries: Iterable[EpochMetrics]) -> None:
+        self.entries = list(entries)
+
+    def reopen(self, epoch: int) -> Mapping[str, float]:
+        """Take out the entry of `epoch`, which is not over: what was said of it until now."""
+        if self.entries and self.entries[-1].epoch == epoch:
+            return self.entries.pop().metrics
+        return {}
+
+    def latest(self) -> tuple[EpochMetrics, ...]:
+        """The last entry, or nothing."""
+        return tuple(self.entries[-1:])
+
+    def entries_with(self, epoch: int, metrics: Mapping[str, float]) -> tuple[EpochMetrics, ...]:
+        """All entries, and that of the newest epoch."""
+        if not metrics:
+            return tuple(self.entries)
+        copy = _History(self.entries)
+        copy.append(epoch, metrics)
+        return tuple(copy.entries)
+
+    def append(self, epoch: int, metrics: Mapping[str, float]) -> None:
+        entries = self.entries
+        if self._is_crowded():
+            entries[-1] = EpochMetrics(epoch, _joined(entries[-1].metrics, metrics))
+            return
+        entries.append(EpochMetrics(epoch, metrics))
+        if len(entries) > HISTORY:
+            self.entries = _thinned(entries)
+
+    def is_after_all(self, epoch: int) -> bool:
+        return not self.entries or epoch > self.entries[-1].epoch
+
+    def take_late(self, epoch: int, metrics: Mapping[str, float]) -> EpochMetrics | None:
+        """The entry of `epoch` as it was before; None where there is none, and nothing to add to."""
+        at = bisect_left(self.entries, epoch, key=lambda entry: entry.epoch)
+        entry = self.entries[at]
+        if entry.epoch != epoch:
+            return None
+        self.entries[at] = EpochMetrics(epoch, _joined(entry.metrics, metrics))
+        return entry
+
+    def _is_crowded(self) -> bool:
+        """True where the last two entries are nearer to one another than the first two, which were thinned."""
+        entries = self.entries
+        return len(entries) > 2 and entries[-1].epoch - entries[-2].epoch < entries[1].epoch - entries[0].epoch
+
+
+class _Bests:
+    """The best epoch of each metric, of the epochs that are over: until then its values may still change."""
+
+    def __init__(self, start: Progress) -> None:
+        self._bests: dict[str, Best] = {}
+        self._often: set[str] = set()  # metrics of more than one epoch
+        self._epochs = 0  # how many were noted
+        self._metric = ""  # by which the best epoch is chosen
+        self._chosen_from: tuple[Any, ...] = ()
+        for entry in start.history:
+            if entry.epoch < start.epoch:
+                self.note(entry.epoch, entry.metrics)
+        if start.best and start.best.epoch < start.epoch:
+            self._improve(start.best)
+
+    def note(self, epoch: int, metrics: Mapping[str, float]) -> None:
+        """Take what was said of an epoch that comes after all that were noted before."""
+        self._epochs += 1
+        for name, value in metrics.items():
+            best = self._bests.get(name)
+            if best is None:
+                self._improve(Best(epoch, name, value))
+                continue
+            if name not in self._often:
+                self._often.add(name)
+            if value != best.value and (value < best.value) == smaller_is_better(name):
+                self._bests[name] = Best(epoch, name, value)
+
+    def renote(self, before: EpochMetrics, metrics: Mapping[str, float], entries: Sequence[EpochMetrics]) -> None:
+        """Take what is said late of an epoch that was noted with other values `before`, which count no more."""
+        for name, value in metrics.items():
+            best = self._bests.get(name)
+            if best is not None and best.epoch == before.epoch and best.value != value:
+                del self._bests[name]
+                for entry in entries:
+                    if name in entry.metrics:
+                        self._improve(Best(entry.epoch, name, entry.metrics[name]))
+            elif best is not None and name not in before.metrics:
+                self._often.add(name)
+            self._improve(Best(before.epoch, name, value))
+
+    def best(self, epoch: int, metrics: Mapping[str, float]) -> Best | None:
+        """The best epoch by the most telling metric, with what is said of the newest until now."""
+        if not metrics and not self._bests:
+            return None
+        chosen_from = (len(self._bests), len(self._often), min(self._epochs, 2), *metrics)
+        if chosen_from != self._chosen_from:
+            self._metric, self._chosen_from = self._most_telling(metrics), chosen_from
+        best = self._bests.get(self._metric)
+        if self._metric not in metrics:
+            return best
+        newest = Best(epoch, self._metric, metrics[self._metric])
+        return newest if best is None else better(best, newest)
+
+    def _most_telling(self, newest: Mapping[str, float]) -> str:
+        """Of all metrics; one that was seen in a single epoch of several tells less than one seen often."""
+        several = self._epochs + bool(newest) > 1
+
+        def order(name: str) -> tuple[Any, ...]:
+            is_often = name in self._often or (name in newest and name in self._bests)
+            return (several and not is_often, telling_order(name))
+
+        return min({*self._bests, *newest}, key=order)
+
+    def _improve(self, value: Best) -> None:
+        best = self._bests.get(value.metric)
+        if best is not None:
+            self._bests[value.metric] = better(best, value)
+        elif len(self._bests) < NAMES:
+            self._bests[value.metric] = value
+
+
+class _Lines:
+    """Cuts a stream into lines at line feeds, carriage returns and backspaces, and keeps at most the start of each."""
+
+    def __init__(self, unfinished: bytes = b"") -> None:
+        self.unfinished = unfinished[:LINE_LIMIT]
+
+    def split(self, data: bytes) -> Iterable[bytes]:
+        first, end, others = data.replace(b"\r", b"\n").replace(b"\b", b"\n").partition(b"\n")
+        head = self.unfinished + first[: LINE_LIMIT - len(self.unfinished)]
+        if not end:
+            self.unfinished = head
+            return ()
+        inner, _, last = others.rpartition(b"\n")
+        self.unfinished = last[:LINE_LIMIT]
+        whole = inner.split(b"\n") if may_say_something(inner) else ()
+        return (line[:LINE_LIMIT] if len(line) > LINE_LIMIT else line for line in (head, *whole))
+
+
+def _as_people_count(seen: Sighting, from_zero: bool, epochs: int | None, current: int) -> int:
+    """The epoch a line speaks of; a line that names none, or one that cannot be, speaks of the current one."""
+    if seen.epoch is None or (epochs and seen.epoch > epochs):
+        return current
+    counted = seen.epoch + (1 if from_zero and not seen.completed else 0)
+    return min(counted, epochs) if epochs else counted
+
+
+def _joined(old: Mapping[str, float], new: Mapping[str, float]) -> Mapping[str, float]:
+    """The new values in place of the old; of further metrics the first, until there are METRICS."""
+    joined = {**old, **new}
+    return joined if len(joined) <= METRICS else dict(islice(joined.items(), METRICS))
+
+
+def _thinned(history: Sequence[EpochMetrics]) -> list[EpochMetrics]:
+    """The first entry, then every two neighbours as one."""
+    pairs = zip(history[1::2], history[2::2], strict=False)
+    odd_one = history[-1:] if len(history) % 2 == 0 else ()
+    return [history[0], *(EpochMetrics(new.epoch, _joined(old.metrics, new.metrics)) for old, new in pairs), *odd_one]
