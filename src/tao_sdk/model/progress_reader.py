@@ -17,6 +17,7 @@ from tao_sdk.model.pace import LivePace
 from tao_sdk.model.progress import Best, EpochMetrics, Progress, better, smaller_is_better, telling_order
 from tao_sdk.model.progress_lines import LineReader, Sighting, may_say_something
 
+NOTHING: Mapping[str, float] = {}
 Report = TypeVar("Report")
 HISTORY = 512  # epochs kept for the curve; beyond it neighbours are merged, so that it still spans the whole run
 LINE_LIMIT = 64 * 1024  # bytes of one line that are kept; the rest of a longer one is dropped
@@ -41,7 +42,7 @@ class ProgressReader:
         self._from_zero = start.counts_from_zero
         self._history = _History(start.history)
         self._bests = _Bests(start)
-        self._own_metrics = self._history.reopen(start.epoch)  # what was said of the newest epoch
+        self._own_metrics: Mapping[str, float] = self._history.reopen(start.epoch)  # what was said of the newest epoch
         self._lines = _Lines(unfinished)
         self._reader = LineReader()
         self._pace = LivePace(start.eta_seconds)
@@ -133,7 +134,7 @@ class ProgressReader:
         if self._own_metrics:
             self._history.append(self._epoch, self._own_metrics)
             self._bests.note(self._epoch, self._own_metrics)
-            self._own_metrics = {}
+            self._own_metrics = NOTHING
         self._epoch = epoch
 
     def _take_metrics(self, epoch: int, metrics: Mapping[str, float]) -> None:
