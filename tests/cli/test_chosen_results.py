@@ -41,3 +41,18 @@ def test_patterns_that_nothing_fits_end_with_3_and_copy_nothing(ended: Ended, tm
 
 def test_only_without_fetch_is_refused(ended: Ended) -> None:
     assert ended.tao("results", ended.complete, "--only", "*.pth").code == 2
+
+
+def test_after_a_copy_it_is_said_where_the_files_now_lie(ended: Ended) -> None:
+    here = ended.tao.home / "copied"
+    assert ended.tao("results", ended.complete, "--fetch", str(here)).out.splitlines()[-1].split() == [
+        "here",
+        "copied/",
+    ]
+
+
+def test_why_no_checkpoint_is_the_best_is_told(ended: Ended) -> None:
+    make = 'mkdir "$TAO_RESULTS_DIR/train"; echo 1 > "$TAO_RESULTS_DIR/train/model_epoch_001.pth"'
+    job = ended.tao.run_detached(make, "--name", "untold")
+    ended.tao("wait", job)
+    assert "best     -  (the job told no metric by which one is the best)" in ended.tao("results", job).out

@@ -372,3 +372,19 @@ def test_a_command_of_any_shape_is_read_to_its_end(command):
 def test_a_value_that_no_program_can_be_given_is_refused_by_its_name(args: dict[str, Tree]) -> None:
     with pytest.raises(SpecError, match=r"args\.l.?r holds a NUL character"):
         with_arguments("echo {lr}", args, [])
+
+
+@pytest.mark.parametrize(
+    ("command", "form"),
+    [
+        ("bash -c 'train {x}'", "bash -c 'train \"$1\"' _ {x}"),
+        ("env A=1 python3 -c 'train({x})'", "python3 -c 'import sys; train(sys.argv[1])' {x}"),
+        ("awk '{{print {x}}}' f", "awk -v x={x} '{print x}'"),
+        ("bash <<E\ntrain {x}\nE", "bash -s {x} <<'EOF', and \"$1\" in its lines"),
+        ("python3 - <<E\ntrain({x})\nE", "python3 - {x} <<'EOF', and sys.argv[1] in its lines"),
+    ],
+)
+def test_a_refusal_shows_a_form_that_the_program_takes(command: str, form: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        with_arguments(command, {"x": "two words; id"}, ())
+    assert refused.value.next.endswith(form)

@@ -132,7 +132,8 @@ def results_lines(left: Results, live: bool) -> list[str]:
     size = sum(file.size for file in left.files)
     lines = [
         f"results  {show.path(left.dir)}  ({len(left.files)} files, {format_size(size)})",
-        f"best     {show.path(left.best) if left.best else '-'}" + best_value(left),
+        f"best     {show.path(left.best) if left.best else '-'}"
+        + (best_value(left) if left.best else why_no_best(left)),
         f"newest   {show.path(left.newest) if left.newest else '-'}" + why_none(left),
     ]
     also = [
@@ -172,14 +173,26 @@ def below(path: str, folder: str) -> str:
 
 
 def fetch_lines(job: Job, left: Results, fetch: Path | None) -> list[str]:
-    """How to bring results here that lie on another machine."""
-    wanted = job.backend_details.get("results_at") and left.files and fetch is None
+    """Where they lie here now; else how to bring those here that lie on another machine."""
+    if fetch is not None:
+        return [f"here     {show.path(str(fetch)).rstrip('/')}/"]
+    wanted = job.backend_details.get("results_at") and left.files
     return [f"fetch    tao results {job.id} --fetch runs/{job.id}"] if wanted else []
 
 
 def best_value(left: Results) -> str:
     best = left.progress.best
     return f"  ({best.metric} {show.number(best.value)} at epoch {best.epoch})" if best else ""
+
+
+def why_no_best(left: Results) -> str:
+    """No value tells which is the best, or the epoch that is has no whole checkpoint."""
+    best = left.progress.best
+    if not left.checkpoints:
+        return "  (no checkpoints)"
+    if best is None:
+        return "  (the job told no metric by which one is the best)"
+    return f"{best_value(left)[:-1]}, which has no checkpoint that is known to be whole)"
 
 
 def why_none(left: Results) -> str:

@@ -28,6 +28,18 @@ ARGUMENT = re.compile(
     r"""["']?([\w.+~@/\[\]-]+=)?["']?"""
 )  # what stands before the value in key=value, or in the value alone
 INTO = re.compile(r"[<>][&|]?[ \t]*$")  # before the target of a redirection
+PROGRAM = re.compile(r"(?<![\w.-])(python[\d.]*|[gmn]?awk|perl|ruby|node|sed|ssh|(?:ba|da|z|k)?sh)(?![\w.-])")
+# program -> how a value reaches its script as a word of its own
+OWN_WORDS = (
+    ("python", "python3 -c 'import sys; train(sys.argv[1])' {x}"),
+    ("awk", "awk -v x={x} '{print x}'"),
+    ("gawk", "gawk -v x={x} '{print x}'"),
+    ("mawk", "mawk -v x={x} '{print x}'"),
+    ("nawk", "nawk -v x={x} '{print x}'"),
+    ("perl", "perl -e 'train($ARGV[0])' {x}"),
+    ("ruby", "ruby -e 'train(ARGV[0])' {x}"),
+    ("node", "node -e 'train(process.argv[1])' {x}"),
+)
 AROUND = 30  # characters of the command that an error shows on either side
 
 Value = str | Hole  # a value, or one that only the job knows
@@ -138,9 +150,22 @@ def refuse_place(command: str, spot: Spot, values: Sequence[Value], variables: V
         elif read_as is Reading.CODE and isinstance(value, str) and not PLAIN.issuperset(value):
             character = next(each for each in value if each not in PLAIN)
             where = f"in text that another program reads as code, and its value has {character!r}"
-            raise misplaced(
-                command, spot, where, "Give it to that program as a word of its own: bash -c 'train \"$1\"' _ {x}."
-            )
+            raise misplaced(command, spot, where, own_word(command, spot))
+
+
+def own_word(command: str, spot: Spot) -> str:
+    """What to write instead, for the program that reads the text as code: the last one that is named before it."""
+    before = command[: spot.document.written[0] if spot.document else spot.start]
+    programs: list[str] = PROGRAM.findall(before)
+    name = command[spot.start : spot.end]
+    if spot.document:
+        example = f"bash -s {name} <<'EOF', and \"$1\" in its lines"
+        if programs and programs[-1].startswith("python"):
+            example = f"python3 - {name} <<'EOF', and sys.argv[1] in its lines"
+    else:
+        forms = (each for kind, each in OWN_WORDS if programs and programs[-1].startswith(kind))
+        example = next(forms, "bash -c 'train \"$1\"' _ {x}").replace("{x}", name)
+    return f"Give it to that program as a word of its own: {example}"
 
 
 def refuse_part_of_word(command: str, spot: Spot) -> None:

@@ -9,6 +9,7 @@ import io
 import json
 import math
 import os
+import re
 import tarfile
 import threading
 import time
@@ -355,6 +356,25 @@ def archive(
     return out.getvalue()
 
 
+FORM = "Write registry/name:tag, without https:// or docker:// before it."
+PART = r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*"
+HOST = r"(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])(?::[0-9]+)?"
+REFERENCE = re.compile(
+    rf"(?:{HOST}/)?{PART}(?:/{PART})*(?::[A-Za-z0-9_][\w.-]{{0,127}})?(?:@[A-Za-z][\w+.-]*:[0-9a-fA-F]{{32,}})?",
+    re.ASCII,
+)
+
+
+def refuse_malformed(image: str) -> None:
+    """Raises Refused for what no image can be called; a colon at the end has words of its own (`registry_of`)."""
+    if REFERENCE.fullmatch(image.removesuffix(":")):
+        return
+    lower = image.lower()
+    meant = f"Did you mean {lower}?" if REFERENCE.fullmatch(lower) else FORM
+    why = "It has lower-case letters, digits and .-_ between slashes, then perhaps :tag or @sha256:..."
+    raise Refused(f"{image!r} is no name of an image.", why, meant)
+
+
 def registry_of(image: str) -> str:
     """The registry that an image's name leads to. Raises Refused for what is no name of an image."""
     import docker.auth
@@ -365,8 +385,7 @@ def registry_of(image: str) -> str:
     try:
         return docker.auth.resolve_repository_name(image)[0]
     except InvalidRepository as error:
-        fix = "Write registry/name:tag, without https:// or docker:// before it."
-        raise Refused(f"{image} is no name of an image.", f"{cause_of(error)}.", fix) from error
+        raise Refused(f"{image} is no name of an image.", f"{cause_of(error)}.", FORM) from error
 
 
 def stored_login(registry: str, config: str, environ: Mapping[str, str]) -> tuple[Mapping[str, str], str]:

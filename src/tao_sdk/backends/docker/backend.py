@@ -41,7 +41,7 @@ from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.units import format_size
 from tao_sdk.store.private_files import make_folders
-from tao_sdk.transports.dockerd import FRESH, Daemon, DaemonError, registry_of
+from tao_sdk.transports.dockerd import FRESH, Daemon, DaemonError, refuse_malformed, registry_of
 
 FULL = 1 << 20  # bytes; a disk with less than this left is full
 FAR_FILES_SECONDS = 20.0  # between looks into files elsewhere: each takes a container
@@ -91,6 +91,8 @@ class DockerBackend:
 
     @answering()
     def survey(self, spec: JobSpec, options: DockerOptions) -> DockerFacts:
+        if spec.image:
+            refuse_malformed(spec.image)
         facts = look.survey(self.daemon, self.settings, spec, options, self.images.seen(spec.image))
         wants_gpus = bool(spec.gpu_count or options.gpu_ids)
         refusals = [each for each in (self.image_refusal(spec, options, facts), self.gpu_refusal(wants_gpus)) if each]

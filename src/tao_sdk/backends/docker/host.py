@@ -20,7 +20,7 @@ DRIVER = {
     ZYPPER: "nvidia-open-driver-G06-signed-kmp-default",
 }
 TOOLKIT = dict.fromkeys((DNF, ZYPPER), "nvidia-container-toolkit-1.19.0-1") | {APT: "nvidia-container-toolkit=1.19.0-1"}
-CUDA = dict.fromkeys((APT, DNF, ZYPPER), "cuda-toolkit-13-0")
+CUDA: Mapping[str, str] = dict.fromkeys(INSTALLERS.values(), "cuda-toolkit-13-0")
 PLACES = ("/usr/local/cuda-13.0/bin", "/usr/local/cuda/bin")  # where its packages put nvcc, which is often not in PATH
 DOCKER = {APT: "docker.io", DNF: "docker-ce", ZYPPER: "docker"}
 
