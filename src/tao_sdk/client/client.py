@@ -160,7 +160,7 @@ class Client:
         """The job's status, message, and when that was seen. Asks its backend first. Raises JobNotFound."""
         found = self.store.get(self.store.resolve(job_id))
         job = found if found.status.terminal else self._fired([self._looks.look(found)])[0]
-        return JobStatus(job.id, job.status, job.message, to_iso(job.seen_at) or "")
+        return JobStatus(job.id, job.status, job.message, to_iso(job.seen_at) or "", job.reason_code)
 
     def list_jobs(
         self,
@@ -235,7 +235,7 @@ class Client:
         try:
             jobs = self.store.live() if job_id is None else [self.store.get(job_id)]
             seen = self._fired(waiting.look(jobs))
-            if any(map(diagnose.waits_for_watcher, seen)):
+            if any(job.waits_for_next_attempt for job in seen):
                 carry()
             return all(job.status.terminal for job in seen) and job_id is not None
         except JobNotFound:  # forgotten meanwhile, or its submit was refused
@@ -260,7 +260,7 @@ class Client:
     def wait(self, job_id: str, timeout: float | None = None) -> JobStatus:
         """The status it ended with. Raises WaitTimeout after `timeout` seconds; the job goes on."""
         job = self.wait_all([job_id], timeout)[0]
-        return JobStatus(job.id, job.status, job.message, to_iso(job.seen_at) or "")
+        return JobStatus(job.id, job.status, job.message, to_iso(job.seen_at) or "", job.reason_code)
 
     def wait_all(
         self, ids: Sequence[str], timeout: float | None = None, on_change: Callable[[Job], None] | None = None
@@ -289,7 +289,7 @@ class Client:
             while any(not job.status.terminal for job in jobs):
                 if time.monotonic() >= give_up:
                     raise _gave_up(jobs, timeout)
-                if any(map(diagnose.waits_for_watcher, jobs)):
+                if any(job.waits_for_next_attempt for job in jobs):
                     carry()
                 time.sleep(max(0.0, min(waiting.pause(jobs), give_up - time.monotonic())))
                 jobs = self._fired(waiting.look(jobs))
