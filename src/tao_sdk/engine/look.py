@@ -66,7 +66,7 @@ def _never_earlier(engine: Engine, job: Job) -> Job:
 def _by_endpoint(engine: Engine, jobs: Sequence[Job]) -> dict[tuple[str, str], list[tuple[Job, AttemptRow]]]:
     groups: dict[tuple[str, str], list[tuple[Job, AttemptRow]]] = defaultdict(list)
     for job in jobs:
-        if not job.status.terminal and not job.backend_details.get("imported_from"):
+        if not job.status.terminal and not job.imported_from:
             with suppress(JobNotFound):  # removed meanwhile
                 row = engine.store.attempt(job.id)
                 groups[job.platform, row.attempt.endpoint].append((job, row))

@@ -14,6 +14,7 @@ from tao_sdk.model.reasons import Reason
 from tao_sdk.model.status import Standing, Status
 from tao_sdk.model.words import Why
 
+IMPORTED_FROM = "imported_from"  # the name in backend_details, which `--json` shows
 Endpoint = tuple[str, str]  # a platform, and which of its places: what one look of a backend covers
 
 
@@ -68,6 +69,11 @@ class Job:
     def because(self, why: Why) -> Job:
         """The same with another reason and its sentence."""
         return replace(self, reason_code=why.code, message=why.text)
+
+    @property
+    def imported_from(self) -> str:
+        """The database of the published SDK from which it was taken over; "" for a job of ours."""
+        return str(self.backend_details.get(IMPORTED_FROM) or "")
 
     @property
     def waits_for_next_attempt(self) -> bool:
