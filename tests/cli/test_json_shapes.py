@@ -88,7 +88,7 @@ def test_events_diagnoses_results_and_paths_have_the_documented_keys(ended: Ende
     assert_shape("Diagnoses", why)
     assert set(why["diagnosis"]) == {
         "err_class", "cause", "suggestion", "retryable", "evidence", "rule", "job_failure_by_node_event",
-        "fault", "again", "after",
+        "fault", "again", "after", "reason_code",
     }  # fmt: skip
     results = ended.tao("results", "--json", ended.complete).json
     assert_shape("Results", results)

@@ -254,7 +254,7 @@ def test_a_bar_is_as_long_as_it_was_asked_to_be(fraction: float, cells: int) -> 
 
 
 def test_who_watches_is_not_told_to_start_a_watcher_for_the_next_attempt() -> None:
-    job = replace(DIGITS, status=Status.PENDING, message="attempt 2 waits for a watcher: tao watch")
+    job = replace(DIGITS, status=Status.PENDING, message="(noise)", next_attempt_at=DIGITS.created)
     assert lines(scene(job=job))[0] == "digits-7f3k2q9d1x  local  ▸ pending  attempt 2 follows"
 
 

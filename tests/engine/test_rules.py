@@ -12,6 +12,7 @@ from tao_sdk.backends.slurm import rules as slurm_rules
 from tao_sdk.engine.rules import RULES, diagnose
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence, NodeEvent
 from tao_sdk.model.hardware_words import RECOGNIZED
+from tao_sdk.model.reasons import Reason
 from tao_sdk.runner.events import EventFilter
 
 LOGS = Path(__file__).parents[1] / "recorded" / "logs"
@@ -113,13 +114,13 @@ CASES = [
         False,
     ),
     ("host_oom", Evidence(exit_code=1, log_tail=log("host-out-of-memory")), "MemoryError", ErrClass.PROGRAM, False),
-    ("host_oom", Evidence(exit_code=137, reason="OOMKilled"), "OOMKilled", ErrClass.PROGRAM, False),
+    ("host_oom", Evidence(exit_code=137, backend_words="OOMKilled"), "OOMKilled", ErrClass.PROGRAM, False),
     ("killed", Evidence(exit_code=137), "killed (SIGKILL", ErrClass.PROGRAM, False),
     ("signal", Evidence(exit_code=139), "SIGSEGV", ErrClass.PROGRAM, False),
     ("signal", Evidence(exit_code=143), "SIGTERM", ErrClass.PROGRAM, False),
     (
         "time_limit",
-        Evidence(exit_code=143, reason="time limit of 4h reached"),
+        Evidence(exit_code=143, reason="time limit of 4h reached", reason_code=Reason.TIME_LIMIT),
         "time limit of 4h",
         ErrClass.USER,
         False,
@@ -134,22 +135,30 @@ CASES = [
     ("nan_loss", Evidence(exit_code=1, log_tail=log("nan-loss")), "epoch 4/20  loss nan", ErrClass.PROGRAM, False),
     (
         "machine_restarted",
-        Evidence(reason="the machine was restarted while the job ran"),
+        Evidence(reason="the machine was restarted while the job ran", reason_code=Reason.MACHINE_RESTARTED),
         "restarted",
         ErrClass.INFRA,
         True,
     ),
     (
         "supervisor_lost",
-        Evidence(reason="its supervisor was killed; the exit code is not known"),
+        Evidence(reason="its supervisor was killed; the exit code is not known", reason_code=Reason.SUPERVISOR_LOST),
         "supervisor",
         ErrClass.INFRA,
         True,
     ),
-    ("removed_outside", Evidence(reason="removed outside"), "outside the SDK", ErrClass.INFRA, True),
+    (
+        "removed_outside",
+        Evidence(reason="removed outside", reason_code=Reason.REMOVED_OUTSIDE),
+        "outside the SDK",
+        ErrClass.INFRA,
+        True,
+    ),
     (
         "slow_source",
-        Evidence(exit_code=143, reason="time limit of 4h reached", runner=told("slow-source")),
+        Evidence(
+            exit_code=143, reason="time limit of 4h reached", reason_code=Reason.TIME_LIMIT, runner=told("slow-source")
+        ),
         "train.images: ",
         ErrClass.INFRA,
         False,
@@ -254,7 +263,7 @@ def test_the_limit_that_was_hit_is_named() -> None:
     asked = {"memory": "64m", "shm_size": "1g"}
     assert "(64m)" in diagnose(Evidence(exit_code=137, limits=asked)).cause
     assert "(1g)" in diagnose(Evidence(exit_code=1, log_tail=log("small-shared-memory"), limits=asked)).cause
-    assert "(" not in diagnose(Evidence(exit_code=1, reason="OOMKilled")).cause
+    assert "(" not in diagnose(Evidence(exit_code=1, backend_words="OOMKilled")).cause
 
 
 def test_the_disk_that_is_full_is_named() -> None:
@@ -271,7 +280,9 @@ def test_what_the_rule_recognized_stands_before_the_events_of_the_container() ->
 
 def test_an_event_of_the_container_that_the_rule_recognized_is_first_and_not_doubled() -> None:
     events = (NodeEvent("Die", "exit code 137"), NodeEvent("OOMKilled", "the kernel ended a process"))
-    found = docker_rules.diagnose(Evidence(exit_code=137, reason="OOMKilled: out of memory", events=events))
+    found = docker_rules.diagnose(
+        Evidence(exit_code=137, reason="OOMKilled: out of memory", reason_code=Reason.OUT_OF_MEMORY, events=events)
+    )
     assert found is not None
     assert [event.node_event_name for event in found.events] == ["OOMKilled", "Die"]
 

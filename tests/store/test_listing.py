@@ -104,7 +104,7 @@ def test_a_short_list_of_many_jobs_reads_few_rows(wanted: Wanted, tmp_path: Path
     with db:
         db.executemany(
             """INSERT INTO jobs SELECT ?, 'digits-' || ?, 'digits', ?, ?, '', 1, NULL, '', 0, '{}', ?, '{}',
-            '2026-11-21T06:00:00+00:00', NULL, NULL, NULL, '', '{}', '[{},{}]', '[{},{}]', 0, 0, 0""",
+            '2026-11-21T06:00:00+00:00', NULL, NULL, NULL, '', '{}', '[{},{}]', '[{},{}]', 0, 0, 0, NULL, NULL""",
             [
                 (n, n, PLATFORMS[n % 3], list(Status)[n % 7], "digits-000" if n % 10 == 0 else None)
                 for n in range(1, 10_001)

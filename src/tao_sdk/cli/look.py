@@ -20,6 +20,7 @@ from tao_sdk.cli.failure import Detached
 from tao_sdk.cli.flags import pairs
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.ranking import FIXED_ORDERS
+from tao_sdk.model.reasons import Reason
 from tao_sdk.model.status import Status
 from tao_sdk.store import published
 
@@ -120,9 +121,8 @@ def status(client: Client, out: Output, jobs: tuple[str, ...]) -> int:
     for job in found:
         out.lines(show.details(job, out))
     unseen = [job for job in found if not job.status.terminal and (job.seen_at is None or job.seen_at < began)]
-    return (
-        exit_codes.UNREACHABLE if any(job.message.startswith("not seen since") for job in unseen) else exit_codes.DONE
-    )
+    not_seen = any(job.reason_code is Reason.NOT_SEEN for job in unseen)
+    return exit_codes.UNREACHABLE if not_seen else exit_codes.DONE
 
 
 @command("events")
@@ -159,6 +159,7 @@ def why(client: Client, out: Output, job: str | None) -> None:
             "job": found.id,
             "status": found.status.value,
             "message": found.message,
+            "reason_code": found.reason_code.value if found.reason_code else None,
             "diagnosis": diagnosis.to_json() if diagnosis else None,
         }
     )

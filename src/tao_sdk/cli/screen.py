@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from tao_sdk.cli import show
 from tao_sdk.cli.output import printable
-from tao_sdk.engine.diagnose import waits_for_watcher
 from tao_sdk.model.curve import curve_text
 from tao_sdk.model.errors import sentences
 from tao_sdk.model.job import Job
@@ -191,7 +190,7 @@ def step(scene: Scene, stage: str, size: str) -> Line:
 def waiting(job: Job) -> Line:
     words = {Status.PENDING: "pending", Status.RUNNING: "running", Status.PAUSED: "paused"}
     word = words.get(job.status, job.status.value.lower())
-    reason = f"attempt {job.attempt + 1} follows" if waits_for_watcher(job) else show.one_line(job.message)
+    reason = f"attempt {job.attempt + 1} follows" if job.waits_for_next_attempt else show.one_line(job.message)
     line: Line = [(f"  ▸ {word}", "yellow" if job.status in (Status.PENDING, Status.PAUSED) else "cyan")]
     return (
         [*line, (f"  {reason}", "dim")]

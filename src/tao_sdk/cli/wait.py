@@ -14,7 +14,6 @@ import click
 from tao_sdk.cli import exit_codes, show
 from tao_sdk.cli.command import Duration, JobId, command, jobs_argument, newest, one_or_list
 from tao_sdk.cli.failure import Detached
-from tao_sdk.engine.diagnose import waits_for_watcher
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import TaoError, UsageError
 from tao_sdk.model.status import Status
@@ -66,7 +65,7 @@ def wait(client: Client, out: Output, jobs: tuple[str, ...], timeout: timedelta 
 def standing(job: Job, out: Output) -> str:
     now = utc_now()
     since = show.waiting_time(job, now)[len(job.status.value) :]
-    message = f"attempt {job.attempt + 1} follows" if waits_for_watcher(job) else show.message(job)
+    message = f"attempt {job.attempt + 1} follows" if job.waits_for_next_attempt else show.message(job)
     if job.status is Status.RUNNING and (far := show.how_far(job, now)):
         message = "  ".join(["epoch", *far, show.message(job)]).rstrip()
     return f"{job.id}  {out.status(job.status.value)}{since}" + (f"  {message}" if message else "")

@@ -160,7 +160,7 @@ class Client:
         """The job's status, message, and when that was seen. Asks its backend first. Raises JobNotFound."""
         found = self.store.get(self.store.resolve(job_id))
         job = found if found.status.terminal else self._fired([self._looks.look(found)])[0]
-        return JobStatus(job.id, job.status, job.current_message, to_iso(job.seen_at) or "")
+        return JobStatus(job.id, job.status, job.current_message, to_iso(job.seen_at) or "", job.reason_code)
 
     def list_jobs(
         self,
@@ -235,7 +235,7 @@ class Client:
         try:
             jobs = self.store.live() if job_id is None else [self.store.get(job_id)]
             seen = self._fired(waiting.look(jobs))
-            if any(map(diagnose.waits_for_watcher, seen)):
+            if any(job.waits_for_next_attempt for job in seen):
                 carry()
             return all(job.status.terminal for job in seen) and job_id is not None
         except JobNotFound:  # forgotten meanwhile, or its submit was refused
@@ -260,7 +260,7 @@ class Client:
     def wait(self, job_id: str, timeout: float | None = None) -> JobStatus:
         """The status it ended with. Raises WaitTimeout after `timeout` seconds; the job goes on."""
         job = self.wait_all([job_id], timeout)[0]
-        return JobStatus(job.id, job.status, job.current_message, to_iso(job.seen_at) or "")
+        return JobStatus(job.id, job.status, job.current_message, to_iso(job.seen_at) or "", job.reason_code)
 
     def wait_all(
         self, ids: Sequence[str], timeout: float | None = None, on_change: Callable[[Job], None] | None = None
@@ -289,7 +289,7 @@ class Client:
             while any(not job.status.terminal for job in jobs):
                 if time.monotonic() >= give_up:
                     raise _gave_up(jobs, timeout)
-                if any(map(diagnose.waits_for_watcher, jobs)):
+                if any(job.waits_for_next_attempt for job in jobs):
                     carry()
                 time.sleep(max(0.0, min(waiting.pause(jobs), give_up - time.monotonic())))
                 jobs = self._fired(waiting.look(jobs))
@@ -414,7 +414,7 @@ class Client:
 
     def _ended_and_released(self, job: Job) -> bool:
         """False when the backend cannot be asked, has not ended it, or is the published SDK's to ask."""
-        if job.backend_details.get("imported_from"):
+        if job.imported_from:
             return job.status.terminal
         try:
             return self.cancel_job(job.id) and self._release(self.store.get(job.id))
@@ -568,7 +568,7 @@ def ended(job: Job) -> Job:
     """The job. Raises UsageError for one that is live."""
     if job.status.terminal:
         return job
-    if job.backend_details.get("imported_from"):
+    if job.imported_from:
         why = "The published SDK has started it, and it alone can end it."
         raise UsageError(f"{job.id} is {job.status}.", why, f"To forget it nevertheless: tao rm --force {job.id}")
     raise UsageError(f"{job.id} is {job.status}.", "", f"End it first: tao cancel {job.id}")

@@ -6,13 +6,14 @@ import time
 from dataclasses import replace
 from datetime import timedelta
 
-from tao_sdk.engine import diagnose
 from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.look import judge, look
 from tao_sdk.engine.submit import change, settle
+from tao_sdk.model import words
 from tao_sdk.model.job import Job
 from tao_sdk.model.plan import Ref
+from tao_sdk.model.reasons import Reason
 from tao_sdk.store import NewEvent
 
 SETTLE_SECONDS = 5.0  # for a submit that goes on, and for what is gone to be known as gone
@@ -34,7 +35,7 @@ def cancel(engine: Engine, job_id: str, grace: timedelta) -> bool:
     if not backend.capabilities.keeps_logs:
         drain(engine, job, engine.store.attempt(job.id))
     seen = backend.cancel(ref, grace)
-    own_end = not diagnose.waits_for_watcher(before)
+    own_end = not before.waits_for_next_attempt
     after = judge(engine, backend, engine.store.get(job_id), ref, seen, own_end=own_end).job
     return after.status.terminal or (seen.phase.over and seen_over(engine, job_id))
 
@@ -42,7 +43,12 @@ def cancel(engine: Engine, job_id: str, grace: timedelta) -> bool:
 def ask(engine: Engine, job: Job) -> Job:
     """Write down that the job is to end, before anything is ended: a crash now still tells why."""
     engine.store.record([NewEvent(job.id, "cancel")])
-    return change(engine, job.id, lambda now: replace(now, cancel_asked=True, message="canceling"))
+    return change(engine, job.id, _to_be_canceled)
+
+
+def _to_be_canceled(job: Job) -> Job:
+    asked = replace(job, cancel_asked=True, next_attempt_at=None)
+    return asked.because(words.why(Reason.CANCELING))
 
 
 def _place(engine: Engine, job: Job) -> Ref | None:

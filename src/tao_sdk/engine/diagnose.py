@@ -16,15 +16,15 @@ from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
 from tao_sdk.model.errors import PathNotFound, TaoError, Unreachable, sentences
 from tao_sdk.model.job import Job
 from tao_sdk.model.plan import Ref
+from tao_sdk.model.reasons import Reason
 from tao_sdk.model.status import Status
+from tao_sdk.model.words import Why
 from tao_sdk.runner.events import EventFilter
 
 TAIL_BYTES = 64 * 1024
 TAIL_LINES = 1000
 LONGEST_LINE = 1000  # characters of one line that are shown
 
-
-WAITS_FOR_WATCHER = "waits for a watcher"
 FOLLOWS = "The next attempt is started by a watcher: tao watch."
 OVER = "Submit it again once that is mended."
 WELL = (Status.COMPLETE, Status.CANCELED, Status.RUNNING)
@@ -35,14 +35,9 @@ def diagnose(engine: Engine, job: Job) -> Diagnosis | None:
     if job.status in WELL:
         return None
     found = told_at_the_end(engine, job) or explain(engine, job)
-    if waits_for_watcher(job):
+    if job.waits_for_next_attempt:
         return replace(found, suggestion=FOLLOWS)  # who also submits it again has two jobs
     return found
-
-
-def waits_for_watcher(job: Job) -> bool:
-    """Its newest attempt has failed, and another is to follow."""
-    return job.status is Status.PENDING and WAITS_FOR_WATCHER in job.message
 
 
 def stored(found: Diagnosis, attempt: int) -> dict[str, Any]:
@@ -52,7 +47,7 @@ def stored(found: Diagnosis, attempt: int) -> dict[str, Any]:
 
 def told_at_the_end(engine: Engine, job: Job) -> Diagnosis | None:
     """What was found when it failed, or when its newest attempt did."""
-    failed = job.status is Status.ERROR or waits_for_watcher(job)
+    failed = job.status is Status.ERROR or job.waits_for_next_attempt
     event = engine.store.last_event(job.id, "diagnosis") if failed else None
     return Diagnosis.from_json(event.data) if event and event.data["attempt"] == job.attempt else None
 
@@ -68,15 +63,15 @@ def explain(engine: Engine, job: Job) -> Diagnosis:
     evidence = gather(engine, job)
     if evidence is None:
         return not_started(job)
-    found = rule_found(engine, job, evidence)
-    redact = engine.redactor(job)
-    by_runner = any(what and redact(what) in found.evidence for what in failures(evidence))
-    return replace(found, by_runner=by_runner)
+    return rule_found(engine, job, evidence)
 
 
 def explain_refusal(engine: Engine, job: Job, error: TaoError) -> Diagnosis:
     """What a backend's refusal of an attempt says."""
-    return rule_found(engine, job, Evidence(phase=Status.ERROR.value, reason=str(error)))
+    refusal = Evidence(
+        phase=Status.ERROR.value, reason=str(error), reason_code=Reason.REFUSED, backend_words=error.backend_words
+    )
+    return rule_found(engine, job, refusal)
 
 
 def rule_found(engine: Engine, job: Job, evidence: Evidence) -> Diagnosis:
@@ -98,11 +93,6 @@ def lost_results(engine: Engine, job: Job) -> str:
     return engine.redactor(job)(sentences(*(str(lost[-1].get(part) or "") for part in ("what", "why")))) if lost else ""
 
 
-def failures(evidence: Evidence) -> list[str]:
-    """What the runner said it could not do."""
-    return [str(event.get("what") or "") for event in evidence.runner if event["event"] == "failed"]
-
-
 def gather(engine: Engine, job: Job) -> Evidence | None:
     """What was seen, the log's end included; None when the attempt never got a place to look at."""
     ref = engine.ref_of(job)
@@ -111,11 +101,12 @@ def gather(engine: Engine, job: Job) -> Evidence | None:
     backend = engine.backend_of(job)
     evidence = backend.evidence(ref)
     text, events = read_tail(engine, backend, ref)
-    reason = evidence.reason or job.message
+    why = Why(evidence.reason_code, evidence.reason) if evidence.reason else Why(job.reason_code, job.message)
     phase = evidence.phase or job.status.value
     code = job.exit_code if evidence.exit_code is None else evidence.exit_code
     log = f"{evidence.log_tail}\n{text}".strip("\n")
-    seen = replace(evidence, log_tail=log, runner=events, reason=reason, phase=phase, exit_code=code)
+    seen = replace(evidence, log_tail=log, runner=events, phase=phase, exit_code=code)
+    seen = replace(seen, reason=why.text, reason_code=why.code)
     return replace(seen, waited_seconds=_waited(job, utc_now()), limits=limits_of(job))
 
 
@@ -168,4 +159,5 @@ def not_started(job: Job) -> Diagnosis:
         if job.status.terminal
         else "Look again: tao status. That finishes a submit that was cut short.",
         rule="not_started",
+        reason_code=job.reason_code,
     )

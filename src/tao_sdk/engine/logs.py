@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 from tao_sdk.backends.contract import LogChunk, LogRequest, MiB
 from tao_sdk.engine import rank_logs
-from tao_sdk.engine.diagnose import waits_for_watcher
 from tao_sdk.engine.drain import ranks
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.kept_log import KeptLog, kept_log
@@ -163,7 +162,7 @@ class Coming:
         return number + 1 if job.attempt > number else None
 
     def pause(self, job: Job) -> None:
-        if waits_for_watcher(job):
+        if job.waits_for_next_attempt:
             self.carry()
         time.sleep(WAIT_SECONDS)
 
@@ -215,7 +214,7 @@ def followed(engine: Engine, row: AttemptRow, logs: Sequence[AttemptLog]) -> Ite
 
 
 def is_over(row: AttemptRow, job: Job) -> bool:
-    return job.status.terminal or job.attempt > row.attempt.number or waits_for_watcher(job)
+    return job.status.terminal or job.attempt > row.attempt.number or job.waits_for_next_attempt
 
 
 class AttemptLog:

@@ -18,12 +18,15 @@ from tao_sdk.engine.bucket_files import outcome_in_bucket
 from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.retry import RetryPolicy, asked_retries, wait_before
+from tao_sdk.engine.rules import NOTHING_KNOWN
 from tao_sdk.engine.submit import settle
+from tao_sdk.model import words
 from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.errors import JobNotFound, Refused, TaoError
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Ref
+from tao_sdk.model.reasons import Reason
 from tao_sdk.model.status import LOOKS_BEFORE_GONE, Standing, Status, advance
 from tao_sdk.store import NewEvent
 
@@ -63,7 +66,7 @@ def _never_earlier(engine: Engine, job: Job) -> Job:
 def _by_endpoint(engine: Engine, jobs: Sequence[Job]) -> dict[tuple[str, str], list[tuple[Job, AttemptRow]]]:
     groups: dict[tuple[str, str], list[tuple[Job, AttemptRow]]] = defaultdict(list)
     for job in jobs:
-        if not job.status.terminal and not job.backend_details.get("imported_from"):
+        if not job.status.terminal and not job.imported_from:
             with suppress(JobNotFound):  # removed meanwhile
                 row = engine.store.attempt(job.id)
                 groups[job.platform, row.attempt.endpoint].append((job, row))
@@ -88,9 +91,7 @@ def _look_at_endpoint(
 def _without_place(engine: Engine, job: Job) -> Looked:
     """A job of which there is nothing to look at; one whose newest attempt was refused may be due for another."""
     now = _as_stored(engine, job)
-    if not diagnose.waits_for_watcher(now) or now.seen_at is None:
-        return Looked(now)
-    return Looked(now, _after_wait(now, now.seen_at))
+    return Looked(now, now.next_attempt_at)
 
 
 def _as_stored(engine: Engine, job: Job) -> Job:
@@ -105,7 +106,7 @@ def _settled(engine: Engine, job: Job, row: AttemptRow) -> Ref | None:
     """The attempt's ref, after finishing a submit that was cut short; None while there is nothing to look at."""
     if row.ref is not None and row.ref.ready:
         return row.ref
-    if diagnose.waits_for_watcher(job):  # it was refused, and is not handed over again
+    if job.waits_for_next_attempt:  # it was refused, and is not handed over again
         return None
     try:
         return engine.store.attempt(job.id).ref if settle(engine, job) else None
@@ -123,25 +124,35 @@ def _unseen(engine: Engine, job: Job, error: TaoError) -> Job:
     return _write(engine, job, seen, advance(job.standing, seen))
 
 
-def refused(engine: Engine, job: Job, error: TaoError) -> Job:
-    """Write down the end of a job whose newest attempt the backend refused."""
-    seen = Observation(Phase.FAILED, error.what, reason=str(error))
-    return _write(engine, job, seen, advance(job.standing, seen))
+def refused(engine: Engine, job: Job, error: TaoError, why: Diagnosis | None = None) -> Job:
+    """Write down the end of a job whose newest attempt the backend refused, with what a rule knows of its words."""
+    seen = _refusal(error)
+    explained = why if why and why.rule != NOTHING_KNOWN else None
+    return _write(engine, job, seen, advance(job.standing, seen), explained)
+
+
+def _refusal(error: TaoError) -> Observation:
+    return Observation(Phase.FAILED, error.what, reason=str(error), reason_code=Reason.REFUSED)
 
 
 def refused_attempt(engine: Engine, job: Job, error: TaoError) -> Job:
     """Write down that the backend refused the newest attempt: another follows where the job may have one, else it ends."""
     why = diagnose.explain_refusal(engine, job, error)
     if not policy_of(engine.backend_of(job), job).again(job.attempt, why, job.cancel_asked):
-        return refused(engine, job, error)
-    seen = Observation(Phase.FAILED, error.what, reason=str(error))
-    return _write(engine, job, seen, _waiting(job, job.standing), why)
+        return refused(engine, job, error, why)
+    seen = _refusal(error)
+    return _write(engine, job, seen, _waiting(job, job.standing, seen), why)
 
 
-def _waiting(job: Job, standing: Standing) -> Standing:
-    """The standing of a job whose newest attempt has failed, and is to be followed by another."""
-    waits = f"attempt {job.attempt + 1} {diagnose.WAITS_FOR_WATCHER}: tao watch"
-    return replace(standing, status=Status.PENDING, message=waits)
+def _waiting(job: Job, standing: Standing, seen: Observation) -> Standing:
+    """The standing of a job whose newest attempt has failed, and is to be followed by another.
+
+    That is due a while after the end of this one, or after the look that first saw it ended.
+    """
+    following = job.attempt + 1
+    due = (seen.ended_at or seen.seen_at) + timedelta(seconds=wait_before(following))
+    waits = replace(standing, status=Status.PENDING, next_attempt_at=due)
+    return waits.because(words.why(Reason.NEXT_ATTEMPT, attempt=following))
 
 
 def judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observation, *, own_end: bool = False) -> Looked:
@@ -159,8 +170,8 @@ def judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observatio
 
 def _judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observation, own_end: bool) -> Looked:
     outcome = None
-    if seen.phase.ended and diagnose.waits_for_watcher(job):
-        return Looked(job, _retry_at(job, seen))
+    if seen.phase.ended and job.waits_for_next_attempt:
+        return _still_waiting(engine, job, seen)
     if seen.phase is Phase.ABSENT and job.absent_looks and _may_lag(backend, job, seen):
         return Looked(job)
     if seen.phase is Phase.ABSENT and job.absent_looks + 1 >= LOOKS_BEFORE_GONE:
@@ -170,10 +181,10 @@ def _judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observati
     if own_end and policy_of(backend, job).again(job.attempt, why):  # it was not over yet
         standing, why = advance(job.standing, seen, outcome), None
     if why and why.by_runner:
-        standing = replace(standing, message=why.cause)
+        standing = standing.because(words.why(Reason.RUNNER_FAILED, what=why.cause))
     if policy_of(backend, job).again(job.attempt, why, job.cancel_asked):
-        written = _write(engine, job, seen, _waiting(job, standing))
-        return Looked(written, _retry_at(written, seen))
+        written = _write(engine, job, seen, _waiting(job, standing, seen))
+        return Looked(written, written.next_attempt_at)
     if standing.status.terminal and _is_worth_reading(backend, job, standing):
         scanned = _read_to_end(engine, job)  # before the end is told, so that its epochs are told first
         if (scanned.standing, scanned.attempt) != (job.standing, job.attempt):
@@ -185,6 +196,15 @@ def _judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observati
     elif after.status.terminal and backend.capabilities.log_goes:
         _keep_log(engine, after)
     return Looked(after)
+
+
+def _still_waiting(engine: Engine, job: Job, seen: Observation) -> Looked:
+    """A job whose failed attempt is seen as it was. After a time in which it could not be seen its message says that again."""
+    if job.reason_code is Reason.NEXT_ATTEMPT:
+        return Looked(job, job.next_attempt_at)
+    waits = job.standing.because(words.why(Reason.NEXT_ATTEMPT, attempt=job.attempt + 1))
+    written = _write(engine, job, seen, waits)
+    return Looked(written, written.next_attempt_at)
 
 
 def _read_to_end(engine: Engine, job: Job) -> Job:
@@ -235,22 +255,12 @@ def policy_of(backend: Backend, job: Job) -> RetryPolicy:
 
 def _why(engine: Engine, backend: Backend, job: Job, standing: Standing) -> Diagnosis | None:
     """Why it failed, while that can still be seen; None when it cannot, and nothing hangs on it."""
-    failed = replace(job, status=standing.status, message=standing.message, exit_code=standing.exit_code)
     try:
-        return diagnose.explain(engine, failed)
+        return diagnose.explain(engine, _with_standing(job, standing))
     except TaoError:
         if policy_of(backend, job).budget >= job.attempt:
             raise
         return None
-
-
-def _retry_at(job: Job, seen: Observation) -> datetime:
-    """When the next attempt is due: counted from the end of this one, or from the look that first saw it ended."""
-    return _after_wait(job, seen.ended_at or job.seen_at or seen.seen_at)
-
-
-def _after_wait(job: Job, ended: datetime) -> datetime:
-    return ended + timedelta(seconds=wait_before(job.attempt + 1))
 
 
 def _write(engine: Engine, job: Job, seen: Observation, standing: Standing, why: Diagnosis | None = None) -> Job:
@@ -280,14 +290,22 @@ def _worth_writing(job: Job, seen: Observation) -> bool:
 
 def _after(job: Job, seen: Observation, standing: Standing) -> Job:
     return replace(
+        _with_standing(job, standing),
+        started=_started(job, seen),
+        ended=(seen.ended_at or seen.seen_at) if standing.status.terminal else None,
+        seen_at=job.seen_at if seen.phase is Phase.UNREACHABLE else seen.seen_at,
+    )
+
+
+def _with_standing(job: Job, standing: Standing) -> Job:
+    return replace(
         job,
         status=standing.status,
         message=standing.message,
         exit_code=standing.exit_code,
         absent_looks=standing.absent_looks,
-        started=_started(job, seen),
-        ended=(seen.ended_at or seen.seen_at) if standing.status.terminal else None,
-        seen_at=job.seen_at if seen.phase is Phase.UNREACHABLE else seen.seen_at,
+        reason_code=standing.reason_code,
+        next_attempt_at=standing.next_attempt_at,
     )
 
 

@@ -9,9 +9,11 @@ from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.look import refused, refused_attempt
 from tao_sdk.engine.prepare import read_options
 from tao_sdk.engine.submit import SUBMIT_LEASE_SECONDS, hand_over, lease_of
+from tao_sdk.model import words
 from tao_sdk.model.errors import Refused, SpecError
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.plan import Plan
+from tao_sdk.model.reasons import Reason
 from tao_sdk.model.spec import stored_spec
 from tao_sdk.model.status import Status
 from tao_sdk.store import NewEvent
@@ -42,11 +44,15 @@ def resubmit(engine: Engine, job: Job) -> Job:
 def _keep(engine: Engine, job: Job, plan: Plan) -> Job | None:
     """Commit the next attempt, before the backend hears of it. None when the job was changed meanwhile."""
     number = plan.attempt.number
-    pending = replace(
-        job, attempt=number, status=Status.PENDING, message=f"attempt {number}", exit_code=None, absent_looks=0
-    )
+    pending = further_attempt(job, number)
     retried = NewEvent(job.id, "retry", Status.PENDING, job.message, {"attempt": number})
     return engine.store.add_attempt(pending, AttemptRow(plan.attempt, plan.to_json()), [retried])
+
+
+def further_attempt(job: Job, number: int) -> Job:
+    """The job as it begins its next attempt."""
+    begins = replace(job, attempt=number, status=Status.PENDING, exit_code=None, absent_looks=0, next_attempt_at=None)
+    return begins.because(words.why(Reason.ATTEMPT_STARTED, attempt=number))
 
 
 def next_plan(engine: Engine, job: Job, last: AttemptRow) -> Plan:

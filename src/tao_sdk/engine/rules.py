@@ -11,11 +11,14 @@ from collections.abc import Mapping, Sequence
 
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence, NodeEvent
 from tao_sdk.model.hardware_words import Told, hardware_rules
+from tao_sdk.model.reasons import Reason
 from tao_sdk.model.rule import (
     Rule,
     all_of,
     any_of,
     backend_says,
+    because,
+    event_named,
     exit_code,
     first_match,
     in_log,
@@ -83,9 +86,12 @@ def last_lines(evidence: Evidence) -> str:
     return "\n".join(lines[-LAST_LINES:])
 
 
+at_time_limit = any_of(because(Reason.TIME_LIMIT), backend_says(r"time.?limit"))
+
+
 def fetched_until_the_end(evidence: Evidence) -> str | None:
     """The time limit came while inputs were still on their way: what was said of them last."""
-    if not backend_says(r"time.?limit")(evidence):
+    if at_time_limit(evidence) is None:
         return None
     told = [event for event in evidence.runner if event.get("event") in ("stage", "transfer")]
     if not told or told[-1].get("event") != "transfer" or told[-1].get("stage") != "inputs":
@@ -126,12 +132,12 @@ RULES: Sequence[Rule] = (
     Rule("slow_source", fetched_until_the_end, "The time limit came while an input was still being fetched ({seen}).", INFRA,
          "Put the data nearer to the job or on a mount (mount_path keeps what was fetched for all jobs), or give it more time.",
          after="it is nearer"),
-    Rule("time_limit", backend_says(r"time.?limit"), "The job reached its time limit ({seen}).", USER,
+    Rule("time_limit", at_time_limit, "The job reached its time limit ({seen}).", USER,
          "Give it more (--time-limit 8h); to go on where it was, name the newest checkpoint that tao results shows in the spec.",
          after="it is given more time"),
-    Rule("machine_restarted", backend_says(r"machine was restarted"), "{seen}.", INFRA,
+    Rule("machine_restarted", because(Reason.MACHINE_RESTARTED), "{seen}.", INFRA,
          "Submit it again, with --retries: a further attempt resumes from the newest complete checkpoint.", retryable=True),
-    Rule("supervisor_lost", backend_says(r"supervisor was killed"), "{seen}.", INFRA,
+    Rule("supervisor_lost", because(Reason.SUPERVISOR_LOST), "{seen}.", INFRA,
          "Look at the log's end; submit it again if it is not whole.", retryable=True),
     Rule("input_missing", runner_failed("input."), "{seen}", USER,
          "Correct the path in the spec, or mark the input optional."),
@@ -188,7 +194,7 @@ RULES: Sequence[Rule] = (
          "Give it more (--shm-size 16g, in a container), or use fewer data-loader workers.",
          limit="shm_size", after="it is given more"),
     Rule("disk_full", any_of(full_disk,
-                             runner_failed("disk.full"), backend_says(r"no space left on device")),
+                             runner_failed("disk.full"), event_named("DiskFull"), backend_says(r"no space left on device")),
          "A disk is full: {seen}", INFRA, "Free space there, or where the results are written; or point them elsewhere.",
          after="there is space"),
     Rule("cuda_oom", in_log(OUT_OF_GPU_MEMORY),
@@ -198,7 +204,7 @@ RULES: Sequence[Rule] = (
     Rule("bus_error", any_of(in_log(r"\b[Bb]us error\b|\bSIGBUS\b"), exit_code(135)),
          "A part of the memory could not be read ({seen}): a device or a file below it failed, or /dev/shm is full.", INFRA,
          "Give it more shared memory (--shm-size 16g, in a container); see the kernel's log. " + AGAIN, retryable=True),
-    Rule("host_oom", any_of(backend_says(r"oom|out of memory"),
+    Rule("host_oom", any_of(because(Reason.OUT_OF_MEMORY), event_named("OOMKilled"), backend_says(r"oom|out of memory"),
                             in_log(r"\bMemoryError\b|Cannot allocate memory|oom-kill|Out of memory: Killed process")),
          "The memory{limit} ran out: {seen}", PROGRAM,
          "Use fewer data-loader workers or a smaller batch, or ask for more memory (--memory 64g).",
@@ -219,7 +225,7 @@ RULES: Sequence[Rule] = (
     Rule("not_executable", exit_code(126), "The command cannot be executed ({seen}).", USER,
          "Make it executable (chmod +x), and check that it is a program of this machine's kind."),
     Rule("runner_failed", runner_failed(""), "{seen}", USER, "Follow what it says, and submit again."),
-    Rule("removed_outside", backend_says(r"removed outside"),
+    Rule("removed_outside", because(Reason.REMOVED_OUTSIDE),
          "Someone removed the job's processes or files outside the SDK.", INFRA,
          "Submit it again, with --retries: a further attempt resumes from the newest complete checkpoint.", retryable=True),
     Rule("signal", killed_by_signal, "The command was ended by {seen}.", PROGRAM,
@@ -243,6 +249,7 @@ def waiting(evidence: Evidence) -> Diagnosis:
         evidence=evidence.raw,
         rule="waiting",
         events=evidence.events,
+        reason_code=evidence.reason_code,
     )
 
 
@@ -257,4 +264,5 @@ def nothing_known(evidence: Evidence) -> Diagnosis:
         evidence=last_lines(evidence),
         rule=NOTHING_KNOWN,
         events=evidence.events or (seen,),
+        reason_code=evidence.reason_code,
     )

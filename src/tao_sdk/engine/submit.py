@@ -18,13 +18,16 @@ from types import TracebackType
 from tao_sdk.backends.contract import Backend
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.prepare import Planned, Request, prepare
+from tao_sdk.model import words
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import JobNotFound, Refused, StoreError, TaoError, Unreachable
 from tao_sdk.model.fields import plain, settings_of
 from tao_sdk.model.finding import Finding, Severity, refuse_errors
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.plan import Attempt, Plan, Ref
+from tao_sdk.model.reasons import Reason
 from tao_sdk.model.status import Status
+from tao_sdk.model.words import Why
 from tao_sdk.store import NewEvent
 
 SUBMIT_LEASE_SECONDS = 120.0  # after which a submit whose client is out of sight is finished by others
@@ -66,7 +69,8 @@ def keep(engine: Engine, planned: Planned, request: Request) -> Job:
         id=job_id,
         name=spec.name or job_id.rpartition("-")[0],
         platform=plan.attempt.platform,
-        message="submitting",
+        message=words.sentence(Reason.SUBMITTING),
+        reason_code=Reason.SUBMITTING,
         image=spec.image,
         gpu_count=spec.gpu_count,
         labels=dict(spec.labels),
@@ -95,7 +99,7 @@ def hand_over(engine: Engine, job: Job, plan: Plan, secrets: Mapping[str, str]) 
         if doubt.nothing_sent and plan.attempt.number == 1:
             engine.store.remove(job.id)
             raise
-        return note(engine, job, f"not known whether it started ({doubt.what}); looking will tell")
+        return note(engine, job, words.why(Reason.START_UNKNOWN, what=doubt.what))
     else:
         return end_if_asked(engine, confirm(engine, job.id, ref), ref)
     finally:
@@ -126,13 +130,9 @@ class Unforeseen:
 
     def write_down(self, error: Exception) -> None:
         job = self.engine.store.get(self.attempt.job_id)
-        words = self.engine.redactor(job)(f"{type(error).__name__}: {error}")
-        self.engine.store.record([NewEvent(job.id, BROKEN, raw=words, data={"attempt": self.attempt.number})])
-        note(
-            self.engine,
-            job,
-            f"its submit met an error that nobody foresaw ({words}); looking will tell whether it runs",
-        )
+        what = self.engine.redactor(job)(f"{type(error).__name__}: {error}")
+        self.engine.store.record([NewEvent(job.id, BROKEN, raw=what, data={"attempt": self.attempt.number})])
+        note(self.engine, job, words.why(Reason.SUBMIT_BROKEN, what=what))
 
 
 def _refuse_broken(engine: Engine, attempt: Attempt, found: Ref | None) -> None:
@@ -157,19 +157,19 @@ def end_if_asked(engine: Engine, job: Job, ref: Ref) -> Job:
         engine.backend_of(job).cancel(ref, GRACE)
         return job
     except TaoError as error:
-        return note(engine, job, f"it was to end and could not be told so ({error.what}): tao cancel {job.id}")
+        return note(engine, job, words.why(Reason.CANCEL_FAILED, what=error.what, job=job.id))
 
 
 def confirm(engine: Engine, job_id: str, ref: Ref) -> Job:
     """Keep where the newest attempt lives, and what its backend tells of it."""
     engine.store.confirm(ref)
     engine.submit_again[job_id] = time.monotonic() + ref.retry_after
-    words = ref.step or "submitted"
-    return change(
-        engine,
-        job_id,
-        lambda now: replace(now, backend_details={**now.backend_details, **ref.details}, message=words),
-    )
+    submitted = Why(Reason.SUBMITTED, ref.step or words.sentence(Reason.SUBMITTED))
+    return change(engine, job_id, lambda now: with_details(now, ref).because(submitted))
+
+
+def with_details(job: Job, ref: Ref) -> Job:
+    return replace(job, backend_details={**job.backend_details, **ref.details})
 
 
 def settle(engine: Engine, job: Job, *, ends: bool = True) -> bool:
@@ -219,7 +219,8 @@ def _never_started(engine: Engine, job: Job) -> None:
     """The backend has nothing of it, and we hold the lease, so nobody starts it behind our back."""
     ended = NewEvent(job.id, "status", Status.CANCELED, "never started")
     while not job.status.terminal:
-        gone = replace(job, status=Status.CANCELED, message="canceled before it started", ended=utc_now())
+        gone = replace(job, status=Status.CANCELED, ended=utc_now(), next_attempt_at=None)
+        gone = gone.because(words.why(Reason.NEVER_STARTED))
         job = engine.store.update(gone, [ended]) or engine.store.get(job.id)
     engine.store.keyring.forget(job.id)
 
@@ -234,11 +235,12 @@ def change(engine: Engine, job_id: str, how: Callable[[Job], Job]) -> Job:
         now = engine.store.get(job_id)
         wanted = how(now)
         if now.status.terminal:
-            wanted = replace(wanted, status=now.status, message=now.message, cancel_asked=now.cancel_asked)
+            wanted = replace(wanted, status=now.status, cancel_asked=now.cancel_asked)
+            wanted = wanted.because(Why(now.reason_code, now.message))
         changed = engine.store.update(wanted)
         if changed is not None:
             return changed
 
 
-def note(engine: Engine, job: Job, message: str) -> Job:
-    return change(engine, job.id, lambda now: replace(now, message=message))
+def note(engine: Engine, job: Job, why: Why) -> Job:
+    return change(engine, job.id, lambda now: now.because(why))

@@ -12,7 +12,7 @@ from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.look import refused
 from tao_sdk.engine.prepare import Request, with_environment
-from tao_sdk.engine.resubmit import next_plan
+from tao_sdk.engine.resubmit import further_attempt, next_plan
 from tao_sdk.engine.retry import ASKED_RETRIES, asked_retries
 from tao_sdk.engine.submit import SUBMIT_LEASE_SECONDS, hand_over, lease_of
 from tao_sdk.model.errors import CredentialError, Refused, UsageError
@@ -79,14 +79,9 @@ def _reopen(engine: Engine, job: Job, plan: Plan, secrets: Mapping[str, str]) ->
     number = plan.attempt.number
     reopened = engine.store.reopen(
         replace(
-            job,
-            attempt=number,
-            status=Status.PENDING,
-            message=f"attempt {number}",
-            exit_code=None,
+            further_attempt(job, number),
             ended=None,
             cancel_asked=False,
-            absent_looks=0,
             backend_details=details_for_next(job),
         ),
         AttemptRow(plan.attempt, plan.to_json()),

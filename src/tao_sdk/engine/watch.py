@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 
 from tao_sdk.engine import hooks, progress, reading
@@ -44,7 +43,6 @@ class Watcher:
     poll_seconds: float | None = None  # None: as often as each backend says is polite
     _paces: dict[Endpoint, Pace] = field(default_factory=dict[Endpoint, Pace])
     _away: dict[Endpoint, str] = field(default_factory=dict[Endpoint, str])  # why it cannot be had, as was said
-    _retry_at: dict[tuple[str, int], datetime] = field(default_factory=dict[tuple[str, int], datetime])
     _busy: dict[str, threading.Thread] = field(default_factory=dict[str, threading.Thread])
     _starting: threading.Lock = field(default_factory=threading.Lock)
 
@@ -147,16 +145,13 @@ class Watcher:
 
     def _act(self, looked: Looked) -> None:
         job = looked.job
-        if looked.retry_at is not None and is_due(self._first_told(job, looked.retry_at), utc_now()):
+        if looked.retry_at is not None and is_due(looked.retry_at, utc_now()):
             job = resubmit(self.engine, job)
         if job.started is not None and self._wants_epochs(job):
             progress.scan(self.engine, job)
 
     def _wants_epochs(self, job: Job) -> bool:
         return hooks.wants_epochs(job) or self.callbacks.want_epochs(job.id)
-
-    def _first_told(self, job: Job, retry_at: datetime) -> datetime:
-        return self._retry_at.setdefault((job.id, job.attempt), retry_at)
 
     def fire_callbacks(self) -> None:
         for job_id in list(self.callbacks.of_job):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
 from enum import Enum
 from typing import Any
+
+from tao_sdk.model.reasons import Reason
 
 
 class ErrClass(str, Enum):
@@ -51,6 +54,9 @@ class Evidence:
     limits: Mapping[str, str] = field(
         default_factory=dict[str, str]
     )  # what was asked for: memory, shm_size, time_limit
+    reason_code: Reason | None = None  # of the reason, for programs
+    backend_words: str = ""  # the backend's own words for the reason, unchanged
+    expected_start: datetime | None = None  # of a waiting attempt, as the backend estimates it
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,7 @@ class Diagnosis:
     events: tuple[NodeEvent, ...] = ()
     by_runner: bool = False  # the runner itself has said so
     after: str = ""  # what has to happen before trying again can help, as a clause
+    reason_code: Reason | None = None  # of the job, when it was explained
 
     @property
     def again(self) -> str:
@@ -95,6 +102,7 @@ class Diagnosis:
             "after": self.after,
             "evidence": self.evidence,
             "rule": self.rule,
+            "reason_code": self.reason_code.value if self.reason_code else None,
             "job_failure_by_node_event": [
                 {"node_event_name": event.node_event_name, "message": event.message} for event in self.events
             ],
@@ -105,5 +113,6 @@ class Diagnosis:
         """What to_json wrote; names that this version does not know are left out."""
         events = tuple(NodeEvent(**event) for event in stored["job_failure_by_node_event"])
         known: dict[str, Any] = {one.name: stored[one.name] for one in fields(cls) if one.name in stored}
-        known.update(err_class=ErrClass(stored["err_class"]), events=events)
+        code = Reason.read(stored.get("reason_code"))
+        known.update(err_class=ErrClass(stored["err_class"]), events=events, reason_code=code)
         return cls(**known)

@@ -37,6 +37,7 @@ class TaoError(Exception):
     """
 
     code = "error"
+    backend_words = ""  # what the backend itself said, unchanged: its rules read this, never the sentences around it
 
     def __init__(self, what: str, why: str = "", next: str = "") -> None:
         super().__init__(what, why, next)
@@ -51,6 +52,7 @@ class TaoError(Exception):
         """The same error, its texts passed through `redact`: a value that it quotes may hold a secret."""
         self.what, self.why, self.next = redact(self.what), redact(self.why), redact(self.next)
         self.args = (self.what, self.why, self.next)
+        self.backend_words = redact(self.backend_words)
         return self
 
     def to_json(self) -> dict[str, str]:

@@ -11,8 +11,11 @@ from tao_sdk.model.clock import to_iso, utc_now
 from tao_sdk.model.log_reading import UNREAD, LogReading
 from tao_sdk.model.plan import Attempt, Ref
 from tao_sdk.model.progress import Progress
+from tao_sdk.model.reasons import Reason
 from tao_sdk.model.status import Standing, Status
+from tao_sdk.model.words import Why
 
+IMPORTED_FROM = "imported_from"  # the name in backend_details, which `--json` shows
 Endpoint = tuple[str, str]  # a platform, and which of its places: what one look of a backend covers
 
 
@@ -46,11 +49,35 @@ class Job:
     cancel_asked: bool = False
     absent_looks: int = 0
     revision: int = 0  # grows with every change; acting on a job is a compare-and-set on it
+    reason_code: Reason | None = None  # why it is as it is, for programs; `message` says it to people
+    next_attempt_at: datetime | None = None  # its newest attempt failed, and another follows then
 
     @property
     def standing(self) -> Standing:
         """What `advance` needs to judge the next look."""
-        return Standing(self.status, self.message, self.exit_code, self.cancel_asked, self.absent_looks)
+        return Standing(
+            self.status,
+            self.message,
+            self.exit_code,
+            self.cancel_asked,
+            self.absent_looks,
+            self.reason_code,
+            self.next_attempt_at,
+        )
+
+    def because(self, why: Why) -> Job:
+        """The same with another reason and its sentence."""
+        return replace(self, reason_code=why.code, message=why.text)
+
+    @property
+    def imported_from(self) -> str:
+        """The database of the published SDK from which it was taken over; "" for a job of ours."""
+        return str(self.backend_details.get(IMPORTED_FROM) or "")
+
+    @property
+    def waits_for_next_attempt(self) -> bool:
+        """Its newest attempt has failed, and another is to follow."""
+        return self.status is Status.PENDING and self.next_attempt_at is not None
 
     @property
     def current_message(self) -> str:
@@ -78,6 +105,8 @@ class Job:
             "platform": self.platform,
             "status": self.status.value,
             "message": self.current_message,
+            "reason_code": self.reason_code.value if self.reason_code else None,
+            "next_attempt_at": to_iso(self.next_attempt_at),
             "attempt": self.attempt,
             "exit_code": self.exit_code,
             "image": self.image,
@@ -102,6 +131,7 @@ class JobStatus:
     status: Status
     message: str = ""
     updated_at: str = ""  # ISO 8601, UTC
+    reason_code: Reason | None = None  # what programs test instead of the message
 
 
 @dataclass(frozen=True)

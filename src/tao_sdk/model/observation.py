@@ -11,6 +11,7 @@ from datetime import datetime
 from enum import Enum
 
 from tao_sdk.model.clock import utc_now
+from tao_sdk.model.reasons import Reason
 
 
 class Phase(str, Enum):
@@ -43,10 +44,13 @@ class Observation:
     phase: Phase
     raw: str  # the backend's own words, shown to people, never interpreted again
     exit_code: int | None = None  # of the command; 128 + n when signal n ended it
-    reason: str = ""  # why it waits or failed, if the backend says so
+    reason: str = ""  # why it waits or failed, for people
     started_at: datetime | None = None
     ended_at: datetime | None = None
     seen_at: datetime = field(default_factory=utc_now)
+    reason_code: Reason | None = None  # the same for programs: what decisions read
+    backend_words: str = ""  # the backend's own words for the reason, unchanged; only its rules read them
+    expected_start: datetime | None = None  # of a waiting attempt, as the backend estimates it
 
 
 @dataclass(frozen=True)

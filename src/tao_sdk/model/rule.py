@@ -11,9 +11,14 @@ from dataclasses import dataclass
 
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence, NodeEvent
 from tao_sdk.model.errors import sentences
+from tao_sdk.model.reasons import Reason
 
 Looks = Callable[[Evidence], str | None]
 MENDED = "that is mended"
+
+
+class RunnerWords(str):
+    """What the runner itself has said, in an event of its own: seen by `runner_failed`."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +50,10 @@ class Rule:
             retryable=self.retryable,
             evidence=seen,
             rule=self.name,
-            events=cause_first(evidence.events, NodeEvent(self.name, first)),
+            events=cause_first(evidence, seen, NodeEvent(self.name, first)),
+            by_runner=isinstance(seen, RunnerWords),
             after=self.needed_first,
+            reason_code=evidence.reason_code,
         )
 
     @property
@@ -61,13 +68,27 @@ def limit_hit(evidence: Evidence, name: str) -> str:
     return f" ({value})" if value else ""
 
 
-def cause_first(events: Sequence[NodeEvent], recognized: NodeEvent) -> tuple[NodeEvent, ...]:
+EVENT_OF = {Reason.OUT_OF_MEMORY: "OOMKilled"}  # the event that tells the same as a reason
+
+
+def cause_first(evidence: Evidence, seen: str, recognized: NodeEvent) -> tuple[NodeEvent, ...]:
     """What the rule recognized, then the place's own events. One of those that the rule recognized is not doubled."""
-    word = recognized.message.partition(":")[0]
-    own = next((index for index, event in enumerate(events) if event.node_event_name == word), None)
+    own = event_seen(evidence, seen)
     if own is None:
-        return (recognized, *events)
-    return (events[own], *events[:own], *events[own + 1 :])
+        return (recognized, *evidence.events)
+    return (own, *(event for event in evidence.events if event is not own))
+
+
+def event_seen(evidence: Evidence, seen: str) -> NodeEvent | None:
+    """The event that a rule saw, or the one that tells the same as the reason that it saw."""
+    code = evidence.reason_code
+    name = EVENT_OF.get(code) if code and seen == evidence.reason else None
+    return next((event for event in evidence.events if event.node_event_name == name or shown(event) == seen), None)
+
+
+def shown(event: NodeEvent) -> str:
+    """`OOMKilled: the kernel ended a process`."""
+    return f"{event.node_event_name}: {event.message}"
 
 
 def in_log(pattern: str) -> Looks:
@@ -92,7 +113,7 @@ def runner_failed(prefix: str, about: str = "", parts: Sequence[str] = ("what", 
         for event in reversed(evidence.runner):
             told = event.get("event") == "failed" and str(event.get("code", "")).startswith(prefix)
             if told and compiled.search(str(event.get("what") or "")):
-                return sentences(*(str(event.get(part) or "") for part in parts))
+                return RunnerWords(sentences(*(str(event.get(part) or "") for part in parts)))
         return None
 
     return looks
@@ -102,11 +123,26 @@ def exit_code(*codes: int) -> Looks:
     return lambda evidence: f"exit code {evidence.exit_code}" if evidence.exit_code in codes else None
 
 
+def because(*reasons: Reason) -> Looks:
+    """The sentence of the reason, when it is one of these."""
+    return lambda evidence: evidence.reason if evidence.reason_code in reasons else None
+
+
+def event_named(*names: str) -> Looks:
+    """The first event under one of these names, which are the place's own or ours, never a sentence."""
+
+    def looks(evidence: Evidence) -> str | None:
+        return next((shown(event) for event in evidence.events if event.node_event_name in names), None)
+
+    return looks
+
+
 def backend_says(pattern: str) -> Looks:
+    """The first of the place's own words that match."""
     compiled = re.compile(pattern, re.IGNORECASE)
 
     def looks(evidence: Evidence) -> str | None:
-        words = [evidence.reason, evidence.raw, *(f"{e.node_event_name}: {e.message}" for e in evidence.events)]
+        words = [evidence.backend_words, evidence.raw, *map(shown, evidence.events)]
         return next((word for word in words if compiled.search(word)), None)
 
     return looks

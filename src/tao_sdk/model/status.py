@@ -7,9 +7,13 @@ an Observation (backends/*/parse.py), and who writes the result down (engine/loo
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import Enum
 
+from tao_sdk.model import words
 from tao_sdk.model.observation import Observation, Outcome, Phase
+from tao_sdk.model.reasons import Reason
+from tao_sdk.model.words import Why
 
 
 class Status(str, Enum):
@@ -55,6 +59,12 @@ class Standing:
     exit_code: int | None = None
     cancel_asked: bool = False
     absent_looks: int = 0
+    reason_code: Reason | None = None  # why, for programs; the message says it to people
+    next_attempt_at: datetime | None = None  # when the attempt that follows a failed one is due
+
+    def because(self, why: Why) -> Standing:
+        """The same with another reason and its sentence."""
+        return replace(self, reason_code=why.code, message=why.text)
 
 
 def advance(standing: Standing, seen: Observation, outcome: Outcome | None = None) -> Standing:
@@ -66,7 +76,7 @@ def advance(standing: Standing, seen: Observation, outcome: Outcome | None = Non
     if standing.status.terminal:
         return standing
     if seen.phase is Phase.UNREACHABLE:
-        return replace(standing, message=f"not seen since: {seen.reason or seen.raw}")
+        return standing.because(words.why(Reason.NOT_SEEN, what=seen.reason or seen.raw))
     if seen.phase is Phase.ABSENT:
         return _absent(standing, outcome)
     return _seen(standing, seen)
@@ -74,22 +84,21 @@ def advance(standing: Standing, seen: Observation, outcome: Outcome | None = Non
 
 def _seen(standing: Standing, seen: Observation) -> Standing:
     status = _as_asked(standing, STATUS_OF[seen.phase])
-    return replace(standing, status=status, message=seen.reason or seen.raw, exit_code=seen.exit_code, absent_looks=0)
+    now = replace(standing, status=status, exit_code=seen.exit_code, absent_looks=0, next_attempt_at=None)
+    return now.because(Why(seen.reason_code, seen.reason or seen.raw))
 
 
 def _absent(standing: Standing, outcome: Outcome | None) -> Standing:
     looks = standing.absent_looks + 1
+    now = replace(standing, absent_looks=looks, next_attempt_at=None)
     if looks < LOOKS_BEFORE_GONE:
-        return replace(standing, absent_looks=looks, message="not found at the last look; looking once more")
-    if outcome is not None and outcome.whole:
-        return replace(
-            standing,
-            status=Status.COMPLETE if outcome.exit_code == 0 else _as_asked(standing, Status.ERROR),
-            exit_code=outcome.exit_code,
-            message="ended; the backend no longer has it, its outcome record does",
-            absent_looks=looks,
-        )
-    return replace(standing, status=_as_asked(standing, Status.ERROR), message="removed outside", absent_looks=looks)
+        return now.because(words.why(Reason.NOT_FOUND))
+    if outcome is None or not outcome.whole:
+        now = replace(now, status=_as_asked(standing, Status.ERROR))
+        return now.because(words.why(Reason.REMOVED_OUTSIDE))
+    status = Status.COMPLETE if outcome.exit_code == 0 else _as_asked(standing, Status.ERROR)
+    now = replace(now, status=status, exit_code=outcome.exit_code)
+    return now.because(words.why(Reason.TOLD_BY_RECORD))
 
 
 def _as_asked(standing: Standing, status: Status) -> Status:

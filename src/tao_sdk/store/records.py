@@ -13,6 +13,7 @@ from tao_sdk.model.clock import utc_now
 from tao_sdk.model.job import AttemptRow, Event, Job
 from tao_sdk.model.log_reading import LogReading
 from tao_sdk.model.plan import Attempt, Ref
+from tao_sdk.model.reasons import Reason
 from tao_sdk.model.status import Status
 from tao_sdk.store.payload_files import Document, PayloadFiles, to_text
 
@@ -22,7 +23,8 @@ _decode = json.JSONDecoder().raw_decode  # half the time of json.loads for the s
 # in the order of `job_of`; `spec` and `options` are documents and stand last
 JOB_COLUMNS = (
     "id, name, platform, status, message, attempt, exit_code, image, gpu_count, labels, parent, progress, "
-    "created, started, ended, seen_at, results_dir, backend_details, cancel_asked, absent_looks, revision, spec, options"
+    "created, started, ended, seen_at, results_dir, backend_details, cancel_asked, absent_looks, revision, "
+    "reason_code, next_attempt_at, spec, options"
 )
 ATTEMPT_COLUMNS = "job_id, number, platform, endpoint, store_id, ref, log_cursor, plan"
 EVENT_COLUMNS = "seq, job_id, time, kind, status, raw, data"
@@ -30,7 +32,7 @@ EVENT_COLUMNS = "seq, job_id, time, kind, status, raw, data"
 # what an update may change, in the order of `changes_of`
 MUTABLE_COLUMNS = (
     "status", "message", "attempt", "exit_code", "progress", "started", "ended", "seen_at", "results_dir",
-    "backend_details", "cancel_asked", "absent_looks",
+    "backend_details", "cancel_asked", "absent_looks", "reason_code", "next_attempt_at",
 )  # fmt: skip
 
 
@@ -51,7 +53,8 @@ def job_row(job: Job, spec: str, options: str) -> tuple[Any, ...]:
         job.id, job.name, job.platform, job.status.value, text(job.message), job.attempt, job.exit_code,
         text(job.image), job.gpu_count, to_text(job.labels), job.parent, to_text(job.reading.to_json()),
         iso(job.created), iso(job.started), iso(job.ended), iso(job.seen_at), text(job.results_dir),
-        to_text(job.backend_details), job.cancel_asked, job.absent_looks, job.revision, spec, options,
+        to_text(job.backend_details), job.cancel_asked, job.absent_looks, job.revision, _code(job.reason_code),
+        iso(job.next_attempt_at), spec, options,
     )  # fmt: skip
 
 
@@ -59,7 +62,7 @@ def changes_of(job: Job) -> tuple[Any, ...]:
     return (
         job.status.value, text(job.message), job.attempt, job.exit_code, to_text(job.reading.to_json()), iso(job.started),
         iso(job.ended), iso(job.seen_at), text(job.results_dir), to_text(job.backend_details), job.cancel_asked,
-        job.absent_looks,
+        job.absent_looks, _code(job.reason_code), iso(job.next_attempt_at),
     )  # fmt: skip
 
 
@@ -67,8 +70,8 @@ def job_of(row: Row, payloads: PayloadFiles) -> Job:
     return Job(
         row[0], row[1], row[2], STATUSES[row[3]], row[4], row[5], row[6], row[7], row[8], _object(row[9]), row[10],
         LogReading.from_json(_object(row[11])), datetime.fromisoformat(row[12]), _moment(row[13]), _moment(row[14]),
-        _moment(row[15]), row[16], _object(row[17]), Document(row[21], payloads), Document(row[22], payloads),
-        bool(row[18]), row[19], row[20],
+        _moment(row[15]), row[16], _object(row[17]), Document(row[23], payloads), Document(row[24], payloads),
+        bool(row[18]), row[19], row[20], Reason.read(row[21]), _moment(row[22]),
     )  # fmt: skip
 
 
@@ -107,6 +110,10 @@ def text(words: str) -> str:
 
 
 STATUSES = {status.value: status for status in Status}
+
+
+def _code(reason: Reason | None) -> str | None:
+    return reason.value if reason else None
 
 
 def _moment(words: str | None) -> datetime | None:

@@ -13,6 +13,52 @@ from tao_sdk.model.errors import StoreError
 
 APPLICATION_ID = 0x54414F38  # "TAO8" in the file's header: ours, and not a database of the published SDK
 
+# The messages of the versions before codes were kept -> their codes. Used once, when such a store is brought up to date.
+OLD_MESSAGES = (
+    ("next_attempt", "attempt % waits for a watcher: tao watch"),
+    ("attempt_started", "attempt %"),
+    ("not_seen", "not seen since: %"),
+    ("not_found", "not found at the last look; looking once more"),
+    ("removed_outside", "removed outside"),
+    ("told_by_record", "ended; the backend no longer has it, its outcome record does"),
+    ("submitting", "submitting"),
+    ("submitted", "submitted"),
+    ("start_unknown", "not known whether it started (%"),
+    ("submit_broken", "its submit met an error that nobody foresaw (%"),
+    ("canceling", "canceling"),
+    ("cancel_failed", "it was to end and could not be told so (%"),
+    ("canceled", "canceled"),
+    ("never_started", "canceled before it started"),
+    ("time_limit", "time limit %reached%"),
+    ("supervisor_told_to_end", "%, its supervisor was told to end"),
+    ("supervisor_lost", "its supervisor was killed%"),
+    ("machine_restarted", "the machine was restarted %"),
+    ("container_stopped", "its container was stopped %"),
+    ("out_of_memory", "the machine ran out of memory (oom)%"),
+    ("out_of_memory", "OOMKilled: %"),
+    ("out_of_memory", "out of memory (OOM): %"),
+    ("not_started", "it could not be started: %"),
+    ("node_failed", "node failed"),
+    ("boot_failed", "the node could not be started"),
+    ("deadline", "its deadline has passed"),
+    ("preempted", "preempted by a job of higher priority"),
+    ("script_not_started", "SLURM could not start its script on the node"),
+    ("not_launched", "SLURM could not launch it (%"),
+    ("script_killed", "the batch script was killed%"),
+    ("conversion_failed", "the conversion of the image, for which it waited, has failed%"),
+    ("status_file_failed", "the training's status.json says %"),
+    ("exit_code", "exit code %"),
+    ("exit_unknown", "the exit code is not known"),
+    ("signal", "ended by %"),
+)
+
+
+def _code_of_message() -> str:
+    quoted = [(code, pattern.replace("'", "''")) for code, pattern in OLD_MESSAGES]
+    cases = "".join(f" WHEN message LIKE '{pattern}' THEN '{code}'" for code, pattern in quoted)
+    return f"UPDATE jobs SET reason_code = CASE{cases} END"
+
+
 STEPS: tuple[tuple[str, ...], ...] = (
     (
         "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -91,6 +137,15 @@ STEPS: tuple[tuple[str, ...], ...] = (
     (
         # hooks are few among the events, and are searched for in the whole store
         "CREATE INDEX events_of_hooks ON events (kind) WHERE kind >= 'hook' AND kind < 'hool'",
+    ),
+    (
+        "ALTER TABLE jobs ADD COLUMN reason_code TEXT",
+        "ALTER TABLE jobs ADD COLUMN next_attempt_at TEXT",
+        _code_of_message(),
+        # 5 s after the look that saw the first attempt fail, 10 s after the second's, ... at most 300
+        """UPDATE jobs SET next_attempt_at = strftime('%Y-%m-%dT%H:%M:%f+00:00', coalesce(seen_at, 'now'),
+            min(300, 5 * (1 << min(attempt - 1, 10))) || ' seconds')
+            WHERE status = 'Pending' AND reason_code = 'next_attempt'""",
     ),
 )
 VERSION = len(STEPS)

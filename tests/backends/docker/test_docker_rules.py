@@ -27,6 +27,7 @@ from tao_sdk.model.diagnosis import Evidence, NodeEvent
 from tao_sdk.model.finding import Severity
 from tao_sdk.model.job import Job
 from tao_sdk.model.plan import Attempt
+from tao_sdk.model.reasons import Reason
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.transports import dockerd
 from tao_sdk.transports.dockerd import Address, DaemonError
@@ -60,7 +61,9 @@ def keep(here: Daemon, name: str, evidence: Evidence, rule: str) -> None:
 def test_what_was_recorded_finds_its_rule_and_a_remedy(path: Path) -> None:
     known = json.loads(path.read_text())
     seen = known["evidence"]
-    evidence = Evidence(**{**seen, "events": tuple(NodeEvent(**each) for each in seen["events"]), "runner": ()})
+    events = tuple(NodeEvent(**each) for each in seen["events"])
+    code = Reason.read(seen["reason_code"])
+    evidence = Evidence(**{**seen, "events": events, "reason_code": code, "runner": ()})
     found = rules.diagnose(evidence)
     if not known["rule"].startswith("docker."):
         assert found is None  # the engine's general rules know it
@@ -136,7 +139,7 @@ def refusal(ask: Callable[[], Any]) -> Evidence:
     try:
         ask()
     except DaemonError as refused:
-        return Evidence(phase="failed", reason=refused.what)
+        return Evidence(phase="failed", backend_words=refused.what)
     return Evidence()
 
 
@@ -191,8 +194,8 @@ def test_what_a_pull_fails_with_has_its_rule(here: Daemon, surroundings: dict[st
             headers = dockerd.login_header(login or {})
             lines = list(daemon.lines("POST", "/images/create", headers, fromImage=image, tag=tag))
         except DaemonError as error:
-            return Evidence(phase="failed", reason=error.what)
-        return Evidence(phase="failed", reason=next(line["error"] for line in lines if "error" in line))
+            return Evidence(phase="failed", backend_words=error.what)
+        return Evidence(phase="failed", backend_words=next(line["error"] for line in lines if "error" in line))
 
     try:
         registry.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from tao_sdk.model.diagnosis import Evidence, NodeEvent
 from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Attempt, Ref
+from tao_sdk.model.reasons import Reason
 
 NAME = "digits-0123456789.1"
 START, END = "2026-11-21T08:00:00", "2026-11-21T09:00:00"
@@ -329,29 +331,30 @@ def test_paths_that_are_missing_are_told_by_their_numbers() -> None:
 
 @pytest.mark.parametrize("reason", [*rules.REASONS, "QOSMaxGRESPerUser", "AssocGrpCpuLimit", "QOSMaxJobsPerUserLimit"])
 def test_every_reason_for_waiting_is_put_in_words_with_what_would_start_it_sooner(reason: str) -> None:
-    meaning, sooner = rules.explained(reason)
+    meaning, sooner, _ = rules.explained(reason)
     assert meaning != reason
     assert sooner.endswith(".")
 
 
 def test_a_job_that_slurm_holds_since_a_node_could_not_start_it_is_told_to_be_let_go() -> None:
     """As squeue has it; nobody else does that."""
-    _, sooner = rules.explained("launch failed requeued held")
+    _, sooner, _ = rules.explained("launch failed requeued held")
     assert "scontrol release" in sooner
 
 
 def test_nodes_that_are_down_are_told_although_slurm_tells_it_in_a_sentence() -> None:
     """As squeue has it where every node of the partition is drained."""
     said = "Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions"
-    meaning, sooner = rules.explained(said)
+    meaning, sooner, _ = rules.explained(said)
     assert "nodes that it needs are down" in meaning
     assert "--partition" in sooner
 
 
 def test_waiting_says_why_how_long_and_what_would_start_it_sooner() -> None:
     events = (NodeEvent("Idle", "Idle nodes: 4 in grizzly"),)
+    start = datetime(2026, 11, 21, 14, 20, tzinfo=timezone.utc)
     evidence = Evidence(
-        "pending", "PENDING", None, "Priority; expected to start 2026-11-21 14:20 UTC", events, waited_seconds=720
+        "pending", "PENDING", events=events, waited_seconds=720, backend_words="Priority", expected_start=start
     )
     found = rules.diagnose(evidence)
     assert found is not None
@@ -372,7 +375,7 @@ NOT_PERMITTED = [
     "reason", ["PartitionTimeLimit", "DependencyNeverSatisfied", "QOSMaxWallDurationPerJobLimit", *NOT_PERMITTED]
 )
 def test_what_will_never_start_is_said_to(reason: str) -> None:
-    found = rules.diagnose(Evidence("pending", "PENDING", None, reason))
+    found = rules.diagnose(Evidence("pending", "PENDING", backend_words=reason))
     assert found is not None
     assert found.rule == "slurm.never_starts"
     assert reason in found.cause
@@ -393,8 +396,8 @@ NODE_FAILURES = [
 ]  # fmt: skip
 
 
-def failed(log: str = "", reason: str = "exit code 1", raw: str = "FAILED on n1", *events: NodeEvent) -> Evidence:
-    return Evidence("failed", raw, 1, reason, events, log_tail=log)
+def failed(log: str = "", reason: Reason = Reason.EXIT_CODE, raw: str = "FAILED on n1", *events: NodeEvent) -> Evidence:
+    return Evidence("failed", raw, 1, f"({reason})", events, log_tail=log, reason_code=reason)
 
 
 @pytest.mark.parametrize("line", PROGRAM_FAILURES)
@@ -421,28 +424,28 @@ def test_a_failure_without_any_log_is_not_tried_again() -> None:
 
 
 def said(words: str) -> Evidence:
-    return failed("", "exit code 255", "FAILED on n1", NodeEvent("Slurm", words))
+    return failed("", Reason.EXIT_CODE, "FAILED on n1", NodeEvent("Slurm", words))
 
 
 ENDS = {
-    "slurm.node_failed": failed("", "node failed", "NODE_FAIL on n1"),
+    "slurm.node_failed": failed("", Reason.NODE_FAILED, "NODE_FAIL on n1"),
     "slurm.node_failed in srun's words": said("srun: error: Node failure on n3"),
-    "slurm.not_started": failed("", "SLURM could not start its script on the node", "FAILED on n1"),
-    "slurm.boot_failed": failed("", "the node could not be started", "BOOT_FAIL on n1"),
-    "slurm.oom": failed("", "out of memory (OOM): the command was killed", "OUT_OF_MEMORY on n1"),
+    "slurm.not_started": failed("", Reason.SCRIPT_NOT_STARTED, "FAILED on n1"),
+    "slurm.boot_failed": failed("", Reason.BOOT_FAILED, "BOOT_FAIL on n1"),
+    "slurm.oom": failed("", Reason.OUT_OF_MEMORY, "OUT_OF_MEMORY on n1"),
     "slurm.oom without cgroups": said("slurmstepd: error: Step 7.0 exceeded memory limit (921600 > 65536)"),
-    "slurm.time_limit": failed("", "time limit reached", "TIMEOUT on n1"),
-    "slurm.time_limit_resumes": failed("", "time limit reached", "TIMEOUT on n1", NodeEvent(rules.RESUMES, "")),
-    "slurm.preempted_resumes": failed("", "preempted", "PREEMPTED", NodeEvent(rules.RESUMES, "")),
-    "slurm.preempted": failed("", "preempted by a job of higher priority", "PREEMPTED"),
-    "slurm.no_such_folder": failed("", "SLURM could not launch it (JobLaunchFailure): a folder ...", "FAILED"),
+    "slurm.time_limit": failed("", Reason.TIME_LIMIT, "TIMEOUT on n1"),
+    "slurm.time_limit_resumes": failed("", Reason.TIME_LIMIT, "TIMEOUT on n1", NodeEvent(rules.RESUMES, "")),
+    "slurm.preempted_resumes": failed("", Reason.PREEMPTED, "PREEMPTED", NodeEvent(rules.RESUMES, "")),
+    "slurm.preempted": failed("", Reason.PREEMPTED, "PREEMPTED"),
+    "slurm.no_such_folder": failed("", Reason.NOT_LAUNCHED, "FAILED"),
     "slurm.no_pyxis": said("srun: unrecognized option '--container-image=x'"),
     "slurm.image_not_found": said("slurmstepd: error: pyxis: failed to import docker image: x"),
     "slurm.mount_missing": said("error: --container-mounts: source path does not exist: /nope"),
     "slurm.registry_login": said("[ERROR] Could not process JSON input"),
     "slurm.launch_failed": said("srun: error: Task launch for StepId=1.0 failed on node n4: Communication connection failure"),
     "slurm.controller_away": said("srun: error: Unable to confirm allocation for job 7: Unable to contact slurm controller"),
-    "slurm.script_killed": failed("", "the batch script was killed (signal 9)"),
+    "slurm.script_killed": failed("", Reason.SCRIPT_KILLED),
     "slurm.no_program": said("slurmstepd: error: execve(): python3: No such file or directory"),
 }  # fmt: skip
 

@@ -332,6 +332,8 @@ class DockerBackend:
             raw=seen.raw,
             exit_code=seen.exit_code,
             reason=seen.reason,
+            reason_code=seen.reason_code,
+            backend_words=seen.backend_words,
             events=(*parse.events(container.seen, self.containers.told(container)), *self.room(ref)),
         )
 

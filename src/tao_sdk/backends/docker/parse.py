@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from tao_sdk.model import words
 from tao_sdk.model.diagnosis import NodeEvent
 from tao_sdk.model.observation import Observation, Phase
+from tao_sdk.model.reasons import Reason
 from tao_sdk.model.units import format_duration
+from tao_sdk.model.words import UNEXPLAINED, Why
 
 # The states of a container -> ours. Source: the daemon's API and the platform document's map; the others have ended.
 PHASES: Mapping[str, Phase] = {
@@ -21,7 +25,7 @@ PHASES: Mapping[str, Phase] = {
 ENDED = ("exited", "dead", "removing")
 TIMED_OUT = (124, 137, 143)  # what `timeout` ends with, or the command that it ended
 LATE = timedelta(seconds=2)  # a busy daemon notes the start later than it was
-STARTED_AGAIN = "StartedAgain"
+STARTED_AGAIN, KILLED = "StartedAgain", "Killed"  # the names of events
 NEVER = "0001-01-01"
 
 
@@ -35,22 +39,36 @@ def observation(inspected: Mapping[str, Any], canceled: bool = False) -> Observa
     state: Mapping[str, Any] = inspected["State"]
     word = str(state["Status"])
     if word == "created" and state.get("Error"):
-        return Observation(Phase.FAILED, "not started", state.get("ExitCode"), str(state["Error"]))
+        return explained(Observation(Phase.FAILED, "not started", state.get("ExitCode")), daemon_error(state))
     if word in ENDED and not begun(state):
         return never_started(state, canceled)
     if word not in ENDED:
         return living(word, moment(state.get("StartedAt")))
     code = int(state["ExitCode"])
+    phase, reason = how_it_ended(inspected, code, canceled)
+    started, finished = moment(state.get("StartedAt")), moment(state.get("FinishedAt"))
+    seen = Observation(phase, f"{word} ({code})", code, started_at=started, ended_at=finished)
+    return explained(seen, reason)
+
+
+def how_it_ended(inspected: Mapping[str, Any], code: int, canceled: bool) -> tuple[Phase, Why]:
+    """A container that has run and ended."""
+    if canceled:
+        return Phase.CANCELED, words.why(Reason.CANCELED)
     reason = why(inspected, code)
-    phase = Phase.CANCELED if canceled else Phase.FAILED if code or reason else Phase.SUCCEEDED
-    return Observation(
-        phase,
-        f"{word} ({code})",
-        code,
-        "canceled" if canceled else reason or (f"exit code {code}" if code else ""),
-        moment(state.get("StartedAt")),
-        moment(state.get("FinishedAt")),
-    )
+    if reason.code is None:
+        return Phase.SUCCEEDED, UNEXPLAINED
+    return Phase.FAILED, reason
+
+
+def explained(seen: Observation, reason: Why) -> Observation:
+    """The observation with its reason; the daemon's own words are kept apart as well."""
+    said = reason.text if reason.code is Reason.DAEMON_ERROR else ""
+    return replace(seen, reason=reason.text, reason_code=reason.code, backend_words=said)
+
+
+def daemon_error(state: Mapping[str, Any]) -> Why:
+    return words.why(Reason.DAEMON_ERROR, what=str(state["Error"]))
 
 
 def begun(state: Mapping[str, Any]) -> bool:
@@ -62,21 +80,27 @@ def never_started(state: Mapping[str, Any], canceled: bool) -> Observation:
     """A container that is on its way out and never ran: it is as good as gone, unless the daemon says what went wrong."""
     raw, code, error = f"{state['Status']}, never started", int(state["ExitCode"]), str(state.get("Error") or "")
     if canceled:
-        return Observation(Phase.CANCELED, raw, reason="canceled")
-    if code or error:
-        return Observation(Phase.FAILED, raw, code, error or f"exit code {code}")
+        return explained(Observation(Phase.CANCELED, raw), words.why(Reason.CANCELED))
+    if error:
+        return explained(Observation(Phase.FAILED, raw, code), daemon_error(state))
+    if code:
+        return explained(Observation(Phase.FAILED, raw, code), words.why(Reason.EXIT_CODE, code=code))
     return Observation(Phase.ABSENT, raw)
 
 
-def why(inspected: Mapping[str, Any], code: int) -> str:
-    """What the daemon knows of an end besides its exit code."""
+def why(inspected: Mapping[str, Any], code: int) -> Why:
+    """Why a container has ended; no reason for a good end."""
     state: Mapping[str, Any] = inspected["State"]
     limit = time_limit(inspected)
     if state.get("OOMKilled") and code:
-        return "OOMKilled: the container ran out of its memory"
+        return words.why(Reason.OUT_OF_MEMORY, "docker")
     if limit and code in TIMED_OUT and lasted(state) >= limit - min(LATE, limit / 2):
-        return f"time limit of {format_duration(limit)} reached"
-    return str(state.get("Error") or "") if code else ""
+        return words.why(Reason.TIME_LIMIT, limit=format_duration(limit))
+    if not code:
+        return UNEXPLAINED
+    if state.get("Error"):
+        return daemon_error(state)
+    return words.why(Reason.EXIT_CODE, code=code)
 
 
 def time_limit(inspected: Mapping[str, Any]) -> timedelta | None:
@@ -144,7 +168,7 @@ def events(inspected: Mapping[str, Any], told: list[Mapping[str, Any]]) -> tuple
         action = str(event.get("Action", ""))
         signal = event.get("Actor", {}).get("Attributes", {}).get("signal", "")
         if action == "kill":
-            found.append(NodeEvent("Killed", f"killed through the daemon with signal {signal}"))
+            found.append(NodeEvent(KILLED, f"killed through the daemon with signal {signal}"))
         elif action in ("oom", "die", "stop"):
             code = event.get("Actor", {}).get("Attributes", {}).get("exitCode", "")
             found.append(NodeEvent(action.capitalize(), f"exit code {code}" if code else action))

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
-from tao_sdk.backends.docker.parse import STARTED_AGAIN
+from tao_sdk.backends.docker.parse import KILLED, STARTED_AGAIN
 from tao_sdk.backends.docker.pull import parted
 from tao_sdk.backends.docker.render import NOT_BEGUN, NOT_WHOLE
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
 from tao_sdk.model.errors import Refused
-from tao_sdk.model.rule import Rule, all_of, any_of, backend_says, exit_code, first_match, in_log, runner_failed
+from tao_sdk.model.reasons import Reason
+from tao_sdk.model.rule import (
+    Rule,
+    all_of,
+    any_of,
+    backend_says,
+    because,
+    event_named,
+    exit_code,
+    first_match,
+    in_log,
+    runner_failed,
+)
 
 INFRA, PROGRAM, USER = ErrClass.INFRA, ErrClass.PROGRAM, ErrClass.USER
 
@@ -52,7 +63,8 @@ def could_not_begin(evidence: Evidence) -> str | None:
 
 
 RULES: Sequence[Rule] = (
-    Rule("docker.oom_killed", backend_says(r"OOMKilled"), "The container ran out of its memory{limit} and was killed.", PROGRAM,
+    Rule("docker.oom_killed", any_of(because(Reason.OUT_OF_MEMORY), event_named("OOMKilled")),
+         "The container ran out of its memory{limit} and was killed.", PROGRAM,
          "Give it more (--memory 64g), or use fewer data-loader workers or a smaller batch.",
          limit="memory", after="it is given more"),
     Rule("docker.no_gpu_runtime", backend_says(NO_GPU),
@@ -72,7 +84,8 @@ RULES: Sequence[Rule] = (
          "Check the registry's name, the daemon's network, proxy and certificates.", retryable=True),
     Rule("docker.network_missing", backend_says(r"network \S+ (not found|is ambiguous)|could not find a network"),
          "The docker network is not there: {seen}", USER, "Create it (docker network create NAME), or leave the option out."),
-    Rule("docker.no_space", backend_says(r"no space left on device|disk quota"), "The daemon's disk is full: {seen}", INFRA,
+    Rule("docker.no_space", any_of(event_named("DiskFull"), backend_says(r"no space left on device|disk quota")),
+         "The daemon's disk is full: {seen}", INFRA,
          "Free space there: docker system df, then docker image prune.", after="there is space"),
     Rule("docker.name_taken", backend_says(r"container name \S+ is already in use"),
          "Another container has the job's name: {seen}", USER, "Remove that one (docker rm), or submit again."),
@@ -91,10 +104,10 @@ RULES: Sequence[Rule] = (
     Rule("docker.path_not_mounted", path_missing,
          "A path is not there inside the container: {seen}", USER,
          "Mount it (--mounts in the job file: src:dst), or use its path inside the container."),
-    Rule("docker.stopped_outside", any_of(all_of(exit_code(137), backend_says(r"killed through the daemon")), exit_code(143)),
+    Rule("docker.stopped_outside", any_of(all_of(exit_code(137), event_named(KILLED)), exit_code(143)),
          "The container was stopped from outside, by docker stop or kill, or with the daemon ({seen}).", INFRA,
          "Submit it again; it resumes from its newest complete checkpoint.", retryable=True),
-    Rule("docker.started_again", all_of(exit_code(NOT_BEGUN), backend_says(STARTED_AGAIN)),
+    Rule("docker.started_again", all_of(exit_code(NOT_BEGUN), event_named(STARTED_AGAIN)),
          "The container was started again from outside, by docker restart or start. It runs its command once.", INFRA,
          "Submit it again; it resumes from its newest complete checkpoint.", retryable=True),
     Rule("docker.not_delivered", all_of(exit_code(NOT_BEGUN), in_log(NOT_WHOLE)),
@@ -113,18 +126,9 @@ OF_REGISTRIES = (UNAUTHORIZED, "docker.image_not_found", "docker.registry_unreac
 
 def diagnose(evidence: Evidence) -> Diagnosis | None:
     """The rule of Docker's that explains a failure. A time limit is ours, not Docker's, and waiting is no failure."""
-    if "time limit" in evidence.reason or evidence.phase.lower() in ("pending", "unknown", "paused"):
+    if evidence.reason_code is Reason.TIME_LIMIT or evidence.phase.lower() in ("pending", "unknown", "paused"):
         return None
-    return first_match(RULES, replace(evidence, reason=bare(evidence.reason)))
-
-
-def bare(reason: str) -> str:
-    """The daemon's words, without those that `refused` has put around them."""
-    for rule in RULES:
-        before = rule.cause.partition("{seen}")[0]
-        if reason.startswith(before) and before != rule.cause:
-            return reason.removeprefix(before).removesuffix(rule.suggestion).rstrip()
-    return reason
+    return first_match(RULES, evidence)
 
 
 def pull_refused(image: str, words: str) -> Refused:
@@ -136,7 +140,13 @@ def pull_refused(image: str, words: str) -> Refused:
 
 def refused(words: str) -> Refused:
     """The daemon's refusal, with what follows from it where a rule knows its words."""
-    found = first_match(RULES, Evidence(phase="failed", reason=words))
+    error = explained_refusal(words)
+    error.backend_words = words
+    return error
+
+
+def explained_refusal(words: str) -> Refused:
+    found = first_match(RULES, Evidence(phase="failed", backend_words=words))
     if found is None:
         return Refused(words, "The Docker daemon refused it.")
     error = Refused(found.cause, words if words not in found.cause else "", found.suggestion)

@@ -210,6 +210,7 @@ class LocalBackend:
             raw=seen.raw,
             exit_code=seen.exit_code,
             reason=seen.reason,
+            reason_code=seen.reason_code,
             events=(*parse.events(seen, parse.exit_record(folder.text("exit"))), *room(folder.path)),
             waited_seconds=waited,
         )

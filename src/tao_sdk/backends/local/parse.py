@@ -19,9 +19,12 @@ from typing import Any
 
 from tao_sdk.backends.local.facts import Gpu
 from tao_sdk.backends.outcome import json_object
+from tao_sdk.model import words
 from tao_sdk.model.diagnosis import NodeEvent
 from tao_sdk.model.observation import Observation, Outcome, Phase
+from tao_sdk.model.reasons import Reason
 from tao_sdk.model.units import format_duration
+from tao_sdk.model.words import UNEXPLAINED, Why
 
 
 class Life(Enum):
@@ -60,12 +63,9 @@ class Seen:
 
 
 LOST = {
-    Life.GONE: (
-        "its supervisor was killed; the exit code is not known",
-        "its supervisor was killed before the job started",
-    ),
-    Life.RESTARTED: ("the machine was restarted while the job ran", "the machine was restarted before the job started"),
-    Life.ELSEWHERE: ("its container was stopped while the job ran", "its container was stopped before the job started"),
+    Life.GONE: Reason.SUPERVISOR_LOST,
+    Life.RESTARTED: Reason.MACHINE_RESTARTED,
+    Life.ELSEWHERE: Reason.CONTAINER_STOPPED,
 }
 
 
@@ -83,10 +83,26 @@ def observation(seen: Seen) -> Observation:
 
 def between(seen: Seen) -> Observation:
     """Before the job, or after it: the supervisor is busy, unless someone has stopped it."""
-    stopped = f"its supervisor is stopped; kill -CONT {seen.supervisor_pid}" if seen.supervisor is Life.STOPPED else ""
+    reason = held_up(seen)
     if seen.process is Life.NEVER:
-        return Observation(Phase.PENDING, "waiting" if seen.waiting else "starting", reason=stopped or seen.waiting)
-    return Observation(Phase.RUNNING, "its last processes are ending", reason=stopped, started_at=moment(seen.started))
+        raw = "waiting" if seen.waiting else "starting"
+        return Observation(Phase.PENDING, raw, reason=reason.text, reason_code=reason.code)
+    return Observation(
+        Phase.RUNNING,
+        "its last processes are ending",
+        reason=reason.text,
+        started_at=moment(seen.started),
+        reason_code=reason.code,
+    )
+
+
+def held_up(seen: Seen) -> Why:
+    """What a job that is not running waits for."""
+    if seen.supervisor is Life.STOPPED:
+        return words.why(Reason.SUPERVISOR_STOPPED, pid=seen.supervisor_pid)
+    if seen.waiting and seen.process is Life.NEVER:
+        return words.why(Reason.GPUS_BUSY, what=seen.waiting)
+    return UNEXPLAINED
 
 
 def running(seen: Seen) -> Observation:
@@ -99,53 +115,72 @@ def lost(seen: Seen) -> Observation:
     """Nobody saw the end. The manifest did, if the command had ended by then."""
     started = moment(seen.started)
     if seen.outcome is not None and seen.outcome.whole:
-        code = seen.outcome.exit_code
-        phase = Phase.SUCCEEDED if code == 0 else Phase.FAILED
-        return Observation(
-            phase, f"exit code {code}, by its manifest", code, "" if code == 0 else f"exit code {code}", started
-        )
-    began = seen.process is not Life.NEVER
-    reason = LOST[seen.process if began else seen.supervisor][0 if began else 1]
-    return Observation(Phase.FAILED, "no exit record", reason=reason, started_at=started)
+        return told_by_manifest(seen.outcome.exit_code, started)
+    reason = why_lost(seen)
+    return Observation(Phase.FAILED, "no exit record", reason=reason.text, started_at=started, reason_code=reason.code)
+
+
+def why_lost(seen: Seen) -> Why:
+    if seen.process is Life.NEVER:
+        return words.why(LOST[seen.supervisor], "unstarted")
+    return words.why(LOST[seen.process])
+
+
+def told_by_manifest(code: int | None, started: datetime | None) -> Observation:
+    raw = f"exit code {code}, by its manifest"
+    if code == 0:
+        return Observation(Phase.SUCCEEDED, raw, code, started_at=started)
+    reason = words.why(Reason.EXIT_CODE, code=code)
+    return Observation(Phase.FAILED, raw, code, reason.text, started, reason_code=reason.code)
 
 
 def ended(record: Mapping[str, Any]) -> Observation:
     code: int | None = record["exit_code"]
-    number = int(record["signal"])
-    phase = (
-        Phase.CANCELED
-        if record["canceled"]
-        else Phase.SUCCEEDED
-        if code == 0 and not record["time_limit"]
-        else Phase.FAILED
-    )
+    phase = ended_phase(record)
+    reason = UNEXPLAINED if phase is Phase.SUCCEEDED else why(record)
     return Observation(
         phase,
-        raw=f"ended by {signal_name(number)}"
-        if number
-        else "not started"
-        if record["started"] is None
-        else words_for(code),
+        raw=how_it_ended(record).text,
         exit_code=code,
-        reason="" if phase is Phase.SUCCEEDED else why(record, code, number),
+        reason=reason.text,
         started_at=moment(record["started"]),
         ended_at=moment(record["ended"]),
+        reason_code=reason.code,
     )
 
 
-def why(record: Mapping[str, Any], code: int | None, number: int) -> str:
-    if record["trouble"]:
-        return f"it could not be started: {record['trouble']}"
+def ended_phase(record: Mapping[str, Any]) -> Phase:
     if record["canceled"]:
-        return "canceled"
-    if record["time_limit"]:
-        return f"time limit of {format_duration(timedelta(seconds=record['time_limit']))} reached"
-    if number == signal.SIGKILL and record["oom_kills"]:
-        return "the machine ran out of memory (oom) and the kernel ended it"
-    told = ", its supervisor was told to end" if record["told_to_end"] else ""
+        return Phase.CANCELED
+    if record["exit_code"] == 0 and not record["time_limit"]:
+        return Phase.SUCCEEDED
+    return Phase.FAILED
+
+
+def how_it_ended(record: Mapping[str, Any]) -> Why:
+    if record["signal"]:
+        return words.why(Reason.SIGNAL, signal=signal_name(int(record["signal"])))
     if record["started"] is None:
-        return f"not started{told}"
-    return (f"ended by {signal_name(number)}" if number else words_for(code)) + told
+        return words.why(Reason.NOT_STARTED, "unstarted")
+    if record["exit_code"] is None:
+        return words.why(Reason.EXIT_UNKNOWN)
+    return words.why(Reason.EXIT_CODE, code=record["exit_code"])
+
+
+def why(record: Mapping[str, Any]) -> Why:
+    if record["trouble"]:
+        return words.why(Reason.NOT_STARTED, what=record["trouble"])
+    if record["canceled"]:
+        return words.why(Reason.CANCELED)
+    if record["time_limit"]:
+        limit = format_duration(timedelta(seconds=record["time_limit"]))
+        return words.why(Reason.TIME_LIMIT, limit=limit)
+    if record["signal"] == signal.SIGKILL and record["oom_kills"]:
+        return words.why(Reason.OUT_OF_MEMORY)
+    end = how_it_ended(record)
+    if record["told_to_end"]:
+        return words.why(Reason.SUPERVISOR_TOLD_TO_END, what=end.text)
+    return end
 
 
 def canceled(started: float | None, ended_at: float) -> dict[str, Any]:
@@ -169,19 +204,16 @@ def events(seen: Observation, record: Mapping[str, Any] | None) -> tuple[NodeEve
         found.append(
             NodeEvent("SupervisorTerminated", "something other than a cancel told the job's supervisor to end")
         )
-    found += [NodeEvent(name, seen.reason) for name, reasons in LOST_EVENTS.items() if seen.reason in reasons]
+    if name := LOST_EVENTS.get(seen.reason_code):
+        found.append(NodeEvent(name, seen.reason))
     return tuple(found)
 
 
-LOST_EVENTS = {
-    "SupervisorKilled": LOST[Life.GONE],
-    "MachineRestarted": LOST[Life.RESTARTED],
-    "ContainerStopped": LOST[Life.ELSEWHERE],
+LOST_EVENTS: Mapping[Reason | None, str] = {
+    Reason.SUPERVISOR_LOST: "SupervisorKilled",
+    Reason.MACHINE_RESTARTED: "MachineRestarted",
+    Reason.CONTAINER_STOPPED: "ContainerStopped",
 }
-
-
-def words_for(code: int | None) -> str:
-    return "the exit code is not known" if code is None else f"exit code {code}"
 
 
 def signal_name(number: int) -> str:

@@ -293,7 +293,9 @@ def not_submitted(reply: handover.Reply, words: str, attempt: Attempt) -> TaoErr
         return Refused(f"{attempt.job_id} is the job of another store.", "Its folder is on the cluster already.")
     if reply.word == "NOROOM":
         fix = "See that SLURM_BASE_RESULTS_DIR is a folder that you may write to, with room: tao doctor slurm."
-        return Refused("The job's folder could not be made on the cluster.", reply.text, fix)
+        error = Refused("The job's folder could not be made on the cluster.", reply.text, fix)
+        error.backend_words = reply.text
+        return error
     if reply.word == "UNSAFE":
         return unsafe_folder(reply.text)
     if reply.word == "ALIVE":

@@ -239,7 +239,7 @@ def gathered(ref: Ref, answers: Mapping[str, tuple[int, str, str]], remains: Lef
         raise no_answer(seen.reason)
     said = [NodeEvent("Slurm", line) for line in worth_telling(answers["words"][1])]
     waits = list(pending_events(seen, answers)) if seen.phase is Phase.PENDING else []
-    converting = answers["image"][1] if parse.NEVER in seen.reason else ""
+    converting = answers["image"][1] if seen.backend_words == parse.NEVER else ""
     image = [NodeEvent("Image", line) for line in worth_telling(converting)]
     nodes = [NodeEvent("Node", each) for each in failed_nodes(ref, asked)]
     resumes = [NodeEvent(rules.RESUMES, "it goes on in a new SLURM job")] if remains.resumes else []
@@ -248,6 +248,9 @@ def gathered(ref: Ref, answers: Mapping[str, tuple[int, str, str]], remains: Lef
         raw=seen.raw,
         exit_code=seen.exit_code,
         reason=seen.reason,
+        reason_code=seen.reason_code,
+        backend_words=seen.backend_words,
+        expected_start=seen.expected_start,
         events=(*waits, *nodes, *image, *said, *resumes),
         log_tail="\n".join(line for line in answers["ranks"][1].splitlines() if not line.startswith(PREFIX.decode())),
     )
@@ -270,9 +273,9 @@ def failed_nodes(ref: Ref, seen: parse.Seen) -> Iterable[str]:
 def pending_events(seen: Observation, answers: Mapping[str, tuple[int, str, str]]) -> Iterable[NodeEvent]:
     """What holds it up, and where it would not have to wait."""
     running = [line.split() for line in answers["mine"][1].splitlines()]
-    if running and re.match(r"QOS|Assoc|Priority|Resources", seen.reason):
+    if running and re.match(r"QOS|Assoc|Priority|Resources", seen.backend_words):
         ids = ", ".join(row[0] for row in running[:8])
         yield NodeEvent("Running", f"Yours run: {ids}" + (" and more" if len(running) > 8 else ""))
     idle = [line.split() for line in answers["idle"][1].splitlines()]
-    if idle and re.match(r"Priority|Resources|ReqNodeNotAvail|Partition", seen.reason):
+    if idle and re.match(r"Priority|Resources|ReqNodeNotAvail|Partition", seen.backend_words):
         yield NodeEvent("Idle", "Idle nodes: " + ", ".join(f"{row[1]} in {row[0]}" for row in idle if len(row) == 2))

@@ -13,7 +13,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 
 from tao_sdk.backends.outcome import json_object
+from tao_sdk.model import words
 from tao_sdk.model.observation import Observation, Phase
+from tao_sdk.model.reasons import Reason
+from tao_sdk.model.words import UNEXPLAINED, Why
 
 # States -> ours. Source: slurm.h job_states, and what 22.05.8 printed.
 PHASES: Mapping[str, Phase] = {
@@ -46,18 +49,16 @@ PHASES: Mapping[str, Phase] = {
 }
 # What sacct says of a job that the controller may be about to start again.
 PERHAPS_AGAIN = frozenset({"NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "REQUEUED"})
-WORDS = {
-    "TIMEOUT": "time limit reached",
-    "OUT_OF_MEMORY": "out of memory (OOM): the command was killed",
-    "NODE_FAIL": "node failed",
-    "BOOT_FAIL": "the node could not be started",
-    "DEADLINE": "its deadline has passed",
-    "PREEMPTED": "preempted by a job of higher priority",
+REASONS: Mapping[str, Reason] = {
+    "TIMEOUT": Reason.TIME_LIMIT,
+    "OUT_OF_MEMORY": Reason.OUT_OF_MEMORY,
+    "NODE_FAIL": Reason.NODE_FAILED,
+    "BOOT_FAIL": Reason.BOOT_FAILED,
+    "DEADLINE": Reason.DEADLINE,
+    "PREEMPTED": Reason.PREEMPTED,
 }
 # Ends of the command itself. Where SLURM has ended a job its exit code is not the command's.
 OWN_ENDS = frozenset({"FAILED", "LAUNCH_FAILED", "OUT_OF_MEMORY"})
-NOT_STARTED = "SLURM could not start its script on the node"
-NOT_LAUNCHED, SCRIPT_KILLED = "SLURM could not launch it", "the batch script was killed"
 OOM_BEHIND = frozenset({"FAILED", "TIMEOUT"})  # what an OOM of a step leads to; other ends have a cause of their own
 NO_EXEC = "0:53"
 LAUNCH_FAILURES = ("JobLaunchFailure", "launch_failed_requeued_held")
@@ -149,9 +150,9 @@ def sacct_command(ids: Sequence[str]) -> str:
     return f"timeout 25 sacct --noheader --parsable2 --format={SACCT} --jobs={','.join(ids)}"
 
 
-def queue(rc: int, text: str, words: str) -> Mapping[str, Queued] | None:
+def queue(rc: int, text: str, said: str) -> Mapping[str, Queued] | None:
     """Id -> row; None when the controller did not answer. An id it has forgotten is no row."""
-    if rc != 0 and "Invalid job id" not in words:
+    if rc != 0 and "Invalid job id" not in said:
         return None
     rows = (line.split("|") for line in text.splitlines())
     return {cells[0]: Queued(*cells) for cells in rows if len(cells) == len(SQUEUE)}
@@ -176,16 +177,16 @@ def accounting(rc: int, text: str) -> Mapping[str, Accounted] | None:
 
 def seen(answers: Mapping[str, tuple[int, str, str]]) -> Seen:
     """A look, from the exit code, the output and the words of squeue and sacct."""
-    rc, text, words = answers["squeue"]
-    in_queue = queue(rc, text, words)
-    rc_a, text_a, words_a = answers["sacct"]
-    trouble = words if in_queue is None else words_a
+    rc, text, said = answers["squeue"]
+    in_queue = queue(rc, text, said)
+    rc_a, text_a, said_a = answers["sacct"]
+    trouble = said if in_queue is None else said_a
     now = moment(answers["now"][1]) if "now" in answers else None
-    return Seen(in_queue, accounting(rc_a, text_a), last_line(trouble), DISABLED not in words_a, now)
+    return Seen(in_queue, accounting(rc_a, text_a), last_line(trouble), DISABLED not in said_a, now)
 
 
-def last_line(words: str) -> str:
-    lines = [line for line in words.splitlines() if line.strip()]
+def last_line(said: str) -> str:
+    lines = [line for line in said.splitlines() if line.strip()]
     return lines[-1].strip() if lines else "no answer"
 
 
@@ -213,8 +214,12 @@ def is_untold(row: Queued, look: Seen) -> bool:
 
 
 def in_doubt(row: Queued) -> Observation:
-    reason = f"SLURM says {row.state}, and its accounting has not told why yet"
-    return Observation(Phase.RUNNING, f"{row.state} on {row.nodes}", reason=reason, started_at=moment(row.start))
+    seen = Observation(Phase.RUNNING, f"{row.state} on {row.nodes}", started_at=moment(row.start))
+    return explained(seen, words.why(Reason.CAUSE_NOT_TOLD_YET, what=row.state))
+
+
+def explained(seen: Observation, reason: Why) -> Observation:
+    return replace(seen, reason=reason.text, reason_code=reason.code)
 
 
 def unseen(look: Seen, accounted: Accounted | None) -> Observation:
@@ -224,8 +229,9 @@ def unseen(look: Seen, accounted: Accounted | None) -> Observation:
         return Observation(Phase.UNREACHABLE, raw, reason=f"SLURM's controller: {look.trouble}")
     if look.accounting is None and look.accounts:
         return Observation(Phase.UNREACHABLE, raw, reason=f"SLURM's accounting: {look.trouble}")
-    words = f"squeue has forgotten it; sacct says {raw}" if accounted else "SLURM does not know it"
-    return Observation(Phase.ABSENT, words)
+    if accounted is None:
+        return Observation(Phase.ABSENT, "SLURM does not know it")
+    return Observation(Phase.ABSENT, f"squeue has forgotten it; sacct says {raw}")
 
 
 def named(row: Queued | None, name: str) -> Queued | None:
@@ -238,18 +244,32 @@ def phase(state: str) -> Phase:
 
 
 def in_queue(row: Queued) -> Observation:
-    reason = ""
-    if phase(row.state) is Phase.PENDING and row.reason not in ("", "None"):
-        reason = pending_words(row)
     raw = f"{row.state} on {row.nodes}" if row.nodes else row.state
-    started = moment(row.start) if phase(row.state) is not Phase.PENDING else None
-    return Observation(phase(row.state), raw, reason=reason, started_at=started)
+    if phase(row.state) is Phase.PENDING:
+        return explained(pending(row, raw), why_pending(row))
+    return Observation(phase(row.state), raw, started_at=moment(row.start), backend_words=row.state)
 
 
-def pending_words(row: Queued) -> str:
+def pending(row: Queued, raw: str) -> Observation:
+    """A waiting job, with squeue's own reason and its estimate of the start."""
+    if row.reason in ("", "None"):
+        return Observation(Phase.PENDING, raw, backend_words=row.state)
+    return Observation(Phase.PENDING, raw, backend_words=row.reason, expected_start=moment(row.start))
+
+
+def why_pending(row: Queued) -> Why:
     """`Resources; expected to start 2026-11-21 14:20 UTC`."""
+    if row.reason in ("", "None"):
+        return UNEXPLAINED
     start = moment(row.start)
-    return f"{row.reason}; expected to start {start:%Y-%m-%d %H:%M} UTC" if start else row.reason
+    if start is None:
+        return words.why(Reason.QUEUED, what=row.reason)
+    return words.why(Reason.QUEUED, "slurm", what=row.reason, start=expected(start))
+
+
+def expected(start: datetime) -> str:
+    """`expected to start 2026-11-21 14:20 UTC`."""
+    return words.sentence(Reason.QUEUED, "start", start=f"{start:%Y-%m-%d %H:%M}")
 
 
 def ended(accounted: Accounted, resumes: bool) -> Observation:
@@ -257,20 +277,26 @@ def ended(accounted: Accounted, resumes: bool) -> Observation:
     if is_given_up(job):
         return given_up(job.state)
     if was_not_started(accounted):
-        return Observation(Phase.FAILED, f"{job.state} on {job.nodes}", reason=NOT_STARTED, ended_at=moment(job.end))
+        unstarted = Observation(Phase.FAILED, f"{job.state} on {job.nodes}", ended_at=moment(job.end))
+        return explained(unstarted, words.why(Reason.SCRIPT_NOT_STARTED))
     oom = word in OOM_BEHIND and any(step.word == "OUT_OF_MEMORY" for step in accounted.steps)
     word = "OUT_OF_MEMORY" if oom else word
     code = KILLED if word == "OUT_OF_MEMORY" else exit_code(job.exit)
     told = word == "COMPLETED" or (word in OWN_ENDS and bool(code))
     raw = f"{job.state} on {job.nodes}" if job.has_begun else job.state
-    return Observation(
+    seen = Observation(
         phase=ended_phase(word, resumes),
         raw=raw,
         exit_code=code if told else None,
-        reason=why(word, code, job.reason, job.exit),
         started_at=moment(job.start) if job.has_begun else None,
         ended_at=moment(job.end),
+        backend_words=word,
     )
+    return with_slurms_words(explained(seen, why(word, code, job.reason, job.exit)), job.reason)
+
+
+def with_slurms_words(seen: Observation, reason: str) -> Observation:
+    return replace(seen, backend_words=reason) if seen.reason_code is Reason.QUEUE_REASON else seen
 
 
 def is_given_up(job: Row) -> bool:
@@ -289,9 +315,8 @@ def was_not_started(accounted: Accounted) -> bool:
 
 
 def given_up(raw: str) -> Observation:
-    return Observation(
-        Phase.FAILED, raw, reason=f"the conversion of the image, for which it waited, has failed ({NEVER})"
-    )
+    seen = Observation(Phase.FAILED, raw, backend_words=NEVER)
+    return explained(seen, words.why(Reason.CONVERSION_FAILED, what=NEVER))
 
 
 def ended_phase(word: str, resumes: bool) -> Phase:
@@ -303,29 +328,39 @@ def ended_in_queue(row: Queued, resumes: bool) -> Observation:
     """Without accounting: squeue still shows it for a while, and has no exit code."""
     if row.reason == NEVER:
         return given_up(row.state)
-    return Observation(
+    seen = Observation(
         phase=ended_phase(row.state, resumes),
         raw=f"{row.state} on {row.nodes}" if row.nodes else row.state,
-        exit_code=0 if row.state == "COMPLETED" else KILLED if row.state == "OUT_OF_MEMORY" else None,
-        reason=why(row.state, None, row.reason, ""),
+        exit_code=CODES_IN_QUEUE.get(row.state),
         started_at=moment(row.start) if row.nodes else None,  # squeue gives one that never began its end's time
         ended_at=moment(row.end),
+        backend_words=row.state,
     )
+    return with_slurms_words(explained(seen, why(row.state, None, row.reason, "")), row.reason)
 
 
-def why(word: str, code: int | None, reason: str, exit: str) -> str:
+CODES_IN_QUEUE = {"COMPLETED": 0, "OUT_OF_MEMORY": KILLED}  # squeue has no exit codes
+
+
+def why(word: str, code: int | None, reason: str, exit: str) -> Why:
     if word in ("COMPLETED", "CANCELLED"):
-        return ""  # why it waited before it was canceled is no reason
-    if word in WORDS:
-        return WORDS[word]
-    if exit == NO_EXEC or (reason in LAUNCH_FAILURES and not has_ended_by_signal(exit)):
-        told = reason if reason in LAUNCH_FAILURES else exit
-        return f"{NOT_LAUNCHED} ({told}): a folder or file that it needs is not there for the node"
+        return UNEXPLAINED  # why it waited before it was canceled is no reason
+    if word in REASONS:
+        return words.why(REASONS[word], "slurm")
+    launch_failed = reason in LAUNCH_FAILURES
+    if exit == NO_EXEC or (launch_failed and not has_ended_by_signal(exit)):
+        return words.why(Reason.NOT_LAUNCHED, what=reason if launch_failed else exit)
     if word == "FAILED" and has_ended_by_signal(exit):  # of the command's own end the script makes an exit code
-        return f"{SCRIPT_KILLED} (signal {exit[2:]})"
+        return words.why(Reason.SCRIPT_KILLED, "signal", signal=exit[2:])
     if word == "FAILED" and code is not None:
-        return f"exit code {code}"
-    return reason if reason not in ("", "None", "NonZeroExitCode") else ""
+        return words.why(Reason.EXIT_CODE, code=code)
+    return in_slurms_words(reason)
+
+
+def in_slurms_words(reason: str) -> Why:
+    if reason in ("", "None", "NonZeroExitCode"):
+        return UNEXPLAINED
+    return words.why(Reason.QUEUE_REASON, what=reason)
 
 
 def has_ended_by_signal(exit: str) -> bool:
@@ -377,25 +412,42 @@ def last_status(text: str) -> str:
 def with_record(seen: Observation, left: Record) -> Observation:
     """The end as the attempt itself tells it: its exit code, our time limit, and TAO's last word on success."""
     if left.time_limit and seen.phase is Phase.FAILED:
-        return replace(seen, exit_code=124, reason="time limit reached: the command was asked to end")
-    if seen.reason.startswith(NOT_LAUNCHED) and left.begun and seen.exit_code is None:  # squeue has one word for both
-        return replace(seen, reason=SCRIPT_KILLED)
-    if seen.phase is Phase.SUCCEEDED and left.tao_status in ("FAILURE", "FAILED", "ERROR"):
-        words = f"the training's status.json says {left.tao_status}" + (
-            f": {left.tao_message}" if left.tao_message else ""
-        )
-        return replace(seen, phase=Phase.FAILED, reason=words)
+        return explained(replace(seen, exit_code=124), words.why(Reason.TIME_LIMIT, "slurm, ours"))
+    if (
+        seen.reason_code is Reason.NOT_LAUNCHED and left.begun and seen.exit_code is None
+    ):  # squeue has one word for both
+        return explained(seen, words.why(Reason.SCRIPT_KILLED))
+    if seen.phase is Phase.SUCCEEDED and left.tao_status in TAO_FAILURES:
+        return explained(replace(seen, phase=Phase.FAILED), tao_failure(left))
     if seen.phase is Phase.FAILED and left.exit_code:  # of a code above 128, SLURM keeps what is above
-        told = f"exit code {seen.exit_code}" if seen.exit_code is not None else ""
-        reason = f"exit code {left.exit_code}" if seen.reason in ("", told) else seen.reason
-        return replace(seen, exit_code=left.exit_code, reason=reason)
+        return with_exit_code(seen, left.exit_code)
     if seen.phase is Phase.ABSENT and left.whole and left.exit_code is not None:
         return from_record(left)
     return seen
 
 
+TAO_FAILURES = ("FAILURE", "FAILED", "ERROR")  # what status.json says of a training that has failed
+
+
+def tao_failure(left: Record) -> Why:
+    what = f"{left.tao_status}: {left.tao_message}" if left.tao_message else left.tao_status
+    return words.why(Reason.STATUS_FILE_FAILED, what=what)
+
+
+def with_exit_code(seen: Observation, code: int) -> Observation:
+    """The exit code is the record's; a reason that says more than a code stays."""
+    if seen.reason_code in (None, Reason.EXIT_CODE):
+        return explained(replace(seen, exit_code=code), words.why(Reason.EXIT_CODE, code=code))
+    return replace(seen, exit_code=code)
+
+
 def from_record(left: Record) -> Observation:
     """How a job ended that SLURM has forgotten, by what it has written down itself."""
-    failed = left.exit_code != 0 or left.tao_status in ("FAILURE", "FAILED", "ERROR")
-    reason = "time limit reached" if left.time_limit else f"exit code {left.exit_code}" if failed else ""
-    return Observation(Phase.FAILED if failed else Phase.SUCCEEDED, "by its own record", left.exit_code, reason=reason)
+    raw = "by its own record"
+    if left.exit_code == 0 and left.tao_status not in TAO_FAILURES:
+        reason = words.why(Reason.TIME_LIMIT, "slurm") if left.time_limit else UNEXPLAINED
+        return explained(Observation(Phase.SUCCEEDED, raw, 0), reason)
+    failed = Observation(Phase.FAILED, raw, left.exit_code)
+    if left.time_limit:
+        return explained(failed, words.why(Reason.TIME_LIMIT, "slurm"))
+    return explained(failed, words.why(Reason.EXIT_CODE, code=left.exit_code))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
+from tao_sdk.backends.slurm import parse
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
 from tao_sdk.model.errors import Refused
 from tao_sdk.model.hardware_words import Told, hardware_rules
-from tao_sdk.model.rule import Rule, all_of, backend_says, first_match
+from tao_sdk.model.reasons import Reason
+from tao_sdk.model.rule import Rule, all_of, any_of, backend_says, because, event_named, first_match
 
 INFRA, PROGRAM, USER = ErrClass.INFRA, ErrClass.PROGRAM, ErrClass.USER
 RESUMES = "ResumesOnTimeout"  # the event that says: this job goes on in a new SLURM job when its time is up
@@ -20,9 +23,9 @@ NO_IMAGE = "|".join(
 )  # fmt: skip
 
 
-def at_time_limit(evidence: Evidence) -> str | None:
-    return evidence.reason if "time limit" in evidence.reason else None
-
+resumes = event_named(RESUMES)
+at_time_limit = because(Reason.TIME_LIMIT)
+preempted = any_of(because(Reason.PREEMPTED), backend_says(r"preempted"))
 
 AGAIN_ELSEWHERE = "It is tried again by a watcher (tao watch); tell the site, and keep off the node with --exclude."
 HARDWARE: Mapping[str, Told] = {
@@ -39,31 +42,33 @@ HARDWARE: Mapping[str, Told] = {
 }
 
 RULES: Sequence[Rule] = (
-    Rule("slurm.time_limit_resumes", all_of(backend_says(RESUMES), at_time_limit),
+    Rule("slurm.time_limit_resumes", all_of(resumes, at_time_limit),
          "The job reached its time limit; it goes on from its newest checkpoint in a new SLURM job.", INFRA,
          "Nothing to do, as long as a watcher runs: tao watch.", retryable=True),
-    Rule("slurm.preempted_resumes", all_of(backend_says(RESUMES), backend_says(r"preempted|PREEMPTED")),
+    Rule("slurm.preempted_resumes", all_of(resumes, preempted),
          "The job was preempted; it goes on from its newest checkpoint in a new SLURM job.", INFRA,
          "Nothing to do, as long as a watcher runs: tao watch.", retryable=True),
-    Rule("slurm.preempted", backend_says(r"preempted|PREEMPTED"),
+    Rule("slurm.preempted", preempted,
          "A job of higher priority took its nodes: {seen}.", INFRA,
          "Submit it again, or with --requeue, or resume_on_timeout: true.", after="the nodes are free"),
     Rule("slurm.time_limit", at_time_limit, "The job reached its time limit{limit}.", USER,
          "Give it more (--time-limit), or let it go on in a new SLURM job: resume_on_timeout: true.",
          limit="time_limit", after="it is given more time"),
-    Rule("slurm.oom", backend_says(r"OUT_OF_MEMORY|\(OOM\)|oom-kill|exceeded (job )?memory limit"),
+    Rule("slurm.oom", any_of(because(Reason.OUT_OF_MEMORY),
+                             backend_says(r"OUT_OF_MEMORY|\(OOM\)|oom-kill|exceeded (job )?memory limit")),
          "The memory{limit} ran out on the node and the command was killed.", PROGRAM,
          "Ask for more (--memory 64g), or use fewer data-loader workers or a smaller batch.",
          limit="memory", after="it is given more"),
-    Rule("slurm.node_failed", backend_says(r"^NODE_FAIL|node failed|NodeFail|srun: error: Node failure on"),
+    Rule("slurm.node_failed", any_of(because(Reason.NODE_FAILED),
+                                     backend_says(r"^NODE_FAIL|NodeFail|srun: error: Node failure on")),
          "A node of the job failed: {seen}.", INFRA,
          "It is tried again by a watcher (tao watch); to keep off the node: --exclude.", retryable=True),
-    Rule("slurm.not_started", backend_says(r"could not start its script"), "{seen}, and the command was not started.", INFRA,
+    Rule("slurm.not_started", because(Reason.SCRIPT_NOT_STARTED), "{seen}, and the command was not started.", INFRA,
          "It is tried again by a watcher (tao watch); to keep off the node: --exclude.", retryable=True),
-    Rule("slurm.boot_failed", backend_says(r"^BOOT_FAIL|node could not be started"),
+    Rule("slurm.boot_failed", any_of(because(Reason.BOOT_FAILED), backend_says(r"^BOOT_FAIL")),
          "A node could not be started: {seen}.", INFRA,
          "It is tried again by a watcher (tao watch); to keep off the node: --exclude.", retryable=True),
-    Rule("slurm.no_such_folder", backend_says(r"could not launch it|JobLaunchFailure"), "{seen}.", INFRA,
+    Rule("slurm.no_such_folder", any_of(because(Reason.NOT_LAUNCHED), backend_says(r"JobLaunchFailure")), "{seen}.", INFRA,
          "See that SLURM_BASE_RESULTS_DIR is on a file system that the nodes share: tao doctor slurm."),
     Rule("slurm.no_pyxis", backend_says(r"unrecognized option .*--container"),
          "The nodes' srun has no --container-image: this cluster has no Pyxis.", USER,
@@ -74,7 +79,7 @@ RULES: Sequence[Rule] = (
          "Check its name and tag, and the registry's credentials on the cluster: tao doctor slurm."),
     Rule("slurm.mount_missing", backend_says(r"--container-mounts: source path does not exist"),
          "A mounted path is not there on the node: {seen}", USER, "Correct the path; it has to be on a shared file system."),
-    Rule("slurm.conversion_failed", backend_says(r"DependencyNeverSatisfied|conversion of the image"),
+    Rule("slurm.conversion_failed", any_of(because(Reason.CONVERSION_FAILED), backend_says(r"DependencyNeverSatisfied")),
          "The job that prepares the image failed: {seen}", USER, "See its log; check the image's name and credentials."),
     Rule("slurm.no_program", backend_says(r"execve\(\)?:? ?\S*: No such file|couldn't chdir"),
          "The task could not begin: {seen}", USER, "Use an image with /bin/sh, and paths that are there."),
@@ -84,7 +89,7 @@ RULES: Sequence[Rule] = (
     Rule("slurm.controller_away", backend_says(r"Unable to (confirm allocation|create step) for job"),
          "SLURM's controller did not answer its own node, and the command was not started: {seen}", INFRA,
          "It is tried again by a watcher (tao watch); if it stays, tell the site.", retryable=True),
-    Rule("slurm.script_killed", backend_says(r"batch script was killed"),
+    Rule("slurm.script_killed", because(Reason.SCRIPT_KILLED),
          "The job was ended from outside, and not by what its command did: {seen}.", INFRA,
          "It is tried again by a watcher (tao watch); a node that was taken for lost and comes back does so to what it runs.",
          retryable=True),
@@ -152,44 +157,66 @@ WHAT = {"GRES": "GPUs", "CPU": "CPUs", "Cpu": "CPUs", "Node": "nodes", "Jobs": "
         "Memory": "memory", "Mem": "memory", "Wall": "wall time", "WallDuration": "wall time"}  # fmt: skip
 
 
-def explained(reason: str) -> tuple[str, str]:
-    """What squeue's reason means, and what would start the job sooner."""
-    word = reason.partition(";")[0].partition(",")[0].strip()
+# Those of them with which a job never starts, however long it waits.
+NEVER_STARTS = frozenset(
+    {"DependencyNeverSatisfied", "PartitionTimeLimit", "PartitionNodeLimit", "PartitionConfig", *NOT_PERMITTED}
+)
+
+
+class Meaning(NamedTuple):
+    """What squeue's reason means, what would start the job sooner, and whether it can start at all."""
+
+    words: str
+    sooner: str
+    never: bool = False
+
+
+def explained(reason: str) -> Meaning:
+    """What squeue's reason means. One that no table has is shown as it is."""
+    word = reason.partition(",")[0].strip()
     if word in REASONS:
-        return REASONS[word]
-    for start, told in NOT_PERMITTED.items():
+        return Meaning(*REASONS[word], word in NEVER_STARTS)
+    for start, meaning in NOT_PERMITTED.items():
         if reason.startswith(start):
-            return told
+            return Meaning(*meaning, start in NEVER_STARTS)
     limit = LIMIT.fullmatch(word)
     if limit is None:
-        return reason, "Wait, or cancel jobs that hold what it waits for."
-    what = WHAT.get(limit["what"].removesuffix("Minutes").removesuffix("RunMins"), limit["what"])
-    each = {"PerUser": "one user", "PerAccount": "one account", "PerJob": "one job"}.get(limit["per"], "all together")
-    if limit["per"] == "PerJob" or what == "wall time":
-        return f"{WHO[limit['who']]} limits {what} of {each}; it will never start", "Cancel it and ask for less."
-    return (
-        f"{WHO[limit['who']]} limits the {what} of {each}, and they are in use",
+        return Meaning(reason, "Wait, or cancel jobs that hold what it waits for.")
+    return limited(limit["who"], limit["what"], limit["per"])
+
+
+def limited(who: str, what: str, per: str) -> Meaning:
+    """What a limit of the qos or the account means."""
+    what = what.removesuffix("Minutes").removesuffix("RunMins")
+    what = WHAT.get(what, what)
+    each = {"PerUser": "one user", "PerAccount": "one account", "PerJob": "one job"}.get(per, "all together")
+    if per == "PerJob" or what == WHAT["Wall"]:
+        words = f"{WHO[who]} limits {what} of {each}; it will never start"
+        return Meaning(words, "Cancel it and ask for less.", never=True)
+    return Meaning(
+        f"{WHO[who]} limits the {what} of {each}, and they are in use",
         "Wait, cancel one of your jobs, or use another --account or --qos.",
     )
 
 
 def waiting(evidence: Evidence) -> Diagnosis:
     """Why it waits, for how long it will, and what would start it sooner."""
-    told = (evidence.reason or evidence.raw).partition(" on ")[0]  # `SUSPENDED on n1`: where is told by itself
-    word = told.partition(";")[0].strip()
-    meaning, sooner = explained(told)
-    more = " ".join(f"{event.message}." for event in evidence.events)
-    start = evidence.reason.partition("; ")[2]
-    when = f" {start[0].upper()}{start[1:]}." if start else ""
+    reason = evidence.backend_words or evidence.raw
+    meaning = explained(reason)
     minutes = int(evidence.waited_seconds // 60)
-    never = "never start" in meaning
+    parts = [f"{evidence.phase.capitalize()} for {minutes} min: {reason}: {meaning.words}."]
+    if evidence.expected_start is not None:
+        start = parse.expected(evidence.expected_start)
+        parts.append(f"{start[:1].upper()}{start[1:]}.")
+    parts += [f"{event.message}." for event in evidence.events]
     return Diagnosis(
-        cause=f"{evidence.phase.capitalize()} for {minutes} min: {word}: {meaning}.{when} {more}".strip(),
-        err_class=USER if never else INFRA,
-        suggestion=sooner,
+        cause=" ".join(parts),
+        err_class=USER if meaning.never else INFRA,
+        suggestion=meaning.sooner,
         evidence=evidence.raw,
-        rule="slurm.never_starts" if never else "slurm.waiting",
+        rule="slurm.never_starts" if meaning.never else "slurm.waiting",
         events=evidence.events,
+        reason_code=evidence.reason_code,
     )
 
 
@@ -220,4 +247,5 @@ def refused(words: str) -> Refused:
     )
     error = Refused(words.strip() or "sbatch refused the job.", "SLURM refused it.", remedy)
     error.code = "slurm.refused"
+    error.backend_words = words
     return error
