@@ -154,5 +154,5 @@ def entry(key: str, answer: Answer) -> Entry:
 def whole_number(text: str, key: str) -> int:
     size = digits(text)
     if size < 0:
-        raise Failure("s3.listing", "The store does not say how large %s is." % key, "It says %r." % text[:40])
+        raise Failure("s3.listing", f"The store does not say how large {key} is.", f"It says {text[:40]!r}.")
     return size

@@ -178,7 +178,7 @@ def the_shell() -> str:
 
 
 def not_started(error: OSError) -> Failure:
-    return Failure("command.missing", "The command could not be started.", "%s." % error.strerror)
+    return Failure("command.missing", "The command could not be started.", f"{error.strerror}.")
 
 
 def living(group: int) -> bool:
@@ -195,7 +195,7 @@ def living(group: int) -> bool:
 def alive_in(group: int) -> Callable[[str], bool]:
     def alive(pid: str) -> bool:
         try:
-            with open("/proc/%s/stat" % pid, "rb") as file:
+            with open(f"/proc/{pid}/stat", "rb") as file:
                 state, _, its_group = file.read().rpartition(b") ")[2].split()[:3]
         except OSError:
             return False

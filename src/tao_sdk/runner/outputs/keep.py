@@ -71,15 +71,13 @@ class Keeper:
             try:
                 self.tell(each.sync(self.over.is_set))
             except OSError as error:
-                self.tell(["the manifest: %s" % error.strerror])
+                self.tell([f"the manifest: {error.strerror}"])
 
     def tell(self, problems: list[str]) -> None:
         new = [each for each in problems if each not in self.told]
         self.told.update(new)
         if new:
-            self.report.queue(
-                "warning", code="output.left_out", what="%d paths could not be kept." % len(new), paths=new
-            )
+            self.report.queue("warning", code="output.left_out", what=f"{len(new)} paths could not be kept.", paths=new)
 
     def told_to_end(self) -> bool:
         return bool(self.signals.first)
@@ -136,6 +134,6 @@ class Keeper:
         self.tell(each.finish(ending, self.told_to_end, self.report))
         each.closed = True
         for path in set(each.missing) - self.place.optional:
-            self.report.queue("warning", code="output.missing", what="The output %s was never written." % path)
+            self.report.queue("warning", code="output.missing", what=f"The output {path} was never written.")
         if each.failure:
             raise each.failure
