@@ -128,7 +128,8 @@ class Store(Endpoint):
                 return False
             self.skew = ahead
         what, next = words("clock", answer, bucket, "", self)
-        self.web.tell("warning", code="s3.clock", what=what, next=next)
+        why = "A request is signed with the time, and a store refuses one from another hour: its time is used."
+        self.web.tell("warning", code="s3.clock", what=what, why=why, next=next)
         return True
 
     def head(self, bucket: str, key: str) -> Entry | None:

@@ -7,7 +7,7 @@ import time
 
 from tao_sdk.net.failure import Failure
 from tao_sdk.runner import private
-from tao_sdk.runner.outputs.destination import explicit, in_bucket, make, settle
+from tao_sdk.runner.outputs.destination import explicit, in_bucket, make, never_written, settle
 from tao_sdk.runner.place import Place
 from tao_sdk.runner.process import Command, exit_code
 from tao_sdk.runner.report import Report, Stopped, crash, secrets_of
@@ -221,7 +221,7 @@ class Job:
             path = self.values[each["key"]]
             written = os.path.isfile(path) or any(folders or files for _, folders, files in os.walk(path))
             if not written and not each["optional"]:
-                self.report.queue("warning", code="output.missing", what=f"The output {path} was never written.")
+                self.report.queue("warning", **never_written(path))
 
     def open_log(self) -> int:
         """The file that keeps what the command prints; -1 when there is no place for it."""
@@ -233,7 +233,12 @@ class Job:
             self.place.set_aside_log()
             return os.open(self.place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            self.report.warn("log.unwritable", f"The log cannot be kept: {self.place.log}", f"{error.strerror}.")
+            self.report.warn(
+                "log.unwritable",
+                f"The log cannot be kept: {self.place.log}",
+                f"{error.strerror}.",
+                "Free space there, or give the job's user the right to write there.",
+            )
             return -1
 
 

@@ -118,7 +118,11 @@ class Command:
         if self.log >= 0 and not write_all(self.log, data):
             self.log = -1
             self.report.queue(
-                "warning", code="log.unwritable", what="The log is not kept any more: its disk is full or gone."
+                "warning",
+                code="log.unwritable",
+                what="The log is not kept any more.",
+                why="Its disk is full or gone.",
+                next="Free space where the results are; the output that follows goes to the platform's log only.",
             )
 
     def awaken(self) -> None:

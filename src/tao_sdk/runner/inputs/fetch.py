@@ -53,7 +53,12 @@ def there(wanted: Input, report: Report) -> str:
             "Give that user the right to read it, or run the job as another user.",
         )
     if os.path.isdir(path) and not os.listdir(path):
-        report.warn("input.empty", f"The input {wanted['key']} is an empty folder: {path}")
+        report.warn(
+            "input.empty",
+            f"The input {wanted['key']} is an empty folder: {path}",
+            "The folder is there, and nothing is in it: what should be mounted there may be missing.",
+            "Check the path, and that its file system is mounted where the job runs.",
+        )
     return path
 
 

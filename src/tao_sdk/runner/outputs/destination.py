@@ -43,6 +43,16 @@ def destination(output: Output, place: Place) -> str:
     return os.path.join(folder, os.path.basename(given) or output["key"].rpartition(".")[2].replace("/", "_"))
 
 
+def never_written(path: str) -> dict[str, str]:
+    """The warning about an output that is still empty after the command's end."""
+    return {
+        "code": "output.missing",
+        "what": f"The output {path} was never written.",
+        "why": "The command ended, and nothing is there: it may have written elsewhere.",
+        "next": "Check where the command writes, or declare the output with optional: true.",
+    }
+
+
 def make(folder: str, who: str) -> None:
     """The folder is there and can be written to, or the job ends now instead of after its work."""
     why = ""

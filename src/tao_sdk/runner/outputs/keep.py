@@ -10,6 +10,7 @@ import time
 
 from tao_sdk.net import atomic
 from tao_sdk.net.crew import caught, started
+from tao_sdk.runner.outputs.destination import never_written
 from tao_sdk.runner.outputs.ending import Ending
 from tao_sdk.runner.report import crash
 
@@ -77,7 +78,14 @@ class Keeper:
         new = [each for each in problems if each not in self.told]
         self.told.update(new)
         if new:
-            self.report.queue("warning", code="output.left_out", what=f"{len(new)} paths could not be kept.", paths=new)
+            self.report.queue(
+                "warning",
+                code="output.left_out",
+                what=f"{len(new)} paths could not be kept.",
+                why="Each path says why.",
+                next="Remove or repair what is in the way; the other results are kept.",
+                paths=new,
+            )
 
     def told_to_end(self) -> bool:
         return bool(self.signals.first)
@@ -134,6 +142,6 @@ class Keeper:
         self.tell(each.finish(ending, self.told_to_end, self.report))
         each.closed = True
         for path in set(each.missing) - self.place.optional:
-            self.report.queue("warning", code="output.missing", what=f"The output {path} was never written.")
+            self.report.queue("warning", **never_written(path))
         if each.failure:
             raise each.failure
