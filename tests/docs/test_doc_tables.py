@@ -99,10 +99,11 @@ def test_every_name_that_the_env_file_takes_is_listed() -> None:
 
 
 def test_every_variable_of_ours_that_the_runner_reads_is_explained() -> None:
-    runner = ROOT / "src" / "tao_sdk" / "runner"
+    package = ROOT / "src" / "tao_sdk"
     read = {
         name
-        for module in runner.glob("*.py")
+        for room in ("net", "runner")
+        for module in (package / room).rglob("*.py")
         for name in re.findall(r'(?:get|number)\((?:env, )?"(TAO_[A-Z_]+)"', module.read_text(encoding="utf-8"))
     }
     explained = set(

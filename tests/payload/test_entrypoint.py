@@ -68,10 +68,23 @@ def test_the_same_input_gives_the_same_bytes_in_another_process_too(seed):
     assert run.stdout == detr()
 
 
-def test_a_job_of_local_files_that_may_send_to_a_bucket_is_at_most_62_kilobytes():
-    assert len(detr().encode()) <= 62 * 1024
+def test_a_job_of_local_files_that_may_send_to_a_bucket_is_at_most_54_kilobytes():
+    training = {**DETR, "train": {"num_gpus": 8, "num_epochs": 12}}
+    assert len(detr(specs=training).encode()) <= 54 * 1024
     passthrough = build_entrypoint(command="python3 a.py", inputs={"/d": "/s"}, outputs=["/o"], files={"a.py": "pass"})
-    assert len(passthrough["command"].encode()) <= 62 * 1024
+    assert len(passthrough["command"].encode()) <= 54 * 1024
+
+
+def test_one_that_also_fetches_its_checkpoint_from_there_is_at_most_62_kilobytes():
+    assert len(detr().encode()) <= 62 * 1024
+
+
+def test_the_program_of_a_job_is_packed_once_and_not_for_every_job():
+    detr()
+    packed = pack.program.cache_info().misses
+    others = [detr(command=f"train {number} -e {{config_path}}") for number in range(20)]
+    assert len(set(others)) == 20
+    assert pack.program.cache_info().misses == packed
 
 
 def test_the_text_is_plain_ascii_without_long_lines():

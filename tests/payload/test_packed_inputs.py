@@ -54,6 +54,13 @@ def test_a_job_that_fetches_and_sends_is_at_most_88_kilobytes(uri):
     assert len(build_entrypoint(command="train -e {config_path}", **wanted)["command"]) <= 88 * 1024
 
 
+def test_a_job_that_fetches_by_every_scheme_and_sends_is_at_most_88_kilobytes():
+    specs = {f"a{number}": uri for number, uri in enumerate([*ADDRESSES, "https://h/x.tar.gz"])}
+    wanted = {"inputs": list(specs), "outputs": ["out"], "config_format": "yaml"}
+    specs |= {"out": "", "resume_training_checkpoint_path": ""}
+    assert len(build_entrypoint(command="train -e {config_path}", specs=specs, **wanted)["command"]) <= 88 * 1024
+
+
 def test_nothing_that_writes_to_a_bucket_is_packed_for_a_job_without_outputs():
     assert not modules("s3://b/k") & {
         *(f"runner.outputs.{name}" for name in ("bucket", "remote", "sending")),

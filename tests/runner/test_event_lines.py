@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tao_sdk
 from tao_sdk.net.failure import Failure
 from tao_sdk.runner.events import EventFilter, parse
 from tao_sdk.runner.jsontext import dumps
@@ -185,3 +188,27 @@ def test_a_failure_quotes_no_secret_of_the_jobs_environment(capfd):
     told = capfd.readouterr().err
     assert "hf_tok" not in told
     assert "*** is on /root" in told
+
+
+def test_every_warning_of_the_runner_says_what_why_and_what_to_do_next():
+    calls = [
+        (path, node)
+        for room in ("net", "runner")
+        for path in (Path(tao_sdk.__file__).parent / room).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    ]
+    warnings = [(path, node) for path, node in calls if is_warning(node)]
+    assert len(warnings) > 10
+    assert [f"{path.name}:{node.lineno}" for path, node in warnings if not is_whole(node)] == []
+
+
+def is_warning(call):
+    named = isinstance(call.args[0], ast.Constant) and call.args[0].value == "warning" if call.args else False
+    return named or (call.func.attr == "warn" and len(call.args) > 0)
+
+
+def is_whole(call):
+    """Positions of warn(code, what, why, next), names of any other, or all that a Failure says."""
+    given = {each.arg for each in call.keywords}
+    return len(call.args) == 4 or {"code", "what", "why", "next"} <= given or None in given

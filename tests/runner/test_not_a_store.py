@@ -16,6 +16,7 @@ from tao_sdk.model.errors import Unreachable
 from tao_sdk.net import s3_source, transfer
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.s3 import S3
+from tao_sdk.net.source import Source
 from tao_sdk.net.web import Web
 from tao_sdk.runner.outputs.remote import Remote
 
@@ -110,7 +111,7 @@ def test_a_page_that_comes_in_mid_job_never_becomes_the_object(size, tmp_path):
 
 
 def test_more_bytes_than_were_asked_for_are_never_written_over_the_next_part(tmp_path):
-    class Gushing(transfer.Source):
+    class Gushing(Source):
         def read(self, start, stop):
             yield memoryview(b"x" * (stop - start + 1))
 

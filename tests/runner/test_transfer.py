@@ -164,7 +164,7 @@ def test_the_checksum_of_a_large_file_is_taken_while_its_parts_arrive(tmp_path):
     """Not by reading it again once it is there, while the command waits."""
     content, reached = os.urandom(PART) + os.urandom(PART) + b"the end", []
 
-    class InParts(transfer.Source):
+    class InParts(Source):
         def read(self, start, stop):
             if start:
                 reached.append(job.readings[0].hashing.at)
@@ -183,7 +183,7 @@ def test_parts_that_arrive_in_any_order_have_the_checksum_of_the_whole(tmp_path)
     content = os.urandom(5 * PART + 11)
     late, last = threading.Event(), threading.Event()
 
-    class Late(transfer.Source):
+    class Late(Source):
         """Its first part comes when all the others are there; it is damaged at first."""
 
         def read(self, start, stop):

@@ -34,7 +34,7 @@ def unsettled(fd: int) -> None:
 def temporary_name(path: str) -> str:
     """A hidden name beside `path` that no other process uses, on this host or another; at most 223 bytes."""
     folder, name = os.path.split(path)
-    return os.path.join(folder, ".%s.%s%s" % (name[:50], os.urandom(6).hex(), PART_END))
+    return os.path.join(folder, f".{name[:50]}.{os.urandom(6).hex()}{PART_END}")
 
 
 def now(folder: str) -> float:

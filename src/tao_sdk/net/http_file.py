@@ -48,7 +48,7 @@ def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  it is always 
     if path_of(uri).endswith("/"):
         raise Failure(
             "input.nothing",
-            "%s is no file." % shown(uri),
+            f"{shown(uri)} is no file.",
             "A slash at the end means a folder, and a web server does not tell which files lie in one.",
             "Name each file, or an archive (.tar.gz, .zip) of the folder.",
         )
@@ -129,17 +129,17 @@ def refusal(answer: Answer, uri: str) -> Failure:
     if answer.status in (401, 403, 407):
         return Failure(
             "http.denied",
-            "%s may not be read: the server answers %d." % (where, answer.status),
+            f"{where} may not be read: the server answers {answer.status}.",
             "It needs a login, or the address holds a signature that is over.",
             "Write a fresh signed address, or https://user:password@host/path; or put the file into a bucket.",
         )
     if answer.status in (404, 410):
         return Failure(
-            "input.nothing", "Nothing is at %s." % where, "The server answers %d." % answer.status, "Check the address."
+            "input.nothing", f"Nothing is at {where}.", f"The server answers {answer.status}.", "Check the address."
         )
     return Failure(
         "http.failed",
-        "%s cannot be read." % where,
-        "The server answers %d." % answer.status,
+        f"{where} cannot be read.",
+        f"The server answers {answer.status}.",
         "Try the address with curl from the same machine; ask who runs the server.",
     )

@@ -50,7 +50,7 @@ class HttpSource(Source):
             return
         asked: dict[str, str] = {}
         if self.known:
-            asked["range"] = "bytes=%d-%d" % (start, stop - 1)
+            asked["range"] = f"bytes={start}-{stop - 1}"
             if self.validator:
                 asked["if-range"] = self.validator
         with self.opened(asked) as answer:
@@ -84,7 +84,7 @@ class HttpSource(Source):
         if self.validator and validator(answer) not in ("", self.validator):
             return True
         if answer.status == 206:
-            return not answer.headers.get("content-range", "").startswith("bytes %d-" % start)
+            return not answer.headers.get("content-range", "").startswith(f"bytes {start}-")
         return self.known and (start, stop) != (0, self.size)
 
 

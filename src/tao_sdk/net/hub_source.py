@@ -44,11 +44,11 @@ class Repository:
         self.headers: dict[str, str] = {"authorization": "Bearer " + self.token} if self.token else {}
 
     def api_url(self, verb: str, revision: str, path: str = "") -> str:
-        url = "%s/api/%s/%s/%s/%s" % (self.endpoint, self.api, percent.path(self.name), verb, percent.quote(revision))
+        url = f"{self.endpoint}/api/{self.api}/{percent.path(self.name)}/{verb}/{percent.quote(revision)}"
         return url + ("/" + percent.path(path) if path else "")
 
     def file_url(self, commit: str, path: str) -> str:
-        return "%s/%s%s/resolve/%s/%s" % (self.endpoint, self.page, percent.path(self.name), commit, percent.path(path))
+        return f"{self.endpoint}/{self.page}{percent.path(self.name)}/resolve/{commit}/{percent.path(path)}"
 
     def commit(self) -> str:
         """What the revision's name points to now."""
@@ -60,7 +60,7 @@ class Repository:
 
     def entry(self, commit: str, path: str) -> dict[str, Any]:
         """What lies at a path; empty when nothing does."""
-        body = ("paths=%s&expand=false" % percent.quote(path)).encode()
+        body = (f"paths={percent.quote(path)}&expand=false").encode()
         headers = {"content-type": "application/x-www-form-urlencoded"}
         found = entries(self.asked("POST", self.api_url("paths-info", commit), headers, body))
         return found[0] if found else {}
@@ -90,7 +90,7 @@ class Repository:
         mark: Any = large.get("oid") or file.get("oid")
         size: Any = large.get("size", file.get("size"))
         if not (isinstance(mark, str) and mark and is_size(size)):
-            raise Failure("hub.failed", "The hub does not say what %s is." % self.name, "An entry has no hash or size.")
+            raise Failure("hub.failed", f"The hub does not say what {self.name} is.", "An entry has no hash or size.")
         url = self.file_url(commit, file["path"])
         source = HttpSource(self.web, url, self.headers, self.refusal, (path, size, mark))
         source.check = ("sha256" if large else "blob", mark)
@@ -98,46 +98,47 @@ class Repository:
 
     def refusal(self, answer: Answer) -> Failure:
         """What an answer that is no success means to whoever wrote the address."""
-        page = "%s/%s%s" % (self.endpoint, self.page, self.name)
+        page = f"{self.endpoint}/{self.page}{self.name}"
         code, said = answer.headers.get("x-error-code", ""), answer.headers.get("x-error-message", "")
+        why = f": {said}" if said else ""
         token = "the token in HF_TOKEN" if self.token else "nobody: HF_TOKEN is not set"
         if code == "GatedRepo":
             return Failure(
                 "hub.gated",
-                "%s is gated: only those may read it who asked for it and were let in." % self.name,
-                "The job asks as %s." % token,
-                "Ask for access at %s, and set HF_TOKEN to a token of that account." % page,
+                f"{self.name} is gated: only those may read it who asked for it and were let in.",
+                f"The job asks as {token}.",
+                f"Ask for access at {page}, and set HF_TOKEN to a token of that account.",
             )
         if code == "RevisionNotFound":
             return Failure(
                 "hub.revision",
-                "%s has no revision %s." % (self.name, self.revision),
+                f"{self.name} has no revision {self.revision}.",
                 said or "The hub does not know such a branch, tag or commit.",
-                "Look at %s/refs, and write hf_model://org/name@revision; a slash in it as %%2F." % page,
+                f"Look at {page}/refs, and write hf_model://org/name@revision; a slash in it as %2F.",
             )
         if code == "EntryNotFound":
             return self.nothing()
         if answer.status in (401, 403, 404):
             return Failure(
                 "hub.private",
-                "%s is not there, or is private." % self.name,
-                "The hub answers %d%s; the job asks as %s." % (answer.status, ": " + said if said else "", token),
-                "Check the name at %s, and set HF_TOKEN to a token that may read it." % page,
+                f"{self.name} is not there, or is private.",
+                f"The hub answers {answer.status}{why}; the job asks as {token}.",
+                f"Check the name at {page}, and set HF_TOKEN to a token that may read it.",
             )
         return Failure(
             "hub.failed",
-            "The hub does not give %s." % self.name,
-            "It answers %d%s." % (answer.status, ": " + said if said else ""),
-            "Look whether %s works, and start the job again." % page,
+            f"The hub does not give {self.name}.",
+            f"It answers {answer.status}{why}.",
+            f"Look whether {page} works, and start the job again.",
         )
 
     def nothing(self) -> Failure:
         where = self.below or "any file"
         return Failure(
             "input.nothing",
-            "%s has no %s." % (self.name, where),
-            "Nothing is there at revision %s." % self.revision,
-            "Look at %s/%s%s/tree/%s." % (self.endpoint, self.page, self.name, percent.quote(self.revision)),
+            f"{self.name} has no {where}.",
+            f"Nothing is there at revision {self.revision}.",
+            f"Look at {self.endpoint}/{self.page}{self.name}/tree/{percent.quote(self.revision)}.",
         )
 
 
@@ -198,7 +199,7 @@ def entries(answer: Answer) -> list[dict[str, Any]]:
 def no_hub(answer: Answer, why: str) -> Failure:
     return Failure(
         "hub.failed",
-        "What answers at %s is no hub." % answer.url.partition("?")[0],
+        f"What answers at {answer.url.partition('?')[0]} is no hub.",
         why,
         "Check HF_ENDPOINT, and that no proxy answers in its place.",
     )

@@ -97,12 +97,12 @@ class Journal:
         return False, {}
 
     def part(self, reading: Reading, start: int, length: int, checksum: int) -> None:
-        self.add(self.line("part", named(reading), "%d %d %d" % (start, length, checksum)))
+        self.add(self.line("part", named(reading), f"{start} {length} {checksum}"))
 
     def done(self, reading: Reading, found: os.stat_result) -> None:
         """It has all its parts; a single one is noted here: without the name that follows it would count for nothing."""
         name = named(reading)
-        single = ["%d %d %d" % (start, *part) for start, part in reading.parts.items() if reading.single]
+        single = [" ".join(map(str, (start, *part))) for start, part in reading.parts.items() if reading.single]
         parts = [self.line("part", name, each) for each in single]
         self.add("".join([*parts, self.line("done", name, shape(found))]))
 
@@ -110,7 +110,7 @@ class Journal:
         self.add(self.line("drop", named(reading), ""))
 
     def line(self, word: str, name: str, rest: str) -> str:
-        return "%s %s %s %s\n" % (word, self.boot, name, rest)
+        return f"{word} {self.boot} {name} {rest}\n"
 
     def add(self, lines: str) -> None:
         os.write(self.fd, lines.encode("ascii"))
@@ -118,11 +118,11 @@ class Journal:
 
 def named(reading: Reading) -> str:
     """The file and its version in one word."""
-    return "%s@%s" % (quote(reading.source.path, "/"), quote(reading.source.version))
+    return f"{quote(reading.source.path, '/')}@{quote(reading.source.version)}"
 
 
 def shape(found: os.stat_result) -> str:
-    return "%d %d" % (found.st_size, found.st_mtime_ns)
+    return f"{found.st_size} {found.st_mtime_ns}"
 
 
 def intact(fd: int, parts: Parts) -> Parts:

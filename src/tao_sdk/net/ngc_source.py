@@ -41,7 +41,7 @@ class Artifact:
         self.kinds = [kind] if kind else list(LISTS)
         parts = [*parts[:-2], parts[-1]] if kind else parts
         if len(parts) not in (2, 3):
-            raise Failure("input.address", "%s is no address of NGC." % uri, "", "Write ngc://org/team/name:version.")
+            raise Failure("input.address", f"{uri} is no address of NGC.", "", "Write ngc://org/team/name:version.")
         self.org, self.team, self.name = parts[0], "/".join(parts[1:-1]), parts[-1]
         self.api = web.env.get("NGC_CLI_API_URL") or API
         self.key = (web.env.get("NGC_KEY") or "").strip()
@@ -54,7 +54,7 @@ class Artifact:
         if not self.key:
             raise Failure(
                 "ngc.key",
-                "%s cannot be read without a key: NGC_KEY is not set." % self.uri,
+                f"{self.uri} cannot be read without a key: NGC_KEY is not set.",
                 "",
                 "Make one at https://org.ngc.nvidia.com/setup, and set NGC_KEY to it.",
             )
@@ -65,8 +65,8 @@ class Artifact:
     def token(self) -> str:
         """What an older key is changed for; "" when its organisation is another one."""
         login = self.web.env.get("NGC_CLI_AUTH_URL") or LOGIN
-        scope = "group/ngc:%s" % self.org
-        scopes = [scope, "%s/%s" % (scope, self.team)] if self.team else [scope]
+        scope = f"group/ngc:{self.org}"
+        scopes = [scope, f"{scope}/{self.team}"] if self.team else [scope]
         query = "&".join("scope=" + percent.quote(each, ":/") for each in scopes)
         url = joined(login, "token?service=ngc&" + query)
         answer = self.web.ask("GET", url, {"authorization": basic("$oauthtoken:" + percent.quote(self.key))})
@@ -105,9 +105,9 @@ class Artifact:
         """Path and size of every file, page after page."""
         page: int = 0
         count: Any = 1
-        pages = Pages("ngc.failed", "%s:%s" % (self.name, self.version))
+        pages = Pages("ngc.failed", f"{self.name}:{self.version}")
         while page < count:
-            rest = "/versions/%s/files?page-size=500&page-number=%d" % (percent.quote(self.version), page)
+            rest = f"/versions/{percent.quote(self.version)}/files?page-size=500&page-number={page}"
             answer = self.web.ask("GET", self.url(kind, rest), self.headers)
             if answer.status != 200:
                 raise self.refusal(answer)
@@ -147,29 +147,29 @@ class Artifact:
         if answer.status == 412:
             return Failure(
                 "ngc.terms",
-                "%s can be had only after its terms were accepted." % self.name,
+                f"{self.name} can be had only after its terms were accepted.",
                 said,
-                "Accept them at %s, and start the job again." % page,
+                f"Accept them at {page}, and start the job again.",
             )
         if answer.status in DENIED:
             return Failure(
                 "ngc.denied",
-                "NGC does not let NGC_KEY read %s." % self.uri,
-                said or "It answers %d." % answer.status,
-                "Check that the key is valid and of organisation %s, and look at %s." % (self.org, page),
+                f"NGC does not let NGC_KEY read {self.uri}.",
+                said or f"It answers {answer.status}.",
+                f"Check that the key is valid and of organisation {self.org}, and look at {page}.",
             )
         if answer.status == 404:
             version = ":" + self.version if self.version else ""
             return Failure(
                 "input.nothing",
-                "NGC has no %s%s of %s." % (self.name, version, "/".join(filter(None, (self.org, self.team)))),
+                f"NGC has no {self.name}{version} of {'/'.join(filter(None, (self.org, self.team)))}.",
                 said or "It answers 404, also for what the key may not see.",
-                "Look for its name and versions at %s." % page,
+                f"Look for its name and versions at {page}.",
             )
         return Failure(
             "ngc.failed",
-            "NGC does not give %s." % self.uri,
-            said or "It answers %d." % answer.status,
+            f"NGC does not give {self.uri}.",
+            said or f"It answers {answer.status}.",
             "Try again later.",
         )
 
@@ -205,8 +205,8 @@ def look(uri: str, kind: str, web: Web) -> Found:  # noqa: ARG001  looking tells
     if not sources:
         raise Failure(
             "input.nothing",
-            "%s:%s has no %s." % (artifact.name, artifact.version, below or "files"),
-            "It has %d files." % len(files),
+            f"{artifact.name}:{artifact.version} has no {below or 'files'}.",
+            f"It has {len(files)} files.",
             "Leave the path out to have all of it.",
         )
     found = Found(True, list(sources), artifact.name if not below else below.rpartition("/")[2])
@@ -234,7 +234,7 @@ def latest(told: dict[str, Any], kind: str) -> str:
     version = about.get("latestVersionIdStr")
     if version:
         return str(version)
-    raise Failure("input.nothing", "It has no version yet: %s." % about.get("name"), "", "Name one: ngc://...:version.")
+    raise Failure("input.nothing", f"It has no version yet: {about.get('name')}.", "", "Name one: ngc://...:version.")
 
 
 def described(told: dict[str, Any], name: str, answer: Answer) -> list[tuple[str, int]]:
@@ -267,7 +267,7 @@ def loaded(answer: Answer) -> dict[str, Any]:
 def no_ngc(answer: Answer, why: str) -> Failure:
     return Failure(
         "ngc.failed",
-        "What answers at %s is not NGC." % answer.url.partition("?")[0],
+        f"What answers at {answer.url.partition('?')[0]} is not NGC.",
         why,
         "Check NGC_CLI_API_URL, and that no proxy answers in its place.",
     )

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
-AS_IS = [chr(byte) if byte in PLAIN else "%%%02X" % byte for byte in range(256)]
+AS_IS = [chr(byte) if byte in PLAIN else f"%{byte:02X}" for byte in range(256)]
 
 
 def quote(text: str, keep: str = "") -> str:
@@ -23,7 +23,7 @@ def path(text: str) -> str:
 
 def query(values: Mapping[str, str]) -> str:
     """Sorted, as a signature wants it."""
-    return "&".join("%s=%s" % each for each in sorted((quote(name), quote(values[name])) for name in values))
+    return "&".join(f"{name}={value}" for name, value in sorted((quote(name), quote(values[name])) for name in values))
 
 
 def unquote(text: str) -> str:

@@ -77,5 +77,5 @@ class Reading:
 def temporary(path: str, version: str) -> str:
     """The hidden name of a version of a file while it is on its way."""
     folder, name = os.path.split(path)
-    mark = sha256(("%s@%s" % (name, version)).encode("utf-8", "surrogateescape")).hexdigest()[:12]
-    return os.path.join(folder, ".%s.%s%s" % (name[:48], mark, PART_END))
+    mark = sha256((f"{name}@{version}").encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    return os.path.join(folder, f".{name[:48]}.{mark}{PART_END}")

@@ -39,7 +39,7 @@ class S3(Store):
 
     def pages(self, bucket: str, query: Mapping[str, str]) -> Iterator[str]:
         asked = {"list-type": "2", "encoding-type": "url", **query}
-        pages = Pages("s3.listing", "s3://%s/%s" % (bucket, query["prefix"]))
+        pages = Pages("s3.listing", f"s3://{bucket}/{query['prefix']}")
         while True:
             answer = self.ask("GET", bucket, "", asked)
             if answer.status != 200:
@@ -50,7 +50,7 @@ class S3(Store):
                 return
             token = inner(answer.text, "NextContinuationToken")
             if not token:
-                what = "The list of s3://%s/%s breaks off." % (bucket, query["prefix"])
+                what = f"The list of s3://{bucket}/{query['prefix']} breaks off."
                 why = "There is more, and the store does not say how to go on: it may know the older listing only."
                 raise Failure(
                     "s3.listing", what, why, "Name the objects one by one, or use a store with ListObjectsV2."
@@ -68,18 +68,18 @@ class S3(Store):
         """
         if start == stop:
             return
-        headers = {"range": "bytes=%d-%d" % (start, stop - 1)} if whole is None else {"x-amz-checksum-mode": "ENABLED"}
+        headers = {"range": f"bytes={start}-{stop - 1}"} if whole is None else {"x-amz-checksum-mode": "ENABLED"}
         if version:
             headers["if-match"] = version
         with self.open(bucket, key, headers) as answer:
             if answer.status == 412 or (answer.status in (200, 206) and other(answer, version)):
-                raise Changed("s3://%s/%s" % (bucket, key))
+                raise Changed(f"s3://{bucket}/{key}")
             if answer.status not in (200, 206):
                 raise refusal(answer, bucket, key, self)
             self.check_object(answer, bucket)
             if whole is not None:
                 whole.update(answer.headers)
-            elif not answer.headers.get("content-range", "").startswith("bytes %d-" % start):
+            elif not answer.headers.get("content-range", "").startswith(f"bytes {start}-"):
                 raise Garbled("another range came than was asked for")
             if answer.headers.get("content-length", str(stop - start)) != str(stop - start):
                 raise Garbled("another number of bytes came than was asked for")

@@ -33,7 +33,7 @@ def has_root(text: str, name: str) -> bool:
     text = text.lstrip("\ufeff \t\r\n")
     if text.startswith("<?"):
         text = text.partition("?>")[2].lstrip()
-    return text.startswith(("<%s>" % name, "<%s " % name, "<%s/>" % name))
+    return text.startswith((f"<{name}>", f"<{name} ", f"<{name}/>"))
 
 
 def is_html(answer: Answer) -> bool:
@@ -52,12 +52,13 @@ def is_page(answer: Answer) -> bool:
 def no_store(answer: Answer, store: Endpoint) -> Failure:
     origin = split(answer.url)[0]
     proxy = proxy_for(origin, store.web.env)
+    through = f" through the proxy {proxy[0]}:{proxy[1]}" if proxy else ""
     kind = "a web page" if is_html(answer) or is_page(answer) else "an answer that no store gives"
     return Failure(
         "web.page",
-        "%s answers, but not as an S3 store does." % (store.endpoint or "AWS"),
-        "What came is %s (status %d)%s: a captive portal that wants a login, a proxy, or another server."
-        % (kind, answer.status, " through the proxy %s:%d" % proxy[:2] if proxy else ""),
+        f"{store.endpoint or 'AWS'} answers, but not as an S3 store does.",
+        f"What came is {kind} (status {answer.status}){through}: "
+        "a captive portal that wants a login, a proxy, or another server.",
         "Check that S3_ENDPOINT_URL is the address of the store's API and not of its console, and that nothing stands "
         "between: open a page of the network's own to log in, or name the store in NO_PROXY.",
     )
@@ -72,10 +73,10 @@ def led_to(answer: Answer) -> str:
     location, named = answer.headers.get("location", ""), inner(answer.text, "Endpoint")
     if answer.status not in REDIRECTS or not (location or named):
         return ""
-    there = split(resolved(answer.url, location) if location else "%s://%s" % (here[0], named))[0]
+    there = split(resolved(answer.url, location) if location else f"{here[0]}://{named}")[0]
     if there == here:
         return ""
-    return "%s://%s" % (plain(there[0]), plain(host_header(there)))
+    return f"{plain(there[0])}://{plain(host_header(there))}"
 
 
 def plain(host: str) -> str:
@@ -86,8 +87,8 @@ def plain(host: str) -> str:
 def redirected(to: str, answer: Answer, store: Endpoint) -> Failure:
     return Failure(
         "web.redirect",
-        "%s sends us to %s instead of answering." % (store.endpoint or "AWS", to),
-        "Status %d. A request is signed for one store, so that another one is not asked in its place." % answer.status,
+        f"{store.endpoint or 'AWS'} sends us to {to} instead of answering.",
+        f"Status {answer.status}. A request is signed for one store, so that another one is not asked in its place.",
         "If that is the endpoint of the bucket, set S3_ENDPOINT_URL to it. If it is the login of a network (a captive "
         "portal) or of a proxy, log in there, or name the store in NO_PROXY.",
     )

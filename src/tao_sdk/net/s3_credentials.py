@@ -114,12 +114,12 @@ class Credentials:
         from tao_sdk.net.s3_xml import inner
 
         region = self.env.get("AWS_REGION") or self.env.get("AWS_DEFAULT_REGION") or "us-east-1"
-        service = self.env.get("AWS_ENDPOINT_URL_STS") or "https://sts.%s.amazonaws.com" % region
+        service = self.env.get("AWS_ENDPOINT_URL_STS") or f"https://sts.{region}.amazonaws.com"
         form = {
             "Action": "AssumeRoleWithWebIdentity",
             "Version": "2011-06-15",
             "RoleArn": self.env["AWS_ROLE_ARN"],
-            "RoleSessionName": self.env.get("AWS_ROLE_SESSION_NAME") or "tao-%d" % time.time(),
+            "RoleSessionName": self.env.get("AWS_ROLE_SESSION_NAME") or f"tao-{time.time():.0f}",
             "WebIdentityToken": read(self.env["AWS_WEB_IDENTITY_TOKEN_FILE"]),
         }
         headers = {"content-type": "application/x-www-form-urlencoded"}
@@ -201,14 +201,14 @@ def read(path: str) -> str:
         with open(path, encoding="utf-8") as file:
             return file.read().strip()
     except OSError as error:
-        raise Failure("s3.credentials", "The token file cannot be read: %s" % path, "%s." % error.strerror) from error
+        raise Failure("s3.credentials", f"The token file cannot be read: {path}", f"{error.strerror}.") from error
 
 
 def refused(what: str, answer: Answer, why: str) -> Failure:
     where = host_header(split(answer.url)[0])
     return Failure(
         "s3.credentials",
-        "%s: %s." % (what, where),
-        "%s (status %d)." % (why.rstrip(".") or "It gives no reason", answer.status),
+        f"{what}: {where}.",
+        f"{why.rstrip('.') or 'It gives no reason'} (status {answer.status}).",
         "Check the role and its token, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.",
     )

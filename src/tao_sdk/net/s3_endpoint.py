@@ -52,18 +52,19 @@ class Endpoint:
 
     def url(self, bucket: str, key: str, query: Mapping[str, str] | None) -> str:
         if self.endpoint and not self.endpoint.lower().startswith(("http://", "https://")):
-            raise Failure("s3.endpoint", "S3_ENDPOINT_URL must begin with http:// or https://: %s" % self.endpoint)
+            raise Failure("s3.endpoint", f"S3_ENDPOINT_URL must begin with http:// or https://: {self.endpoint}")
         check_bucket(bucket)
         region = self.regions.get(bucket, self.region)
-        endpoint = self.endpoint or "https://s3.%s.amazonaws.com%s" % (region, ".cn" if region[:3] == "cn-" else "")
+        china = ".cn" if region.startswith("cn-") else ""
+        endpoint = self.endpoint or f"https://s3.{region}.amazonaws.com{china}"
         if bucket in self.regions:
             endpoint = regional(endpoint, region)
         path = "/" + percent.path(key)
         if self.virtual and (self.endpoint or "." not in bucket):
             scheme, _, host = endpoint.partition("://")
-            endpoint = "%s://%s.%s" % (scheme, bucket, host)
+            endpoint = f"{scheme}://{bucket}.{host}"
         else:
-            path = "/%s%s" % (bucket, path if key else "")
+            path = f"/{bucket}{path}" if key else f"/{bucket}"
         return endpoint + path + ("?" + percent.query(query) if query else "")
 
     def signer(self, bucket: str) -> Sign:

@@ -133,8 +133,8 @@ class Put:
                 return answer
         raise Failure(
             "s3.stored_wrong",
-            "s3://%s/%s does not arrive as it was sent." % (self.bucket, self.key),
-            "What the store says it has got differs, in %d tries." % TRIES,
+            f"s3://{self.bucket}/{self.key} does not arrive as it was sent.",
+            f"What the store says it has got differs, in {TRIES} tries.",
             "Look for a proxy or a network device between the job and the store that cuts or changes bodies.",
         )
 
@@ -147,7 +147,7 @@ class Put:
             if there and there.headers.get("x-amz-checksum-crc32") == self.checksum:
                 return there.version
             if answer.status != 404 and self.condition:
-                raise Changed("s3://%s/%s is there already" % (self.bucket, self.key))
+                raise Changed(f"s3://{self.bucket}/{self.key} is there already")
         raise refusal(answer, self.bucket, self.key, self.s3)
 
 
@@ -205,7 +205,7 @@ class Upload:
         sizes = [piece.size for piece in self.pieces]
         self.put.checksum = encoded(crc.joined((checksum, size) for (_, _, checksum), size in zip(parts, sizes)))
         listed = "".join([PART_XML % (number, version, encoded(checksum)) for number, version, checksum in parts])
-        body = "<CompleteMultipartUpload>%s</CompleteMultipartUpload>" % listed
+        body = f"<CompleteMultipartUpload>{listed}</CompleteMultipartUpload>"
         asked = {"x-amz-checksum-crc32": self.put.checksum, "x-amz-checksum-type": "FULL_OBJECT", **self.put.condition}
         pause = Patience(self.put.s3.web.patience)
         while True:  # a store may begin its answer before it knows, and then tell in a 200 that it was too busy

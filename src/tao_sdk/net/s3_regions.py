@@ -43,5 +43,5 @@ def regional(endpoint: str, region: str) -> str:
         return endpoint
     here = region_of(host)
     if not here:
-        return endpoint.replace(GLOBAL, "s3.%s.amazonaws.com" % region, 1) if host == GLOBAL else endpoint
+        return endpoint.replace(GLOBAL, f"s3.{region}.amazonaws.com", 1) if host == GLOBAL else endpoint
     return endpoint.replace(here, region, 1)

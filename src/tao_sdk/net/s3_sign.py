@@ -44,16 +44,13 @@ class Signer:
             signed["x-amz-security-token"] = keys.token
         names = sorted(signed)
         listed = ";".join(names)
-        lines = "".join(["%s:%s\n" % (name, " ".join(signed[name].split())) for name in names])
+        lines = "".join([f"{name}:{' '.join(signed[name].split())}\n" for name in names])
         request = "\n".join((method, path, query, lines, listed, digest))
-        scope = "%s/%s/%s/aws4_request" % (stamp[:8], self.region, self.service)
-        text = "AWS4-HMAC-SHA256\n%s\n%s\n%s" % (stamp, scope, sha256(request.encode("utf-8")).hexdigest())
+        scope = f"{stamp[:8]}/{self.region}/{self.service}/aws4_request"
+        text = f"AWS4-HMAC-SHA256\n{stamp}\n{scope}\n{sha256(request.encode('utf-8')).hexdigest()}"
         signature = hmac(self.of_the_day(keys.secret, stamp[:8]), text.encode()).hex()
-        signed["authorization"] = "AWS4-HMAC-SHA256 Credential=%s/%s, SignedHeaders=%s, Signature=%s" % (
-            keys.access,
-            scope,
-            listed,
-            signature,
+        signed["authorization"] = (
+            f"AWS4-HMAC-SHA256 Credential={keys.access}/{scope}, SignedHeaders={listed}, Signature={signature}"
         )
         return {**headers, **signed}
 

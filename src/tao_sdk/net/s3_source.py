@@ -31,7 +31,7 @@ class S3Source(Source):
         if now is None:
             raise Failure(
                 "input.gone",
-                "s3://%s/%s was removed while it was read." % (self.bucket, self.key),
+                f"s3://{self.bucket}/{self.key} was removed while it was read.",
                 next="Store it again, or leave it out.",
             )
         return of_head(self.s3, self.bucket, self.path, now)
@@ -80,12 +80,11 @@ def look(uri: str, kind: str, web: Web) -> Found:
 def nothing(uri: str, bucket: str, slash: bool) -> Failure:
     return Failure(
         "input.nothing",
-        "Nothing is at %s." % uri,
-        "The bucket answers; it has %s."
-        % ("an object of that name, and none below it" if slash else "no object of that name, and none below it"),
+        f"Nothing is at {uri}.",
+        f"The bucket answers; it has {'an' if slash else 'no'} object of that name, and none below it.",
         "Write it without the slash at its end."
         if slash
-        else "Check the key; `tao files s3://%s/` lists what is there." % bucket,
+        else f"Check the key; `tao files s3://{bucket}/` lists what is there.",
     )
 
 

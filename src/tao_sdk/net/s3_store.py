@@ -128,7 +128,8 @@ class Store(Endpoint):
                 return False
             self.skew = ahead
         what, next = words("clock", answer, bucket, "", self)
-        self.web.tell("warning", code="s3.clock", what=what, next=next)
+        why = "A request is signed with the time, and a store refuses one from another hour: its time is used."
+        self.web.tell("warning", code="s3.clock", what=what, why=why, next=next)
         return True
 
     def head(self, bucket: str, key: str) -> Entry | None:
@@ -154,5 +155,5 @@ def entry(key: str, answer: Answer) -> Entry:
 def whole_number(text: str, key: str) -> int:
     size = digits(text)
     if size < 0:
-        raise Failure("s3.listing", "The store does not say how large %s is." % key, "It says %r." % text[:40])
+        raise Failure("s3.listing", f"The store does not say how large {key} is.", f"It says {text[:40]!r}.")
     return size

@@ -36,7 +36,7 @@ def refusal(answer: Answer, bucket: str, key: str, store: Endpoint) -> Failure:
     if name == "denied" and store.credentials.keys is None:
         name = "no_credentials"
     message = inner(answer.text, "Message").rstrip(".")
-    why = "%s answers %s%s (status %d)." % (store.endpoint or "AWS", said, message and ": " + message, answer.status)
+    why = f"{store.endpoint or 'AWS'} answers {said}{message and ': ' + message} (status {answer.status})."
     what, next = words(name, answer, bucket, key, store)
     return Failure("s3." + name, what, why, next)
 
@@ -45,11 +45,11 @@ def words(name: str, answer: Answer, bucket: str, key: str, store: Endpoint) -> 
     """What there is to tell, and what to do."""
     place = {
         "bucket": bucket,
-        "object": "s3://%s/%s" % (bucket, key),
+        "object": f"s3://{bucket}/{key}",
         "region": store.regions.get(bucket, store.region),
         "endpoint": store.endpoint or "AWS",
         "looked": store.credentials.looked(),
-        "skew": "%.0f min" % (abs(store.ahead(answer)) / 60),
+        "skew": f"{abs(store.ahead(answer)) / 60:.0f} min",
     }
     what, next = WORDS[name]
     return what % place, next % place

@@ -11,14 +11,14 @@ ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
 
 def inner(text: str, name: str) -> str:
     """The text of the first element of that name; "" when there is none."""
-    start = text.find("<%s>" % name)
-    stop = text.find("</%s>" % name, start)
+    start = text.find(f"<{name}>")
+    stop = text.find(f"</{name}>", start)
     return plain(text[start + len(name) + 2 : stop]) if 0 <= start < stop else ""
 
 
 def elements(text: str, name: str) -> Iterator[str]:
     """The inner XML of each element of that name."""
-    opening, closing = "<%s>" % name, "</%s>" % name
+    opening, closing = f"<{name}>", f"</{name}>"
     at = text.find(opening)
     while at >= 0:
         start = at + len(opening)

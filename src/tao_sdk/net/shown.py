@@ -9,4 +9,4 @@ def shown(uri: str) -> str:
     host, slash, path = rest.partition("/")
     if not mark or head.lower().startswith("hf_"):  # an @ there is a revision
         return uri
-    return "%s%s%s%s%s" % (head, mark, host.rpartition("@")[2].partition("?")[0], slash, path.partition("?")[0])
+    return f"{head}{mark}{host.rpartition('@')[2].partition('?')[0]}{slash}{path.partition('?')[0]}"

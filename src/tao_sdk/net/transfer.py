@@ -115,8 +115,8 @@ class Fetch:
         if wanted + (SPARE if wanted else 0) > free:
             raise Failure(
                 "disk.full",
-                "The inputs do not fit: they need %s more, %s is free." % (amount(wanted), amount(free)),
-                "They would be written to %s." % self.folder,
+                f"The inputs do not fit: they need {amount(wanted)} more, {amount(free)} is free.",
+                f"They would be written to {self.folder}.",
                 "Free space there, mount a larger disk at that path, or name fewer inputs.",
             )
 
@@ -210,8 +210,8 @@ class Fetch:
                 if not patience.wait():
                     raise Failure(
                         "fetch.broken",
-                        "%s cannot be read to its end." % reading.source.path,
-                        "It broke again and again, last at byte %d: %s." % (at, error.strerror or error),
+                        f"{reading.source.path} cannot be read to its end.",
+                        f"It broke again and again, last at byte {at}: {error.strerror or error}.",
                         "Start the job again: it goes on from what is complete.",
                     ) from error
 
@@ -250,8 +250,8 @@ class Fetch:
         if reading.number == READINGS:
             raise Failure(
                 "fetch.changing",
-                "%s changes while it is read." % reading.source.path,
-                "It was another one after each of %d readings." % READINGS,
+                f"{reading.source.path} changes while it is read.",
+                f"It was another one after each of {READINGS} readings.",
                 "Wait until whoever writes it has finished, or read a copy that stands still.",
             )
         now = reading.source.again()
@@ -273,8 +273,8 @@ class Fetch:
                 return
             raise Failure(
                 "fetch.damaged",
-                "%s arrives damaged." % reading.source.path,
-                "Its bytes never fit its checksum (%s), in %d readings." % (kind, READINGS),
+                f"{reading.source.path} arrives damaged.",
+                f"Its bytes never fit its checksum ({kind}), in {READINGS} readings.",
                 "The copy at the source may be damaged: store it there anew.",
             )
         if reading.source.known:
@@ -318,7 +318,7 @@ def hashing(kind: str, size: int) -> Hashing | None:
 def digest(reading: Reading, kind: str) -> str:
     """The checksum of a file whose bytes are all there, in hex. Raises ValueError where this Python has none of that kind."""
     if kind == "crc32":
-        return "%08x" % reading.crc32
+        return f"{reading.crc32:08x}"
     if reading.hashing is None or reading.hashing.kind != kind:
         reading.hashing = Hashing(kind, os.fstat(reading.fd).st_size)
     return reading.hashing.end(reading.fd)
@@ -334,8 +334,8 @@ def checked(sources: list[Source]) -> list[Source]:
             deep = len(steps) > DEEPEST
             raise Failure(
                 "fetch.path",
-                "%r cannot be a file here." % source.path[:200],
-                "It lies in more than %d folders." % DEEPEST
+                f"{source.path[:200]!r} cannot be a file here.",
+                f"It lies in more than {DEEPEST} folders."
                 if deep
                 else "Its name leads out of the folder that it belongs into.",
                 "Rename it at the source, or name the objects that you need one by one.",
@@ -354,7 +354,7 @@ def checked(sources: list[Source]) -> list[Source]:
 def clash(one: str, other: str) -> Failure:
     return Failure(
         "fetch.clash",
-        "%s and %s cannot both be files here." % (one, other),
+        f"{one} and {other} cannot both be files here.",
         "In a file system they are one path, or one is the folder of the other.",
         "Rename one of them at the source, or name the inputs one by one.",
     )
@@ -373,8 +373,8 @@ def unwritable(error: OSError, path: str) -> Failure:
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     return Failure(
         "disk.full" if full else "fetch.unwritable",
-        "The disk is full: %s" % path if full else "An input cannot be written: %s" % path,
-        "%s." % error.strerror,
+        f"The disk is full: {path}" if full else f"An input cannot be written: {path}",
+        f"{error.strerror}.",
         "Free space there, or mount a larger disk at that path." if full else "Check who may write there.",
     )
 
@@ -392,4 +392,5 @@ def amount(size: float) -> str:
     while size >= 1000 and len(units) > 1:
         size /= 1000.0
         del units[0]
-    return "%.*f %s" % (units[0] != "bytes", size, units[0])
+    decimals = 0 if units[0] == "bytes" else 1
+    return f"{size:.{decimals}f} {units[0]}"

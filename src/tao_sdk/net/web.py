@@ -98,7 +98,7 @@ class Answer:
         for view in self.chunks():
             size += len(view)
             if size > LARGEST:
-                raise Garbled("an answer of more than %d bytes" % LARGEST)
+                raise Garbled(f"an answer of more than {LARGEST} bytes")
             parts.append(bytes(view))
         return b"".join(parts)
 
@@ -214,7 +214,7 @@ class Web:
                 if body:
                     raise astray(url, onward, "What is sent was meant for the first server only.")
             url, outside = onward, answer.leads_outside
-        raise Garbled("more than %d redirects" % HOPS)
+        raise Garbled(f"more than {HOPS} redirects")
 
     def exchange(self, method: str, url: str, headers: Headers, body: bytes | Body, outside: bool) -> Answer:
         """Send and hear the head of the answer. A connection that the server had closed meanwhile costs nothing."""
@@ -346,9 +346,8 @@ def check(url: str, headers: Headers) -> None:
         if not in_one_line(text):
             raise Failure(
                 "web.request",
-                "A request to %s cannot be sent."
-                % host_header(split(url)[0]).encode("ascii", "backslashreplace").decode(),
-                "Its %s holds a character that cannot stand there, as the end of a line." % name,
+                f"A request to {host_header(split(url)[0]).encode('ascii', 'backslashreplace').decode()} cannot be sent.",
+                f"Its {name} holds a character that cannot stand there, as the end of a line.",
                 "Look at the address, and at the keys and tokens in the job's environment: one was cut from a file, perhaps.",
             )
 
@@ -393,10 +392,10 @@ def led(url: str, to: str) -> str:
 
 
 def astray(url: str, to: str, why: str) -> Failure:
-    source = "%s leads" % shown(url) if url else "An address led"
+    source = f"{shown(url)} leads" if url else "An address led"
     return Failure(
         "web.redirect",
-        "%s to %s, and is not followed." % (source, shown(to)),
+        f"{source} to {shown(to)}, and is not followed.",
         why,
         "Ask who runs the server, or name the address that the data really have.",
     )
@@ -407,7 +406,7 @@ def in_json(answer: Answer, failure: Callable[[str], Failure]) -> Any:
     import json
 
     if len(answer.body) > LARGEST_JSON:
-        raise failure("The answer has more than %d bytes." % LARGEST_JSON)
+        raise failure(f"The answer has more than {LARGEST_JSON} bytes.")
     try:
         return json.loads(answer.body)
     except (ValueError, RecursionError):
@@ -445,12 +444,12 @@ class Pages:
         if mark in self.marks:
             raise self.endless("The server gave the same page twice.")
         if len(self.marks) >= MOST_PAGES:
-            raise self.endless("It has more than %d pages." % MOST_PAGES)
+            raise self.endless(f"It has more than {MOST_PAGES} pages.")
         self.marks.add(mark)
 
     def endless(self, why: str) -> Failure:
         next = "Name a folder below it, or the files one by one; ask who runs the server."
-        return Failure(self.code, "The list of %s has no end." % self.what, why, next)
+        return Failure(self.code, f"The list of {self.what} has no end.", why, next)
 
 
 def resolved(url: str, to: str) -> str:
@@ -459,11 +458,11 @@ def resolved(url: str, to: str) -> str:
         return to
     origin, target = split(url)
     if to.startswith("//"):
-        return "%s:%s" % (origin[0], to)
+        return f"{origin[0]}:{to}"
     path = target.partition("?")[0]
     if not to.startswith("/"):
         to = (path if to.startswith("?") else path[: path.rindex("/") + 1]) + to
-    return "%s://%s%s" % (origin[0], host_header(origin), to)
+    return f"{origin[0]}://{host_header(origin)}{to}"
 
 
 def hopeless(error: OSError) -> bool:
@@ -481,16 +480,17 @@ def is_unknown_name(error: OSError) -> bool:
 def awaited(error: OSError, origin: Origin, web: Web) -> str:
     """Host and port of who does not answer: the server, or the proxy on the way there."""
     via = proxy_for(origin, web.env)
-    return "%s:%d" % (via[:2] if via and isinstance(error, ProxyAway) else origin[1:])
+    host, port = via[:2] if via and isinstance(error, ProxyAway) else origin[1:]
+    return f"{host}:{port}"
 
 
 def failure(error: OSError, origin: Origin, web: Web) -> Failure:
     """What a person reads when a server was not reached."""
-    where = "%s:%d" % origin[1:]
+    where = f"{origin[1]}:{origin[2]}"
     via = proxy_for(origin, web.env)
     if via and isinstance(error, (ProxyAway, Refused)):
         return proxy_failure(error, origin[0], where, via)
-    through = " through the proxy %s:%d" % via[:2] if via else ""
+    through = f" through the proxy {via[0]}:{via[1]}" if via else ""
     for name in [each.__name__ for each in type(error).__mro__]:
         if name in WORDS:
             code, what, next = WORDS[name]
@@ -501,24 +501,24 @@ def failure(error: OSError, origin: Origin, web: Web) -> Failure:
 
 def proxy_failure(error: OSError, scheme: str, server: str, via: Proxy) -> Failure:
     """What a person reads when a proxy is the reason. Its login is not told."""
-    proxy, variable = "%s:%d" % via[:2], "%s_PROXY" % scheme.upper()
+    proxy, variable = f"{via[0]}:{via[1]}", f"{scheme.upper()}_PROXY"
     spare = "or name the server in NO_PROXY where it can be reached without one."
     if not isinstance(error, Refused):
-        what = "The proxy %s does not answer, on the way to %s." % (proxy, server)
-        return Failure("web.proxy", what, reason(error), "Check %s (or ALL_PROXY) of the job, %s" % (variable, spare))
+        what = f"The proxy {proxy} does not answer, on the way to {server}."
+        return Failure("web.proxy", what, reason(error), f"Check {variable} (or ALL_PROXY) of the job, {spare}")
     if error.status == WANTS_LOGIN:
         how = "takes no such login" if via[2] else "wants a login"
-        what = "The proxy %s %s, on the way to %s." % (proxy, how, server)
+        what = f"The proxy {proxy} {how}, on the way to {server}."
         next = "Write it as %s=http://user:password@%s, with what is no letter or digit percent-encoded, %s"
         return Failure("web.proxy", what, reason(error), next % (variable, proxy, spare))
-    what = "The proxy %s lets nobody through to %s." % (proxy, server)
-    return Failure("web.proxy", what, reason(error), "Ask who runs the proxy, %s" % spare)
+    what = f"The proxy {proxy} lets nobody through to {server}."
+    return Failure("web.proxy", what, reason(error), f"Ask who runs the proxy, {spare}")
 
 
 def reason(error: OSError) -> str:
     """The system's words, which never hold what was sent."""
     said = getattr(error, "verify_message", "") or error.strerror or str(error) or type(error).__name__
-    return "%s." % said.rstrip(".")
+    return f"{said.rstrip('.')}."
 
 
 # what broke -> the code, the sentence, what to do

@@ -59,7 +59,7 @@ class Refused(OSError):
     """The proxy did not let us through; `status` is its answer."""
 
     def __init__(self, status: int) -> None:
-        super().__init__("it answers with status %d" % status)
+        super().__init__(f"it answers with status {status}")
         self.status = status
 
 
@@ -86,8 +86,8 @@ def split(url: str) -> tuple[Origin, str]:
 
 def host_header(origin: Origin) -> str:
     scheme, host, port = origin
-    shown = "[%s]" % host if ":" in host else host
-    return shown if PORTS.get(scheme) == port else "%s:%d" % (shown, port)
+    shown = f"[{host}]" if ":" in host else host
+    return shown if PORTS.get(scheme) == port else f"{shown}:{port}"
 
 
 def proxy_for(origin: Origin, env: Mapping[str, str]) -> Proxy | None:
@@ -157,8 +157,8 @@ class TlsTrust:
         except OSError as error:
             raise Failure(
                 "web.tls",
-                "The bundle of certificates cannot be read: %s" % self.bundle,
-                "%s." % (error.strerror or error),
+                f"The bundle of certificates cannot be read: {self.bundle}",
+                f"{error.strerror or error}.",
                 "Mount the file into the job, or name another in AWS_CA_BUNDLE or SSL_CERT_FILE.",
             ) from error
         if not self.bundle and not context.cert_store_stats()["x509_ca"]:
@@ -201,8 +201,8 @@ class Connection:
 
     def tunnel(self, proxy: Proxy) -> None:
         _, host, port = self.origin
-        where = "%s:%d" % ("[%s]" % host if ":" in host else host, port)
-        lines = ["CONNECT %s HTTP/1.1" % where, "host: " + where]
+        where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        lines = [f"CONNECT {where} HTTP/1.1", "host: " + where]
         if proxy[2]:
             lines.append("proxy-authorization: " + proxy[2])
         self.sock.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
@@ -225,7 +225,7 @@ class Connection:
             target = "http://" + host_header(self.origin) + target
             if self.proxy[2]:
                 lines["proxy-authorization"] = self.proxy[2]
-        text = ["%s %s HTTP/1.1" % (method, target)] + ["%s: %s" % each for each in lines.items()] + ["", ""]
+        text = [f"{method} {target} HTTP/1.1"] + [f"{name}: {value}" for name, value in lines.items()] + ["", ""]
         head = "\r\n".join(text).encode("utf-8")
         broke: OSError | None = None
         try:
@@ -298,7 +298,7 @@ class Connection:
             if broke:
                 raise broke
             if not count:
-                raise CutShort("%d bytes are missing at the end" % length)
+                raise CutShort(f"{length} bytes are missing at the end")
 
     def filled(self, wanted: int) -> tuple[int, OSError | None]:
         """How many bytes came into the buffer in a moment, and what broke off then. TLS gives 16 KiB at a time, and each

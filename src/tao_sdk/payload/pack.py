@@ -103,8 +103,11 @@ def joined(blobs: Sequence[tuple[str, bytes]]) -> bytes:
 
 
 def modules(document: Document) -> tuple[str, ...]:
-    """The modules that this job can need, and no others, in the order of their names."""
-    return tuple(sorted(needed_by({*ALWAYS, *asked_for(document)})))
+    """The modules that this job can need, and no others; each after those that it imports."""
+    ordered: dict[str, None] = {}
+    for root in (*ALWAYS, *sorted(set(asked_for(document)))):
+        add_needed(root, ordered)
+    return tuple(ordered)
 
 
 def asked_for(document: Document) -> Iterator[str]:
@@ -143,13 +146,11 @@ def asked_by_inputs(inputs: Iterable[Input]) -> Iterator[str]:
             yield "runner.inputs.annotation"
 
 
-def needed_by(roots: Iterable[str]) -> set[str]:
-    """The modules, what they import, and what that imports; nothing that a job has to ask for but the roots."""
-    needed: set[str] = set()
-    ahead = list(roots)
-    while ahead:
-        name = ahead.pop()
-        if name not in needed:
-            needed.add(name)
-            ahead += imports(name).at_once | (imports(name).later - OPTIONAL)
-    return needed
+def add_needed(name: str, ordered: dict[str, None]) -> None:
+    """Add what a module imports, and then it; nothing that a job has to ask for."""
+    if name in ordered:
+        return
+    needed = imports(name)
+    for other in sorted(needed.at_once | (needed.later - OPTIONAL)):
+        add_needed(other, ordered)
+    ordered[name] = None

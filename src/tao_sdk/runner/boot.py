@@ -33,7 +33,7 @@ class Payload:
     def exec_module(self, module: ModuleType) -> None:
         name = module.__name__
         if name in self.modules:
-            exec(compile(self.modules[name], "<%s.py>" % name.replace(".", "/"), "exec"), module.__dict__)
+            exec(compile(self.modules[name], f"<{name.replace('.', '/')}.py>", "exec"), module.__dict__)
 
 
 def parents(name: str) -> Iterator[str]:

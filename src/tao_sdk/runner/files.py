@@ -21,8 +21,8 @@ def unpack(paths: list[str], blobs: list[bytes]) -> int:
         except OSError as error:
             raise Failure(
                 "file.unwritable",
-                "The job's file %s cannot be written." % path,
-                "%s: %s." % (error.filename or path, error.strerror),
+                f"The job's file {path} cannot be written.",
+                f"{error.filename or path}: {error.strerror}.",
                 "Give it a relative path, or a path that this job's user may write.",
             ) from error
     return sum(map(len, blobs))

@@ -12,9 +12,10 @@ def dumps(value: object) -> str:
     if isinstance(value, str):
         return string(value)
     if isinstance(value, dict):
-        return "{%s}" % ", ".join("%s: %s" % (string(key), dumps(item)) for key, item in value.items())  # pyright: ignore
+        items = [f"{string(key)}: {dumps(item)}" for key, item in value.items()]  # pyright: ignore
+        return f"{{{', '.join(items)}}}"
     if isinstance(value, (list, tuple)):
-        return "[%s]" % ", ".join(map(dumps, value))  # pyright: ignore
+        return f"[{', '.join(map(dumps, value))}]"  # pyright: ignore
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return repr(value)
@@ -30,5 +31,5 @@ def escape(char: str) -> str:
         return SHORT.get(char, char)
     code = ord(char)
     if code <= 0xFFFF:
-        return "\\u%04x" % code
-    return "\\u%04x\\u%04x" % (0xD800 + (code - 0x10000 >> 10), 0xDC00 + (code & 0x3FF))
+        return f"\\u{code:04x}"
+    return f"\\u{0xD800 + (code - 0x10000 >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"

@@ -7,7 +7,7 @@ import time
 
 from tao_sdk.net.failure import Failure
 from tao_sdk.runner import private
-from tao_sdk.runner.outputs.destination import explicit, in_bucket, make, settle
+from tao_sdk.runner.outputs.destination import explicit, in_bucket, make, never_written, settle
 from tao_sdk.runner.place import Place
 from tao_sdk.runner.process import Command, exit_code
 from tao_sdk.runner.report import Report, Stopped, crash, secrets_of
@@ -153,7 +153,7 @@ class Job:
             self.values["{config_path}"] = path
 
     def ephemeral(self) -> str:
-        return "RESULTS WILL BE LOST: %s is inside the container and is gone when the container is." % self.place.folder
+        return f"RESULTS WILL BE LOST: {self.place.folder} is inside the container and is gone when the container is."
 
     def warn_ephemeral(self) -> None:
         self.report.warn(
@@ -185,7 +185,7 @@ class Job:
         try:
             return fill(self.document["command"], self.values)
         except ValueError as error:
-            what = "The command cannot have the path %s where its placeholder stands." % ascii(str(error))
+            what = f"The command cannot have the path {str(error)!a} where its placeholder stands."
             why = "Another program reads that text as code, and the path has more than letters, digits and @%+=:,./-_."
             next = "Give it to that program as a word of its own: bash -c 'train \"$1\"' _ {x}."
             raise Failure("command.placeholder", what, why, next) from error
@@ -221,7 +221,7 @@ class Job:
             path = self.values[each["key"]]
             written = os.path.isfile(path) or any(folders or files for _, folders, files in os.walk(path))
             if not written and not each["optional"]:
-                self.report.queue("warning", code="output.missing", what="The output %s was never written." % path)
+                self.report.queue("warning", **never_written(path))
 
     def open_log(self) -> int:
         """The file that keeps what the command prints; -1 when there is no place for it."""
@@ -233,7 +233,12 @@ class Job:
             self.place.set_aside_log()
             return os.open(self.place.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            self.report.warn("log.unwritable", "The log cannot be kept: %s" % self.place.log, "%s." % error.strerror)
+            self.report.warn(
+                "log.unwritable",
+                f"The log cannot be kept: {self.place.log}",
+                f"{error.strerror}.",
+                "Free space there, or give the job's user the right to write there.",
+            )
             return -1
 
 

@@ -34,8 +34,8 @@ class Place:
 
     def __init__(self, env: Mapping[str, str], job_id: str) -> None:
         self.job = env.get("TAO_JOB_ID") or job_id or "job"
-        self.attempt = number(env.get("TAO_ATTEMPT"), 1)
-        self.rank = number(env.get("TAO_RANK"), 0)
+        self.attempt = int(number(env.get("TAO_ATTEMPT"), 1))
+        self.rank = int(number(env.get("TAO_RANK"), 0))
         self.grace = float(number(env.get("TAO_GRACE"), 10))
         self.interval = max(0.05, float(number(env.get("TAO_SYNC_SECONDS"), 60)))
         self.resume = env.get("TAO_AUTO_RESUME", "1") != "0"
@@ -66,7 +66,7 @@ class Place:
 
     def set_aside_log(self) -> None:
         """An earlier attempt's log keeps its bytes under a name of its own."""
-        earlier = "%s.attempt-%d" % (self.log, self.attempt - 1)
+        earlier = f"{self.log}.attempt-{self.attempt - 1}"
         if self.attempt > 1 and os.path.exists(self.log) and not os.path.exists(earlier):
             os.replace(self.log, earlier)
 
@@ -78,7 +78,7 @@ class Place:
     @property
     def log(self) -> str:
         """The command's output of this rank."""
-        return os.path.join(self.own, "job.log" if self.rank == 0 else "job.rank-%d.log" % self.rank)
+        return os.path.join(self.own, "job.log" if self.rank == 0 else f"job.rank-{self.rank}.log")
 
     @property
     def work(self) -> str:
@@ -93,8 +93,8 @@ class Place:
 def remote(root: str, bucket: str, job: str) -> str:
     """The address of this job's results, when they go to a bucket."""
     if root.startswith("s3://"):
-        return "%s/%s" % (root.rstrip("/"), job)
-    return "" if root or not bucket else "s3://%s/results/%s" % (bucket, job)
+        return f"{root.rstrip('/')}/{job}"
+    return "" if root or not bucket else f"s3://{bucket}/results/{job}"
 
 
 def room(folder: str) -> float:

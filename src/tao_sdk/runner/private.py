@@ -16,7 +16,7 @@ NOT_OURS = (errno.EPERM, errno.ELOOP, errno.ENXIO, errno.EISDIR)  # what `read` 
 
 
 def name() -> str:
-    return os.path.join(os.environ.get("TMPDIR") or "/tmp", "tao-%s" % os.urandom(12).hex())
+    return os.path.join(os.environ.get("TMPDIR") or "/tmp", f"tao-{os.urandom(12).hex()}")
 
 
 def folder() -> str:

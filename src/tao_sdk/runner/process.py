@@ -118,7 +118,11 @@ class Command:
         if self.log >= 0 and not write_all(self.log, data):
             self.log = -1
             self.report.queue(
-                "warning", code="log.unwritable", what="The log is not kept any more: its disk is full or gone."
+                "warning",
+                code="log.unwritable",
+                what="The log is not kept any more.",
+                why="Its disk is full or gone.",
+                next="Free space where the results are; the output that follows goes to the platform's log only.",
             )
 
     def awaken(self) -> None:
@@ -178,7 +182,7 @@ def the_shell() -> str:
 
 
 def not_started(error: OSError) -> Failure:
-    return Failure("command.missing", "The command could not be started.", "%s." % error.strerror)
+    return Failure("command.missing", "The command could not be started.", f"{error.strerror}.")
 
 
 def living(group: int) -> bool:
@@ -195,7 +199,7 @@ def living(group: int) -> bool:
 def alive_in(group: int) -> Callable[[str], bool]:
     def alive(pid: str) -> bool:
         try:
-            with open("/proc/%s/stat" % pid, "rb") as file:
+            with open(f"/proc/{pid}/stat", "rb") as file:
                 state, _, its_group = file.read().rpartition(b") ")[2].split()[:3]
         except OSError:
             return False

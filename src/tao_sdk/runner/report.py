@@ -42,11 +42,11 @@ def crash(error: BaseException) -> Failure:
     trace = error.__traceback__
     while trace and trace.tb_next:
         trace = trace.tb_next
-    where = "%s line %d" % (trace.tb_frame.f_code.co_filename, trace.tb_lineno) if trace else ""
+    where = f"{trace.tb_frame.f_code.co_filename} line {trace.tb_lineno}" if trace else ""
     why = type(error).__name__
     if isinstance(error, OSError):
-        why += ": %s" % os.strerror(error.errno or 0)
-    return Failure("runner.crashed", "The runner failed at %s." % where, why, "Report this, with the job's events.")
+        why += f": {os.strerror(error.errno or 0)}"
+    return Failure("runner.crashed", f"The runner failed at {where}.", why, "Report this, with the job's events.")
 
 
 def encode(event: str, facts: dict[str, Value]) -> bytes:

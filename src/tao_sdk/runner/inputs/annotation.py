@@ -29,8 +29,8 @@ def chosen(sources: list[Source], uri: str, how: Selective, values: Mapping[str,
     if missing:
         raise Failure(
             "input.missing",
-            "%d files that the annotation names are not there, the first is %s." % (len(missing), missing[0]),
-            "They are not below %s." % shown(uri),
+            f"{len(missing)} files that the annotation names are not there, the first is {missing[0]}.",
+            f"They are not below {shown(uri)}.",
             "Correct the annotation, or the address of the folder.",
         )
     return [each for each in sources if each.path in names]
@@ -46,18 +46,18 @@ def named(path: str, form: str, keys: list[str]) -> list[str]:
     except ImportError as error:
         raise unreadable(
             path,
-            "It is parquet, and the image's python3 has no %s." % error.name,
+            f"It is parquet, and the image's python3 has no {error.name}.",
             "Use an image with pyarrow, or name an annotation in json, jsonl or csv.",
         ) from error
     except OSError as error:
         raise unreadable(
-            path, "%s." % error.strerror, "Name a file, or leave selective out to have all files."
+            path, f"{error.strerror}.", "Name a file, or leave selective out to have all files."
         ) from error
     except (ValueError, ArithmeticError, RecursionError, MemoryError, csv_error()) as error:
         said = str(error)[:200].rstrip(".") or type(error).__name__
-        raise unreadable(path, "It is no %s that can be read: %s." % (form, said)) from error
+        raise unreadable(path, f"It is no {form} that can be read: {said}.") from error
     if not found:
-        raise unreadable(path, "Nothing in it stands under %s." % " or ".join(keys), "Correct selective.keys.")
+        raise unreadable(path, f"Nothing in it stands under {' or '.join(keys)}.", "Correct selective.keys.")
     return sorted(found)
 
 
@@ -70,14 +70,14 @@ def csv_error() -> type[Exception]:
 def unreadable(
     path: str, why: str, next: str = "Correct the file, or leave selective out to have all files."
 ) -> Failure:
-    return Failure("input.annotation", "The annotation %s does not tell which files to fetch." % path, why, next)
+    return Failure("input.annotation", f"The annotation {path} does not tell which files to fetch.", why, next)
 
 
 def checked(path: str, value: str) -> str:
     clean = os.path.normpath(value)
     if os.path.isabs(value) or clean == ".." or clean.startswith("../") or "\0" in value:
         raise unreadable(
-            path, "It names %r, which is no path below the folder." % value[:200], "Name files relative to the folder."
+            path, f"It names {value[:200]!r}, which is no path below the folder.", "Name files relative to the folder."
         )
     return clean
 
@@ -116,7 +116,7 @@ def of_lines(path: str, keys: list[str]) -> Iterator[str]:
             try:
                 row: dict[str, Any] = json.loads(line) if line.strip() else {}
             except ValueError as error:
-                raise ValueError("line %d: %s" % (number, error)) from error
+                raise ValueError(f"line {number}: {error}") from error
             for key in keys if isinstance(row, dict) else ():  # pyright: ignore[reportUnnecessaryIsInstance]
                 yield from texts(row.get(key))
 

@@ -68,11 +68,11 @@ def unpack(path: str, folder: str, env: Mapping[str, str], inner: str = "") -> s
     except Failure:
         raise
     except ImportError as error:
-        raise tree.broken("The image's python3 cannot read this kind of archive (%s)." % error.name) from error
+        raise tree.broken(f"The image's python3 cannot read this kind of archive ({error.name}).") from error
     except BROKEN as error:
         if isinstance(error, OSError) and error.errno and error.errno != errno.EINVAL:  # this one of seek, to nowhere
             raise
-        raise tree.broken("%s." % (str(error) or type(error).__name__).rstrip(".")) from error
+        raise tree.broken(f"{(str(error) or type(error).__name__).rstrip('.')}.") from error
     return top
 
 
@@ -99,7 +99,7 @@ class Unpacked:
     def broken(self, why: str) -> Failure:
         return Failure(
             "archive.broken",
-            "The archive %s cannot be unpacked." % self.name,
+            f"The archive {self.name} cannot be unpacked.",
             why,
             "Make the archive again, or declare the input with extract: false to hand it over packed.",
         )
@@ -108,9 +108,9 @@ class Unpacked:
         """Where an entry goes. Its folder exists then, and is a folder."""
         parts = [each for each in name.split("/") if each not in ("", ".")]
         if name.startswith("/") or ".." in parts or "\0" in name:
-            raise self.broken("Its entry %r would lie outside of its folder." % name[:200])
+            raise self.broken(f"Its entry {name[:200]!r} would lie outside of its folder.")
         if len(parts) > DEEPEST:
-            raise self.broken("Its entry %r lies in more than %d folders." % (name[:200], DEEPEST))
+            raise self.broken(f"Its entry {name[:200]!r} lies in more than {DEEPEST} folders.")
         self.folder_of(parts[:-1], name)
         return os.path.join(self.folder, *parts)
 
@@ -122,7 +122,7 @@ class Unpacked:
         path = os.path.join(self.folder, *parts)
         try:
             if not stat.S_ISDIR(os.lstat(path).st_mode):
-                raise self.broken("Its entry %r lies below what is no folder." % name[:200])
+                raise self.broken(f"Its entry {name[:200]!r} lies below what is no folder.")
         except FileNotFoundError:
             os.mkdir(path)
         self.folders.add("/".join(parts))
@@ -140,7 +140,7 @@ class Unpacked:
             if found > limit:
                 raise Failure(
                     "archive.limit",
-                    "The archive %s holds more than %d %s." % (self.name, limit, many),
+                    f"The archive {self.name} holds more than {limit} {many}.",
                     "That is far more than an honest one of its size does: it may be made to fill the disk.",
                     "If it is what it should be, set TAO_UNPACK_BYTES and TAO_UNPACK_FILES for the job to what it holds.",
                 )
@@ -150,8 +150,8 @@ class Unpacked:
         if disk.f_bavail * disk.f_frsize < size + SPARE:
             raise Failure(
                 "disk.full",
-                "The disk has no room for what is in the archive %s." % self.name,
-                "%d bytes are free where it is unpacked: %s" % (disk.f_bavail * disk.f_frsize, self.folder),
+                f"The disk has no room for what is in the archive {self.name}.",
+                f"{disk.f_bavail * disk.f_frsize} bytes are free where it is unpacked: {self.folder}",
                 "Free space there, or set mount_path, or the input's container_path, to a larger disk.",
             )
 
@@ -164,7 +164,7 @@ class Unpacked:
     def add_file(self, name: str, size: int, mode: int, time: float, source: IO[bytes], piece: int = CHUNK) -> None:
         """A file of `size` bytes, of which `piece` are read at once."""
         if size < 0:
-            raise self.broken("%r has less than no bytes." % name[:200])
+            raise self.broken(f"{name[:200]!r} has less than no bytes.")
         self.count(size)
         path = self.vacant(name)
         left = size
@@ -172,11 +172,11 @@ class Unpacked:
             while left:
                 data = source.read(min(left, piece))
                 if not data:
-                    raise self.broken("It ends in the middle of %r." % name[:200])
+                    raise self.broken(f"It ends in the middle of {name[:200]!r}.")
                 file.write(data)
                 left -= len(data)
         if source.read(1):
-            raise self.broken("%r is longer than it says." % name[:200])
+            raise self.broken(f"{name[:200]!r} is longer than it says.")
         os.chmod(path, stat.S_IMODE(mode) & RIGHTS | 0o600)
         set_time(path, time)
 
@@ -185,7 +185,7 @@ class Unpacked:
         path = self.place(name)
         try:
             if stat.S_ISDIR(os.lstat(path).st_mode):
-                raise self.broken("%r is a folder and something else in it." % name[:200])
+                raise self.broken(f"{name[:200]!r} is a folder and something else in it.")
             os.unlink(path)
         except FileNotFoundError:
             pass
@@ -203,14 +203,14 @@ class Unpacked:
         self.count(0)
         first, path = self.place(other), self.vacant(name)
         if not os.path.isfile(first) or os.path.islink(first):
-            raise self.broken("Its entry %r is a link to %r, which is not in it." % (name[:200], other[:200]))
+            raise self.broken(f"Its entry {name[:200]!r} is a link to {other[:200]!r}, which is not in it.")
         os.link(first, path)
 
     def finish(self, top: str) -> None:
         """Only now, with all of them there, can be seen where links lead. `top` is the folder that will be moved."""
         for name, path in self.links:
             if os.path.islink(path) and not stays(path, top):
-                raise self.broken("Its link %r leads out of its folder." % name[:200])
+                raise self.broken(f"Its link {name[:200]!r} leads out of its folder.")
         for path, mode, time in reversed(self.late):
             os.chmod(path, mode)
             set_time(path, time)
@@ -274,7 +274,7 @@ class Watched:
 
     def read(self, size: int = -1) -> bytes:
         if not 0 <= size <= self.left:
-            raise self.tree.broken("What describes one of its entries is longer than %d bytes." % LONGEST_HEAD)
+            raise self.tree.broken(f"What describes one of its entries is longer than {LONGEST_HEAD} bytes.")
         self.left -= size
         self.last = self.stream.read(size)
         return self.last
@@ -291,7 +291,7 @@ def untar(path: str, tree: Unpacked) -> None:
                     watched.left = entry.size + BLOCK
                     add(entry, tar, tree)
         except tarfile.TarError as error:
-            raise tree.broken("%s." % error) from error
+            raise tree.broken(f"{error}.") from error
         if watched.last != bytes(BLOCK):  # tarfile takes anything that is no header for the end
             raise tree.broken("It has no end mark: it is cut off, or damaged in the middle.")
         read_on(stream, tree)
@@ -345,7 +345,7 @@ def add(entry: tarfile.TarInfo, tar: tarfile.TarFile, tree: Unpacked) -> None:
     elif entry.islnk():
         tree.add_twin(entry.name, entry.linkname)
     else:
-        raise tree.broken("Its entry %r is a device, a pipe or of a kind that nobody knows." % entry.name[:200])
+        raise tree.broken(f"Its entry {entry.name[:200]!r} is a device, a pipe or of a kind that nobody knows.")
 
 
 class Bounded:
@@ -357,7 +357,7 @@ class Bounded:
 
     def read(self, size: int = -1) -> bytes:
         if size > LARGEST_DIRECTORY:
-            raise self.tree.broken("Its directory is larger than %d bytes." % LARGEST_DIRECTORY)
+            raise self.tree.broken(f"Its directory is larger than {LARGEST_DIRECTORY} bytes.")
         return self.stream.read(size if size >= 0 else LARGEST_END)
 
 
@@ -375,7 +375,7 @@ def unzip(path: str, tree: Unpacked) -> None:
             for entry in entries:
                 add_zipped(entry, archive, tree)
     except damaged as error:
-        raise tree.broken("%s." % str(error).rstrip(".")) from error
+        raise tree.broken(f"{str(error).rstrip('.')}.") from error
 
 
 def add_zipped(entry: zipfile.ZipInfo, archive: zipfile.ZipFile, tree: Unpacked) -> None:
@@ -388,14 +388,14 @@ def add_zipped(entry: zipfile.ZipInfo, archive: zipfile.ZipFile, tree: Unpacked)
         tree.add_folder(entry.filename, mode or 0o755, when)
     elif kind == stat.S_IFLNK:
         if entry.file_size > LONGEST_LINK:
-            raise tree.broken("Its link %r is none." % entry.filename[:200])
+            raise tree.broken(f"Its link {entry.filename[:200]!r} is none.")
         with archive.open(entry) as source:
             tree.add_link(entry.filename, source.read(entry.file_size).decode("utf-8", "surrogateescape"))
     elif kind in (0, stat.S_IFREG):
         with archive.open(entry) as source:
             tree.add_file(entry.filename, entry.file_size, mode or 0o644, when, source, pieces(entry))
     else:
-        raise tree.broken("Its entry %r is a device or a pipe." % entry.filename[:200])
+        raise tree.broken(f"Its entry {entry.filename[:200]!r} is a device or a pipe.")
 
 
 def pieces(entry: zipfile.ZipInfo) -> int:

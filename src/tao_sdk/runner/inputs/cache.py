@@ -51,8 +51,8 @@ class Cache:
         if changeable:
             raise Failure(
                 "input.cache_open",
-                "The cache in %s is not used." % self.mount,
-                "Every user can put another folder in the place of %s." % changeable,
+                f"The cache in {self.mount} is not used.",
+                f"Every user can put another folder in the place of {changeable}.",
                 "Name a folder of yours or of root, below folders in which only owners rename (chmod +t).",
             )
 
@@ -99,13 +99,13 @@ class Cache:
         raise self.foreign(self.own(shared))
 
     def own(self, path: str) -> str:
-        return "%s-u%d" % (path, self.user)
+        return f"{path}-u{self.user}"
 
     def foreign(self, path: str) -> Failure:
         return Failure(
             "input.cache_open",
-            "The cache in %s is not used." % self.mount,
-            "%s belongs to another user, or others can write to it." % path,
+            f"The cache in {self.mount} is not used.",
+            f"{path} belongs to another user, or others can write to it.",
             "Remove it, or name another folder in mount_path.",
         )
 

@@ -39,7 +39,7 @@ class Entry:
         """`settling`: what has it on the disk later; without, it is there before anybody is told that it is whole."""
         self.path, self.settling = path, settling
         folder, name = os.path.split(path)
-        self.side = os.path.join(folder, ".%s%s" % (apart(name, cut(name)), atomic.PART_END))
+        self.side = os.path.join(folder, f".{apart(name, cut(name))}{atomic.PART_END}")
         self.mark = os.path.join(self.side, "made-of")
 
     def of(self, version: str) -> bool:
@@ -132,14 +132,14 @@ class Entry:
         if error.errno in FULL:
             return Failure(
                 "disk.full",
-                "The disk became full while an input was put at %s." % self.path,
-                "%s." % error.strerror,
+                f"The disk became full while an input was put at {self.path}.",
+                f"{error.strerror}.",
                 "Free space there, or set mount_path, or the input's container_path, to a larger disk.",
             )
         return Failure(
             "input.in_the_way" if error.errno == errno.EEXIST else "input.unwritable",
-            "An input cannot be put at %s." % self.path,
-            "%s: %s." % (error.filename or self.path, error.strerror or error),
+            f"An input cannot be put at {self.path}.",
+            f"{error.filename or self.path}: {error.strerror or error}.",
             "Choose a path that is free and writable where the job runs.",
         )
 
@@ -193,7 +193,7 @@ def encoded(version: str) -> bytes:
 
 def unsettled(version: str) -> str:
     """The mark of what is whole for this start of this machine, and lost by a power cut perhaps."""
-    return "%s\nnot settled on %s" % (version, machine())
+    return f"{version}\nnot settled on {machine()}"
 
 
 def settle(path: str) -> None:

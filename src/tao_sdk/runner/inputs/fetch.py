@@ -48,12 +48,17 @@ def there(wanted: Input, report: Report) -> str:
     if not os.access(path, os.R_OK):
         raise Failure(
             "input.unreadable",
-            "The input %s cannot be read: %s" % (wanted["key"], path),
-            "This job runs as user %d, which may not read it." % os.geteuid(),
+            f"The input {wanted['key']} cannot be read: {path}",
+            f"This job runs as user {os.geteuid()}, which may not read it.",
             "Give that user the right to read it, or run the job as another user.",
         )
     if os.path.isdir(path) and not os.listdir(path):
-        report.warn("input.empty", "The input %s is an empty folder: %s" % (wanted["key"], path))
+        report.warn(
+            "input.empty",
+            f"The input {wanted['key']} is an empty folder: {path}",
+            "The folder is there, and nothing is in it: what should be mounted there may be missing.",
+            "Check the path, and that its file system is mounted where the job runs.",
+        )
     return path
 
 
@@ -64,10 +69,10 @@ def missing(wanted: Input, path: str) -> Failure:
     dangling = os.path.islink(path)
     return Failure(
         "input.missing",
-        "The input %s is not there: %s" % (wanted["key"], wanted["uri"]),
-        "%s is a link to something that is not there." % path
+        f"The input {wanted['key']} is not there: {wanted['uri']}",
+        f"{path} is a link to something that is not there."
         if dangling
-        else "Inside the job nothing is at %s; the last folder that exists is %s." % (path, above),
+        else f"Inside the job nothing is at {path}; the last folder that exists is {above}.",
         "Check the path, and that the folder it lies in is mounted into the job.",
     )
 
@@ -87,8 +92,8 @@ def put(wanted: Input, path: str) -> str:
         if not leads(target, path):  # another rank may have done the same
             raise Failure(
                 "input.in_the_way",
-                "The input %s cannot be put at %s." % (wanted["key"], target),
-                "%s." % error.strerror,
+                f"The input {wanted['key']} cannot be put at {target}.",
+                f"{error.strerror}.",
                 "Choose another path.",
             ) from error
     return target

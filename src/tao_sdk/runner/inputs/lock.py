@@ -54,7 +54,7 @@ class Lock:
         return False
 
     def path(self, number: int) -> str:
-        return os.path.join(self.folder, "%s%d" % (PREFIX, number))
+        return os.path.join(self.folder, f"{PREFIX}{number}")
 
     def newest(self) -> int:
         """The number of the present lock; 0 when there is none."""
@@ -129,13 +129,13 @@ def namespace() -> str:
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
-        return "?%s" % os.urandom(6).hex()  # unknown, so never the same as another's
+        return f"?{os.urandom(6).hex()}"  # unknown, so never the same as another's
 
 
 def began(pid: int) -> str:
     """Its start, in clock ticks; "-" for one that is not there, or is dead and was not waited for. "" for another user's
     where /proc shows each only his own (hidepid)."""
-    fields = read("/proc/%d/stat" % pid).rpartition(")")[2].split()
+    fields = read(f"/proc/{pid}/stat").rpartition(")")[2].split()
     if len(fields) > 19:
         return fields[19] if fields[0] != "Z" else "-"
     try:

@@ -99,7 +99,8 @@ class Staging:
 
     def cached(self, name: str, version: str) -> str:
         """The folder of an entry in the cache; "" where the cache has no place that only this user and root can change."""
-        slug = "%s-%s" % (cut(plain(name)[:60]), version.partition("\n")[0][:24])
+        mark = version.partition("\n")[0][:24]
+        slug = f"{cut(plain(name)[:60])}-{mark}"
         try:
             if self.cache is None:
                 self.cache = Cache(self.mount)
@@ -113,12 +114,12 @@ class Staging:
         """What changes when the entry has to be made anew: its checksum, then the same for people."""
         text = [shown(wanted["uri"]), ascii(sorted(wanted["options"].items()))]
         if not all(version for _, _, version in parts):
-            text.append("%s %d" % (self.place.job, self.place.attempt))  # nobody can tell whether it is still the same
+            text.append(f"{self.place.job} {self.place.attempt}")  # nobody can tell whether it is still the same
         named = "\n".join([*text, asks])
         digest = hashlib.sha256((FORMAT + named).encode("utf-8", "surrogateescape"))
-        for part in sorted(parts):
-            digest.update(("\n%s %d %s" % part).encode("utf-8", "surrogateescape"))
-        return "\n".join([digest.hexdigest(), *text, "%d files" % len(parts)])
+        for path, size, mark in sorted(parts):
+            digest.update(f"\n{path} {size} {mark}".encode("utf-8", "surrogateescape"))
+        return "\n".join([digest.hexdigest(), *text, f"{len(parts)} files"])
 
     def chosen(self, found: Found, wanted: Input) -> list[Source]:
         """Of a folder what the patterns and the annotation name."""
@@ -133,9 +134,9 @@ class Staging:
         if not sources:
             raise Failure(
                 "input.nothing",
-                "No file of %s is wanted." % shown(wanted["uri"]),
-                "It has %d, and the patterns match none of them." % len(found.sources),
-                "Correct the patterns of the input %s." % wanted["key"],
+                f"No file of {shown(wanted['uri'])} is wanted.",
+                f"It has {len(found.sources)}, and the patterns match none of them.",
+                f"Correct the patterns of the input {wanted['key']}.",
             )
         return sources
 
@@ -219,8 +220,8 @@ class Progress:
     def warn(self) -> None:
         self.report.warn(
             "input.slow",
-            "The input %s comes slowly: %d KB/s, %d minutes to go." % (self.what, self.rate / 1024, self.eta / 60),
-            "Its source is %s." % self.address,
+            f"The input {self.what} comes slowly: {self.rate / 1024:.0f} KB/s, {self.eta / 60:.0f} minutes to go.",
+            f"Its source is {self.address}.",
             "Put the data nearer to the job, or set mount_path: it is fetched once then.",
         )
 

@@ -30,7 +30,7 @@ def local(wanted: Input, path: str, part: str, env: Mapping[str, str]) -> str:
         made = whole(wanted, path, part, env)
     if shapes(path) != before:
         next = "Wait until whoever writes it has finished."
-        raise Failure("input.changing", "%s changes while it is unpacked." % path, "It is another one by now.", next)
+        raise Failure("input.changing", f"{path} changes while it is unpacked.", "It is another one by now.", next)
     return made
 
 
@@ -47,7 +47,7 @@ def inside(wanted: Input, folder: str, part: str, env: Mapping[str, str]) -> str
     for top, _, names in list(os.walk(folder)):
         for name in filter(stem, sorted(names)):
             full = os.path.join(top, name)
-            unpacked = anew(os.path.join(top, ".%s.unpacked" % name[:50]))
+            unpacked = anew(os.path.join(top, f".{name[:50]}.unpacked"))
             made = archive.unpack(full, unpacked, env, "" if parent else stem(name))
             os.unlink(full)
             merge(made, top if parent else os.path.join(top, stem(name)))
@@ -79,9 +79,9 @@ def files(folder: str) -> Iterator[tuple[str, str]]:
 
 def refuse(error: OSError) -> None:
     """What cannot be looked into would be missing, and nobody would know."""
-    what = "A folder of an input cannot be read: %s" % error.filename
+    what = f"A folder of an input cannot be read: {error.filename}"
     raise Failure(
-        "input.unreadable", what, "%s." % error.strerror, "Give the job's user the right to read it."
+        "input.unreadable", what, f"{error.strerror}.", "Give the job's user the right to read it."
     ) from error
 
 
@@ -117,7 +117,7 @@ def merge(folder: str, into: str) -> None:
         elif os.path.lexists(there):
             raise Failure(
                 "archive.broken",
-                "Two archives of a folder hold the same file: %s." % name,
+                f"Two archives of a folder hold the same file: {name}.",
                 "One would replace the other's.",
                 "Leave extract_to_parent out: each is unpacked into a folder of its own name then.",
             )

@@ -89,7 +89,7 @@ class Bucket:
 
     def fetch_log(self) -> None:
         """The log of an earlier attempt, so that ours does not take its place."""
-        name = "%s/%s" % (OWN, os.path.basename(self.place.log))
+        name = f"{OWN}/{os.path.basename(self.place.log)}"
         if name in self.there and not os.path.exists(self.place.log):
             self.remote.fetch(name, self.place.log, self.there[name][0])
 
@@ -162,13 +162,13 @@ class Bucket:
         for source, inside in [*self.sources, *self.logs()]:
             if os.path.isdir(source):
                 tree = Tree(source, [*self.excludes, *others(source, self.place)])
-                problems += ["%s: %s" % (source, each) if inside else each for each in tree.problems]
+                problems += [f"{source}: {each}" if inside else each for each in tree.problems]
                 for path, shape in tree.files.items():
                     self.take(os.path.join(inside, path), os.path.join(source, path), shape, items, problems)
             elif os.path.isfile(source):
                 self.take(inside, source, shape_of(source), items, problems)
             elif os.path.exists(source):
-                problems.append("%s: not a file" % source)
+                problems.append(f"{source}: not a file")
             elif not written_there(inside, self.place):
                 self.missing.append(source)
         return items, problems
@@ -176,16 +176,16 @@ class Bucket:
     def logs(self) -> list[Source]:
         own = os.path.basename(self.place.log)
         found = os.listdir(self.place.own) if os.path.isdir(self.place.own) else []
-        return [(os.path.join(self.place.own, each), "%s/%s" % (OWN, each)) for each in found if each.startswith(own)]
+        return [(os.path.join(self.place.own, each), f"{OWN}/{each}") for each in found if each.startswith(own)]
 
     def take(self, name: str, path: str, shape: Shape, items: dict[str, Item], problems: list[str]) -> None:
         if not name.startswith(OWN + "/") and any(covers(each, name) for each in self.excludes):
             return
         if name != name.encode("utf-8", "replace").decode():
-            problems.append("%s: its name is not UTF-8" % path)
+            problems.append(f"{path}: its name is not UTF-8")
             return
         if name in items:
-            problems.append("%s: %s has the same name" % (path, items[name].path))
+            problems.append(f"{path}: {items[name].path} has the same name")
             return
         items[name] = Item(name, path, shape, growing(name) and (not self.place.rank or name.startswith(OWN + "/")))
 
@@ -208,9 +208,9 @@ class Bucket:
             self.gone.add(item.name)  # a temporary file of the program's own
         except Changed:  # a later look sends it, while there is one
             if self.ended:
-                self.unread[item.name] = "%s: it was still being written after the command's end" % item.path
+                self.unread[item.name] = f"{item.path}: it was still being written after the command's end"
         except OSError as error:
-            self.unread[item.name] = "%s: %s" % (item.path, error.strerror)
+            self.unread[item.name] = f"{item.path}: {error.strerror}"
         except Failure as failure:
             self.refuse(item.name, failure)
         finally:
@@ -270,8 +270,8 @@ class Bucket:
         if not self.place.rank or name.startswith(OWN + "/"):
             return name
         key, slash, rest = name.partition("/")
-        own = ".rank-%d" % self.place.rank
-        return "%s/%s/%s" % (key, own, rest) if slash else "%s/%s" % (own, name)
+        own = f".rank-{self.place.rank}"
+        return f"{key}/{own}/{rest}" if slash else f"{own}/{name}"
 
     def put_manifest(self, exit_code: int | None, whole: bool, problems: list[str]) -> None:
         """Renew it, if it has something new to tell."""
@@ -297,7 +297,7 @@ class Bucket:
         refused = dict(self.refused)
         return [
             *dict(self.unread).values(),
-            *("%s: %s %s" % (name, refused[name].what, refused[name].why) for name in refused),
+            *(f"{name}: {refused[name].what} {refused[name].why}" for name in refused),
         ]
 
     # At its end
@@ -344,10 +344,9 @@ class Bucket:
         lost = self.unsent()
         return Failure(
             "output.lost",
-            "%d of %d files had not been sent to %s when the job had to end."
-            % (len(lost), len(self.last), self.remote.address),
-            "They are: %s." % listed(lost or [MANIFEST]),
-            "Give it more time to end. The files are still in %s, for as long as that is there." % self.place.folder,
+            f"{len(lost)} of {len(self.last)} files had not been sent to {self.remote.address} when the job had to end.",
+            f"They are: {listed(lost or [MANIFEST])}.",
+            f"Give it more time to end. The files are still in {self.place.folder}, for as long as that is there.",
         )
 
     def abandon(self) -> None:
@@ -393,9 +392,9 @@ class Bucket:
         failure = next(iter(self.refused.values()))
         return Failure(
             "output.lost",
-            "%d of %d files could not be sent to %s." % (len(lost), total, self.remote.address),
-            "%s %s They are: %s." % (failure.what, failure.why, listed(lost or [MANIFEST])),
-            "%s The files are still in %s, for as long as that is there." % (failure.next, self.place.folder),
+            f"{len(lost)} of {total} files could not be sent to {self.remote.address}.",
+            f"{failure.what} {failure.why} They are: {listed(lost or [MANIFEST])}.",
+            f"{failure.next} The files are still in {self.place.folder}, for as long as that is there.",
         )
 
 
@@ -436,7 +435,7 @@ def entry(name: str, shape: Shape, sha256: str | None, version: str) -> Entry:
 
 def listed(names: list[str]) -> str:
     """The first of them, in words."""
-    more = " and %d more" % (len(names) - NAMED) if len(names) > NAMED else ""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more
 
 
@@ -465,7 +464,7 @@ def buckets(document: Document, place: Place, env: Mapping[str, str], tell: Call
         try:
             bucket.open()
         except Failure as failure:
-            what = "Results cannot be written to %s/: %s" % (bucket.remote.address, failure.what)
+            what = f"Results cannot be written to {bucket.remote.address}/: {failure.what}"
             raise Failure(failure.code, what, failure.why, failure.next) from failure
     return found
 

@@ -31,7 +31,7 @@ class Copies:
     def __init__(self, copies: list[Copy], place: Place, excludes: list[str]) -> None:
         self.excludes = excludes  # by the names below the results
         self.place = place
-        folder = place.folder if place.rank == 0 else os.path.join(place.folder, ".rank-%d" % place.rank)
+        folder = place.folder if place.rank == 0 else os.path.join(place.folder, f".rank-{place.rank}")
         self.kept = [(path, os.path.join(folder, name), name) for path, name in brought(copies, place)]
         self.seen: dict[str, Shape] = {}
         self.unproven: set[str] = set()  # continued, and not compared but at the seam
@@ -48,14 +48,14 @@ class Copies:
         for source, target, name in self.kept:
             if os.path.isdir(source):
                 tree = Tree(source, others(source, self.place))
-                problems += ["%s: %s" % (source, each) for each in tree.problems]
+                problems += [f"{source}: {each}" for each in tree.problems]
                 for path, shape in tree.files.items():
                     if not any(covers(each, os.path.join(name, path)) for each in self.excludes):
                         self.copy(os.path.join(source, path), os.path.join(target, path), shape, final)
             elif os.path.isfile(source):
                 self.copy(source, target, shape_of(source), final)
             elif os.path.exists(source):
-                problems.append("%s: not a file" % source)  # a pipe has no end that could be waited for
+                problems.append(f"{source}: not a file")  # a pipe has no end that could be waited for
             elif not written_there(name, self.place):
                 self.missing.append(source)
         return problems
@@ -79,7 +79,7 @@ class Copies:
             return  # removed since the look; a temporary file of the program's own
         except OSError as error:
             told = self.failed if os.access(source, os.R_OK) else self.problems
-            told.append("%s: %s" % (source, error.strerror))
+            told.append(f"{source}: {error.strerror}")
 
     def same(self, target: str, shape: Shape) -> bool:
         """Whether it is the copy of a file of that shape. A disk may have times only to the second."""

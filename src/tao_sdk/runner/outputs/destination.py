@@ -18,7 +18,7 @@ def settle(outputs: list[Output], place: Place) -> dict[str, str]:
     values: dict[str, str] = {}
     for output in outputs:
         path = values[output["key"]] = destination(output, place)
-        make(os.path.dirname(path) if output["file"] else path, "The output %s" % output["key"])
+        make(os.path.dirname(path) if output["file"] else path, f"The output {output['key']}")
     return values
 
 
@@ -43,19 +43,29 @@ def destination(output: Output, place: Place) -> str:
     return os.path.join(folder, os.path.basename(given) or output["key"].rpartition(".")[2].replace("/", "_"))
 
 
+def never_written(path: str) -> dict[str, str]:
+    """The warning about an output that is still empty after the command's end."""
+    return {
+        "code": "output.missing",
+        "what": f"The output {path} was never written.",
+        "why": "The command ended, and nothing is there: it may have written elsewhere.",
+        "next": "Check where the command writes, or declare the output with optional: true.",
+    }
+
+
 def make(folder: str, who: str) -> None:
     """The folder is there and can be written to, or the job ends now instead of after its work."""
     why = ""
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
-        why = "%s: %s." % (error.filename, error.strerror)
+        why = f"{error.filename}: {error.strerror}."
     if not why and not os.access(folder, os.W_OK | os.X_OK):
-        why = "User %d may not write there." % os.geteuid()
+        why = f"User {os.geteuid()} may not write there."
     if why:
         raise Failure(
             "output.unwritable",
-            "%s cannot be kept: %s is not writable." % (who, folder),
+            f"{who} cannot be kept: {folder} is not writable.",
             why,
             "Mount a writable folder and set TAO_RESULTS_ROOT to it, or name another path.",
         )

@@ -60,7 +60,7 @@ class Folder:
 
     def given_up(self) -> Failure:
         """There was no time left to account for everything."""
-        what = "Not all results could be brought to %s before the job had to end." % self.place.folder
+        what = f"Not all results could be brought to {self.place.folder} before the job had to end."
         return lost(what, [], self.place)
 
     def abandon(self) -> None:
@@ -74,7 +74,7 @@ class Folder:
     def failure(self) -> Failure | None:
         """Why not everything was kept, once it is over."""
         failed = self.copies.failed if self.copies else []
-        return lost("%d files could not be kept." % len(failed), failed, self.place) if failed else None
+        return lost(f"{len(failed)} files could not be kept.", failed, self.place) if failed else None
 
 
 def lost(what: str, paths: list[str], place: Place) -> Failure:
@@ -82,6 +82,5 @@ def lost(what: str, paths: list[str], place: Place) -> Failure:
         "output.lost",
         what,
         "; ".join(paths[:5]),
-        "Free space in %s. They are still where the command wrote them, as long as the container is there."
-        % place.folder,
+        f"Free space in {place.folder}. They are still where the command wrote them, as long as the container is there.",
     )

@@ -10,6 +10,7 @@ import time
 
 from tao_sdk.net import atomic
 from tao_sdk.net.crew import caught, started
+from tao_sdk.runner.outputs.destination import never_written
 from tao_sdk.runner.outputs.ending import Ending
 from tao_sdk.runner.report import crash
 
@@ -71,14 +72,19 @@ class Keeper:
             try:
                 self.tell(each.sync(self.over.is_set))
             except OSError as error:
-                self.tell(["the manifest: %s" % error.strerror])
+                self.tell([f"the manifest: {error.strerror}"])
 
     def tell(self, problems: list[str]) -> None:
         new = [each for each in problems if each not in self.told]
         self.told.update(new)
         if new:
             self.report.queue(
-                "warning", code="output.left_out", what="%d paths could not be kept." % len(new), paths=new
+                "warning",
+                code="output.left_out",
+                what=f"{len(new)} paths could not be kept.",
+                why="Each path says why.",
+                next="Remove or repair what is in the way; the other results are kept.",
+                paths=new,
             )
 
     def told_to_end(self) -> bool:
@@ -136,6 +142,6 @@ class Keeper:
         self.tell(each.finish(ending, self.told_to_end, self.report))
         each.closed = True
         for path in set(each.missing) - self.place.optional:
-            self.report.queue("warning", code="output.missing", what="The output %s was never written." % path)
+            self.report.queue("warning", **never_written(path))
         if each.failure:
             raise each.failure

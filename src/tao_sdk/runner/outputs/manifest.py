@@ -70,7 +70,8 @@ def written(
     }
     if unsent:
         content.update(unsent=list(unsent[:MOST_UNSENT]), unsent_files=len(unsent))
-    return '%s,\n"files": [\n%s\n]}\n' % (dumps(content)[:-1], ",\n".join(map(dumps, files)))
+    head, listed = dumps(content)[:-1], ",\n".join(map(dumps, files))
+    return f'{head},\n"files": [\n{listed}\n]}}\n'
 
 
 def usable(entry: Any) -> bool:
@@ -114,7 +115,7 @@ class Manifest:
         try:
             sha256 = self.sha256(path, shape) if still(path, shape) else None
         except OSError as error:
-            problems.append("%s: %s" % (path, error.strerror))
+            problems.append(f"{path}: {error.strerror}")
             return None
         return {"path": path, "size": shape[0], "mtime": shape[1], "sha256": sha256}
 

@@ -30,7 +30,7 @@ class Remote:
         self.bucket, _, self.prefix = address.partition("://")[2].partition("/")
 
     def key(self, name: str) -> str:
-        return "%s/%s" % (self.prefix, name) if self.prefix else name
+        return f"{self.prefix}/{name}" if self.prefix else name
 
     def probe(self) -> None:
         """Raise the Failure that tells why nothing can be written here. An upload that is begun and given up leaves nothing."""

@@ -41,6 +41,7 @@ def resumed(document: Document, place: Place, buckets: Sequence[Bucket], report:
             "resume.nothing",
             "The command starts anew: no checkpoint of an earlier attempt is certainly complete.",
             "The manifest of that attempt lists none that is still there as it was.",
+            "Let the command write checkpoints more often, so that one is complete when an attempt ends.",
         )
     return {}
 

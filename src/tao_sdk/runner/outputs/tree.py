@@ -50,7 +50,7 @@ class Tree:
             self.visited.add((here.st_dev, here.st_ino))
             names = sorted(os.listdir(os.path.join(self.top, folder)))
         except OSError as error:
-            self.problems.append("%s: %s" % (folder or self.top, error.strerror))
+            self.problems.append(f"{folder or self.top}: {error.strerror}")
             return
         for name in names:
             path = os.path.join(folder, name)
@@ -62,18 +62,18 @@ class Tree:
         try:
             found = os.stat(full)
         except OSError as error:
-            self.problems.append("%s: %s" % (path, error.strerror))
+            self.problems.append(f"{path}: {error.strerror}")
             return
         folder = stat.S_ISDIR(found.st_mode)
         link = os.path.realpath(full) if folder and os.path.islink(full) else ""
         if link and self.real.startswith(os.path.join(link, "")):
-            self.problems.append("%s: a link to %s, which holds all of this" % (path, link))
+            self.problems.append(f"{path}: a link to {link}, which holds all of this")
         elif folder:
             (self.links if link else self.folders).append(path)
         elif stat.S_ISREG(found.st_mode):
             self.files[path] = found.st_size, found.st_mtime
         else:
-            self.problems.append("%s: not a file" % path)
+            self.problems.append(f"{path}: not a file")
 
     def excluded(self, path: str) -> bool:
         """A prefix means the folder or file of that name and all below it; a pattern (*, ?, [) the whole path."""
