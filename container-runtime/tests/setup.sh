@@ -6,6 +6,8 @@ cd "$(dirname "$0")/.."
 export PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 missing=
 
+# Nothing waits for the lock of apt's lists; the tests of the repository around this one may install at the same time.
+apt() { flock "${TMPDIR:-/tmp}/tao-tests-apt.lock" apt-get -o DPkg::Lock::Timeout=300 "$@"; }
 need() { command -v "$1" >/dev/null 2>&1; }
 
 wanted=
@@ -20,8 +22,8 @@ if [ -n "$wanted" ] && [ "$(id -u)" = 0 ] && need apt-get; then
     policy=/usr/sbin/policy-rc.d
     made=
     [ -e $policy ] || { printf '#!/bin/sh\nexit 101\n' > $policy && chmod 755 $policy && made=1; }
-    apt-get -o DPkg::Lock::Timeout=300 -qq update >/dev/null 2>&1
-    DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -y -qq --no-install-recommends install $wanted >/dev/null
+    apt -qq update >/dev/null 2>&1
+    DEBIAN_FRONTEND=noninteractive apt -y -qq --no-install-recommends install $wanted >/dev/null
     [ -z "$made" ] || rm -f $policy
 fi
 for program in runc crun dockerd containerd busybox gcc; do

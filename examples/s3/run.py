@@ -48,8 +48,8 @@ def versitygw() -> str:
         if shutil.which("go") is None:
             sys.exit("This starts the store versitygw, which is built with Go: put versitygw or go on PATH, "
                      "or use a store of your own, as the README beside this says.")  # fmt: skip
-        sys.path.append(str(ROOT / "tests" / "servers"))
-        from go_programs import CACHE, program
+        sys.path.append(str(ROOT / "tests"))
+        from support.servers.go_programs import CACHE, program
 
         if not (CACHE / "versitygw").exists():
             print("Building the store versitygw, once: this takes a few minutes.", flush=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +39,11 @@ def allowed(layer: str) -> set[str]:
     raise AssertionError(f"{layer} has no place in LAYERS: say where it belongs")
 
 
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def imports_of(path: Path) -> set[str]:
     """Every tao_sdk layer that a file imports, wherever in the file."""
     return {name.split(".")[1] for name in modules_of(path)}
@@ -47,7 +53,7 @@ def modules_of(path: Path) -> set[str]:
     """The full name of everything of tao_sdk that a file imports, wherever in the file."""
     found: set[str] = set()
     package = path.relative_to(SOURCE.parent).with_suffix("").parts
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.ImportFrom):
             base = list(package[: len(package) - node.level]) if node.level else []
             full = ".".join([*base, node.module or ""]).strip(".")
@@ -135,7 +141,7 @@ def _reads_environment(path: Path) -> bool:
         and node.attr in ("environ", "getenv")
         and isinstance(node.value, ast.Name)
         and node.value.id == "os"
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree_of(path))
     )
 
 
@@ -199,7 +205,7 @@ def test_only_the_ends_of_the_process_catch_everything() -> None:
     catchers = {
         str(path.relative_to(SOURCE))
         for path in SOURCE.rglob("*.py")
-        if any(swallows_everything(node) for node in ast.walk(ast.parse(path.read_text())))
+        if any(swallows_everything(node) for node in ast.walk(tree_of(path)))
     }
     assert catchers <= ENDS_OF_A_PROCESS | CALLS_CODE_OF_OTHERS
 
