@@ -28,6 +28,7 @@ def test_a_job_comes_back_as_it_was_added(store: Store) -> None:
         "digits-a1", "digits", "slurm", Status.RUNNING, "on node-3", 1, 3, "python:3.11", 4, {"team": "vision"}, "digits-a0",
         {"epoch": 3, "loss": 0.25}, moment, moment, moment, moment, "/results/digits-a1", {"slurm_job_id": 1812},
         {"command": "train", "specs": {"a": [1, 2]}}, {"partition": "gpu"}, True, 1,
+        endpoint="host-1",
     )  # fmt: skip
     assert store.add(job, row(store, job.id)) == job
     assert store.get(job.id) == job

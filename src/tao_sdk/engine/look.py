@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -21,7 +22,7 @@ from tao_sdk.engine.retry import RetryPolicy, asked_retries, wait_before
 from tao_sdk.engine.submit import settle
 from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.errors import JobNotFound, Refused, TaoError
-from tao_sdk.model.job import AttemptRow, Job
+from tao_sdk.model.job import AttemptRow, Endpoint, Job
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.status import LOOKS_BEFORE_GONE, Standing, Status, advance
@@ -29,7 +30,10 @@ from tao_sdk.store import NewEvent
 
 END_SECONDS = 1.0  # of reading on in the log of a job that has just ended
 MOST_KEPT = 64 * MiB  # of each rank's log, kept at the end of a job
+MOST_AT_ONCE = 8  # endpoints that are asked side by side
 SEEN_AGAIN = timedelta(seconds=30)  # a look that found nothing new is written down only this often
+
+Groups = dict[Endpoint, list[tuple[Job, AttemptRow]]]
 
 
 @dataclass(frozen=True)
@@ -44,10 +48,21 @@ def look(engine: Engine, jobs: Iterable[Job]) -> list[Looked]:
     """Look at the live ones among `jobs`; each comes back as it now is, in the order given."""
     jobs = list(jobs)
     looked = {job.id: Looked(job) for job in jobs}
-    for (platform, endpoint), group in _by_endpoint(engine, jobs).items():
-        found = _look_at_endpoint(engine, platform, endpoint, group)
-        looked.update({one.job.id: replace(one, job=_never_earlier(engine, one.job)) for one in found})
+    for one in _look_at_all(engine, _by_endpoint(engine, jobs)):
+        looked[one.job.id] = replace(one, job=_never_earlier(engine, one.job))
     return [looked[job.id] for job in jobs]
+
+
+def _look_at_all(engine: Engine, groups: Groups) -> Iterator[Looked]:
+    """Endpoints side by side: one that is slow to answer, or does not, holds up no other."""
+    if len(groups) < 2:
+        for (platform, endpoint), group in groups.items():
+            yield from _look_at_endpoint(engine, platform, endpoint, group)
+        return
+    with ThreadPoolExecutor(min(len(groups), MOST_AT_ONCE), thread_name_prefix="tao-look") as pool:
+        looks = [pool.submit(_look_at_endpoint, engine, *place, group) for place, group in groups.items()]
+        for each in looks:
+            yield from each.result()
 
 
 def _never_earlier(engine: Engine, job: Job) -> Job:
@@ -60,8 +75,8 @@ def _never_earlier(engine: Engine, job: Job) -> Job:
     return job
 
 
-def _by_endpoint(engine: Engine, jobs: Sequence[Job]) -> dict[tuple[str, str], list[tuple[Job, AttemptRow]]]:
-    groups: dict[tuple[str, str], list[tuple[Job, AttemptRow]]] = defaultdict(list)
+def _by_endpoint(engine: Engine, jobs: Sequence[Job]) -> Groups:
+    groups: Groups = defaultdict(list)
     for job in jobs:
         if not job.status.terminal and not job.backend_details.get("imported_from"):
             with suppress(JobNotFound):  # removed meanwhile

@@ -47,6 +47,8 @@ class Job:
     cancel_asked: bool = False
     absent_looks: int = 0
     revision: int = 0  # grows with every change; acting on a job is a compare-and-set on it
+    endpoint: str = ""  # which of the platform's places it lives on, as the backend names it
+    endpoint_name: str = field(default="", compare=False)  # what config.yaml calls that place, if it does
 
     @property
     def standing(self) -> Standing:
@@ -64,6 +66,11 @@ class Job:
         pace = Pace.from_json(self.progress.get("pace"))
         return replace(known, eta_seconds=pace.seconds_left(known.epochs, started, as_of.timestamp()))
 
+    @property
+    def place(self) -> str:
+        """Where it lives, in a word: the name of its endpoint, else its platform."""
+        return self.endpoint_name or self.platform
+
     def to_json(self, *, history: bool = True) -> dict[str, Any]:
         """The job object of `--json`, schema 1: fields may be added, never removed. Without `history`, that is empty."""
         progress = self.seen_progress
@@ -73,6 +80,8 @@ class Job:
             "id": self.id,
             "name": self.name,
             "platform": self.platform,
+            "endpoint": self.endpoint,
+            "endpoint_name": self.endpoint_name,
             "status": self.status.value,
             "message": self.message,
             "attempt": self.attempt,

@@ -31,7 +31,7 @@ from tao_sdk.store.listing import LIVE, Wanted
 from tao_sdk.store.log_copies import LogCopies
 from tao_sdk.store.payload_files import PayloadFiles, split
 from tao_sdk.store.private_files import make_directory, make_file
-from tao_sdk.store.records import ATTEMPT_COLUMNS, EVENT_COLUMNS, JOB_COLUMNS, MUTABLE_COLUMNS, NewEvent
+from tao_sdk.store.records import ATTEMPT_COLUMNS, EVENT_COLUMNS, JOB_COLUMNS, JOB_FIELDS, MUTABLE_COLUMNS, NewEvent
 
 log = logging.getLogger("tao_sdk.store")
 Jobs = list[Job]  # names of their own: in the class, `list` is the verb
@@ -51,6 +51,9 @@ UPDATE_JOB = (
 REOPEN_JOB = f"UPDATE jobs SET {_SET}, revision = revision + 1 WHERE id = ? AND revision = ? AND {_IS_TERMINAL}"
 INSERT_JOB = f"INSERT INTO jobs ({JOB_COLUMNS}) VALUES ({', '.join('?' * (JOB_COLUMNS.count(',') + 1))})"
 INSERT_ATTEMPT = f"INSERT INTO attempts ({ATTEMPT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+FORGET_WAYS = """
+    DELETE FROM meta WHERE name GLOB 'way:*'
+    AND NOT EXISTS (SELECT 1 FROM attempts WHERE 'way:' || platform || '/' || endpoint = meta.name)"""
 INSERT_EVENT = "INSERT INTO events (job_id, time, kind, status, raw, data) VALUES (?, ?, ?, ?, ?, ?)"
 
 # a lease taken "in the future" is believed for its own length only: a clock that was set back must not keep it for ever
@@ -162,12 +165,13 @@ class Store:
         *,
         statuses: Collection[Status] = (),
         platform: str | None = None,
+        endpoint: str | None = None,
         labels: Mapping[str, str] = {},
         parent: str | None = None,
         limit: int | None = None,
     ) -> Jobs:
         """Newest first."""
-        return self._jobs(listing.query(Wanted(statuses, platform, labels, parent, limit)))
+        return self._jobs(listing.query(Wanted(statuses, platform, endpoint, labels, parent, limit)))
 
     def live(self, platform: str | None = None) -> Jobs:
         """The jobs that have not ended, newest first; without those that the published SDK started, and alone can watch."""
@@ -199,7 +203,7 @@ class Store:
 
     def _find(self, job_id: str) -> Job | None:
         with self._db.read() as db:
-            row = db.execute(f"SELECT {JOB_COLUMNS} FROM jobs WHERE id = ?", (job_id,)).fetchone()
+            row = db.execute(f"SELECT {JOB_FIELDS} FROM jobs WHERE id = ?", (job_id,)).fetchone()
         return records.job_of(row, self._payloads) if row else None
 
     def _jobs(self, query: listing.Query) -> Jobs:
@@ -361,11 +365,26 @@ class Store:
         except sqlite3.IntegrityError:
             return _not_found(job_id)
 
+    # The ways to endpoints
+
+    def remember_way(self, endpoint: Endpoint, way: Mapping[str, str]) -> None:
+        """Keep the settings, none of them a secret, under which a later process finds that endpoint again."""
+        if way and self.way_to(endpoint) != way:
+            with self._db.write() as db:
+                db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_way_of(endpoint), records.to_text(way)))
+
+    def way_to(self, endpoint: Endpoint) -> dict[str, str]:
+        """The settings that were kept last; empty where none were."""
+        kept = self._meta(_way_of(endpoint))
+        return json.loads(kept) if kept else {}
+
     # What is left over
 
     def sweep(self) -> None:
         """Remove the files that no job needs any more: payloads, secrets and log copies that a crash left behind."""
         self._remove_unused(self._payloads.names())
+        with self._db.write() as db:
+            db.execute(FORGET_WAYS)
         self.keyring.forget_others({job.id for job in self.live()})
         for job_id in self.log_copies.jobs():
             if self._find(job_id) is None:
@@ -405,6 +424,10 @@ class Store:
         with self._db.read() as db:
             row = db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
         return row[0] if row else None
+
+
+def _way_of(endpoint: Endpoint) -> str:
+    return "way:" + "/".join(endpoint)
 
 
 def _prepare(database: Database) -> str:
