@@ -21,6 +21,7 @@ from tao_sdk.backends.registry import (
     backend_class,
     endpoints,
     is_known,
+    platform_at,
     platform_name,
     platforms,
 )
@@ -49,13 +50,18 @@ class JobFile:
     native: Mapping[str, Mapping[str, Any]]
     path: Path
     places: Mapping[str, Place] = field(default_factory=dict[str, Place], repr=False)
+    settings: Settings | None = field(default=None, repr=False)  # which endpoints there are
 
     def spec_for(self, platform: str) -> JobSpec:
         """The spec with that platform's patch of the rendered request."""
-        return replace(self.spec, native=self.native.get(platform_name(platform), {}))
+        return replace(self.spec, native=self.native.get(self.platform_meant(platform), {}))
 
     def options_for(self, platform: str) -> Mapping[str, Any]:
-        return self.options.get(platform_name(platform), {})
+        return self.options.get(self.platform_meant(platform), {})
+
+    def platform_meant(self, name: str) -> str:
+        """The platform of that name, or of the endpoint of that name."""
+        return platform_name(name) if is_known(name) else platform_at(name, self.settings or Settings.load())
 
     def located(self, error: SpecError) -> SpecError:
         """The error with the place of the field that it names, where this file has it."""
@@ -86,6 +92,7 @@ def read_job_file(
         native=reader.by_platform(top, "native"),
         path=path,
         places=places,
+        settings=settings,
     )
     for error in field_mistakes(merged):
         if error.field not in mistakes.keys:
