@@ -34,6 +34,15 @@ def test_a_job_comes_back_as_it_was_added(store: Store) -> None:
     assert store.get(job.id) == job
 
 
+def test_the_newest_attempts_of_many_jobs_come_at_once(store: Store) -> None:
+    jobs = [store.add(Job(f"many-{n}", "many", "local"), row(store, f"many-{n}")) for n in range(1200)]
+    newer = replace(row(store, "many-7"), attempt=replace(row(store, "many-7").attempt, number=2))
+    assert store.add_attempt(replace(jobs[7], attempt=2), newer)
+    found = store.newest_attempts([*(job.id for job in jobs), "nobodys"])
+    assert len(found) == 1200
+    assert {job_id for job_id, each in found.items() if each.attempt.number == 2} == {"many-7"}
+
+
 def test_a_store_has_one_id_of_its_own(path: Path, tmp_path: Path) -> None:
     with Store.open(path) as first, Store.open(path) as again, Store.open(tmp_path / "other" / "jobs.db") as other:
         assert first.store_id == again.store_id != other.store_id

@@ -208,8 +208,7 @@ class Client:
         wanted = [_status(one) for one in ([statuses] if isinstance(statuses, str) else statuses)]
         named = platform or self.endpoint or self.platform
         where, endpoint = self._narrowed(named)
-        live = self.store.live(where) if where is None or endpoint is None else self.store.live_at((where, endpoint))
-        seen = self._see(live) if look else []
+        seen = self._see(self._live(where, endpoint)) if look else []
         parent_id = parent and self._id_of_parent(parent)
         most = limit if sort == "created" else None  # what comes first by another order may be the oldest
         stored = self.store.list(
@@ -220,6 +219,11 @@ class Client:
         if where and not jobs and not is_known(where):  # jobs of the published SDK may have run on one that is gone
             raise unknown(named, self.endpoints())
         return self._named(in_order(jobs, sort)[:limit])
+
+    def _live(self, platform: str | None, endpoint: str | None) -> list[Job]:
+        if platform is None or endpoint is None:
+            return self.store.live(platform)
+        return self.store.live_at((platform, endpoint))
 
     def _narrowed(self, named: str) -> tuple[str | None, str | None]:
         """The platform, and the endpoint, to which a list is narrowed by a name; None for all."""
@@ -348,7 +352,7 @@ class Client:
 
     def polite_seconds(self, job: Job) -> float:
         """How often asking the job's backend is polite."""
-        return polite_seconds(self.engine, endpoint_of(self.engine, job))
+        return polite_seconds(self.engine, endpoint_of(job))
 
     # Logs
 

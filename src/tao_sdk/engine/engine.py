@@ -11,7 +11,7 @@ from functools import cached_property
 from tao_sdk.backends.contract import Backend
 from tao_sdk.engine import lease
 from tao_sdk.engine.places import Places
-from tao_sdk.model.job import Job
+from tao_sdk.model.job import Endpoint, Job
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.secrets import Redactor
 from tao_sdk.model.settings import Settings
@@ -31,10 +31,11 @@ class Engine:
     )  # job -> the newest "seen at" that was told
     submit_again: dict[str, float] = field(default_factory=dict[str, float])  # job -> when its submit can get further
     last_kept: str = ""  # the job whose row was written last, or was about to be when the caller was interrupted
+    _backends: dict[Endpoint, Backend] = field(default_factory=dict[Endpoint, Backend])  # where jobs live
 
     @cached_property
     def places(self) -> Places:
-        return Places(self.settings, self.store)
+        return Places(self.settings, self.store, self._backends)
 
     @property
     def owner(self) -> str:
@@ -53,7 +54,8 @@ class Engine:
         self.places.close()
 
     def backend_of(self, job: Job) -> Backend:
-        return self.backend(job.platform, self.store.attempt(job.id).attempt.endpoint)
+        """Raises StoreError for a job that another program has started."""
+        return self.backend(job.platform, job.endpoint or self.store.attempt(job.id).attempt.endpoint)
 
     def ref_of(self, job: Job) -> Ref | None:
         """Where the job's newest attempt lives, or None while its submit is not confirmed."""

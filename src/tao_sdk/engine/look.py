@@ -30,7 +30,7 @@ from tao_sdk.store import NewEvent
 
 END_SECONDS = 1.0  # of reading on in the log of a job that has just ended
 MOST_KEPT = 64 * MiB  # of each rank's log, kept at the end of a job
-MOST_AT_ONCE = 8  # endpoints that are asked side by side
+MOST_AT_ONCE = 8  # endpoints that are asked, and submits that are finished, side by side
 SEEN_AGAIN = timedelta(seconds=30)  # a look that found nothing new is written down only this often
 
 Groups = dict[Endpoint, list[tuple[Job, AttemptRow]]]
@@ -76,12 +76,12 @@ def _never_earlier(engine: Engine, job: Job) -> Job:
 
 
 def _by_endpoint(engine: Engine, jobs: Sequence[Job]) -> Groups:
+    live = [job for job in jobs if not job.status.terminal and not job.backend_details.get("imported_from")]
+    rows = engine.store.newest_attempts([job.id for job in live])
     groups: Groups = defaultdict(list)
-    for job in jobs:
-        if not job.status.terminal and not job.backend_details.get("imported_from"):
-            with suppress(JobNotFound):  # removed meanwhile
-                row = engine.store.attempt(job.id)
-                groups[job.platform, row.attempt.endpoint].append((job, row))
+    for job in live:
+        if row := rows.get(job.id):  # else it was removed meanwhile
+            groups[job.platform, row.attempt.endpoint].append((job, row))
     return groups
 
 
@@ -92,7 +92,7 @@ def _look_at_endpoint(
         backend = engine.backend(platform, endpoint)
     except TaoError as error:  # another endpoint, a library or a credential that is not here: its jobs cannot be seen
         return [Looked(_unseen(engine, job, error)) for job, _ in group]
-    places = [(job, _settled(engine, job, row)) for job, row in group]
+    places = _all_settled(engine, group)
     try:
         seen = backend.observe([ref for _, ref in places if ref])
     except TaoError as error:  # this endpoint's jobs alone cannot be seen
@@ -114,6 +114,20 @@ def _as_stored(engine: Engine, job: Job) -> Job:
         return engine.store.get(job.id)
     except JobNotFound:
         return job
+
+
+def _all_settled(engine: Engine, group: Sequence[tuple[Job, AttemptRow]]) -> list[tuple[Job, Ref | None]]:
+    """Each job with its ref, after the submits that were cut short have been finished, several side by side."""
+    refs = {job.id: row.ref for job, row in group if row.ref is not None and row.ref.ready}
+    unsettled = [(job, row) for job, row in group if job.id not in refs]
+    if len(unsettled) > 1:
+        with ThreadPoolExecutor(min(len(unsettled), MOST_AT_ONCE), thread_name_prefix="tao-settle") as pool:
+            begun = [pool.submit(_settled, engine, job, row) for job, row in unsettled]
+            found = [each.result() for each in begun]
+    else:
+        found = [_settled(engine, job, row) for job, row in unsettled]
+    settled = {job.id: ref for (job, _), ref in zip(unsettled, found, strict=True)}
+    return [(job, refs.get(job.id) or settled.get(job.id)) for job, _ in group]
 
 
 def _settled(engine: Engine, job: Job, row: AttemptRow) -> Ref | None:

@@ -23,10 +23,10 @@ from tao_sdk.store import Store
 class Places:
     """Safe to use from several threads. Opening a backend asks nothing of its place."""
 
-    def __init__(self, settings: Settings, store: Store) -> None:
+    def __init__(self, settings: Settings, store: Store, by_endpoint: dict[Endpoint, Backend] | None = None) -> None:
         self._settings, self._store = settings, store
         self._by_name: dict[str, Backend] = {}
-        self._by_endpoint: dict[Endpoint, Backend] = {}
+        self._by_endpoint: dict[Endpoint, Backend] = {} if by_endpoint is None else by_endpoint
         self._opening = threading.RLock()
 
     @cached_property

@@ -40,6 +40,7 @@ Events = list[Event]
 Ids = list[str]
 Endpoints = list[Endpoint]
 
+MOST_PARAMETERS = 500  # of one query; SQLite takes at least 999
 NEAR = 200  # of the newest jobs are searched for what a wrong id may have meant
 
 _SET = ", ".join(f"{column} = ?" for column in MUTABLE_COLUMNS)
@@ -235,6 +236,17 @@ class Store:
         which, values = ("number = ?", (job_id, number)) if number is not None else ("1", (job_id,))
         found = self._attempts(f"{which} ORDER BY number DESC LIMIT 1", values)
         return found[0] if found else self._no_attempt(job_id, number)
+
+    def newest_attempts(self, job_ids: Sequence[str]) -> dict[str, AttemptRow]:
+        """The newest attempt of each job, by its id; a job without one is left out."""
+        found: Attempts = []
+        for start in range(0, len(job_ids), MOST_PARAMETERS):
+            ids = job_ids[start : start + MOST_PARAMETERS]
+            newest = f"(job_id, number) IN (SELECT id, attempt FROM jobs WHERE id IN ({', '.join('?' * len(ids))}))"
+            with self._db.read() as db:
+                rows = db.execute(f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE {newest}", list(ids)).fetchall()
+            found += [records.attempt_of(row, self._payloads) for row in rows]
+        return {row.attempt.job_id: row for row in found}
 
     def attempts(self, job_id: str) -> Attempts:
         """Oldest first; none for a job that the published SDK started."""
