@@ -9,6 +9,8 @@ import pytest
 from tao_sdk.backends.docker.backend import DockerBackend
 from tao_sdk.backends.registry import endpoints
 from tao_sdk.client import Client
+from tao_sdk.client.document import DocumentError
+from tao_sdk.client.job_file import read_job_file
 from tao_sdk.engine.places import Places
 from tao_sdk.model.errors import Unreachable, UsageError
 from tao_sdk.model.settings import Settings
@@ -147,3 +149,14 @@ def test_a_name_that_is_neither_a_platform_nor_an_endpoint_is_told_with_the_near
             client.list_jobs(platform="gpubox")
         with pytest.raises(UsageError, match="Did you mean gpu-box"):
             client.plan({"command": "true"}, "gpubox")
+        with pytest.raises(UsageError, match="Did you mean gpu-box"):
+            client.options_class("gpubox")
+
+
+def test_a_job_file_names_an_endpoint_and_gets_the_options_of_its_platform(tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text("platform: lab\ncommand: x\noptions: {slurm: {partition: gpu}}\n")
+    file = read_job_file(tmp_path / "job.yaml", settings=settings(tmp_path, TWO))
+    assert (file.platform, file.options_for("lab")) == ("lab", {"partition": "gpu"})
+    (tmp_path / "job.yaml").write_text("platform: labb\ncommand: x\n")
+    with pytest.raises(DocumentError, match=r"job\.yaml:1:11: unknown platform 'labb'.* Did you mean lab"):
+        read_job_file(tmp_path / "job.yaml", settings=settings(tmp_path, TWO))

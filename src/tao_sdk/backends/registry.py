@@ -93,9 +93,13 @@ def checked_endpoint(endpoint: NamedEndpoint) -> NamedEndpoint:
 
 
 def platform_at(name: str, settings: Settings) -> str:
-    """The platform that is meant by the name of a platform or of an endpoint."""
-    endpoint = endpoints(settings).get(name)
-    return endpoint.platform if endpoint else platform_name(name)
+    """The platform that is meant by the name of a platform or of an endpoint. Raises UsageError for what is neither."""
+    known = endpoints(settings)
+    if name in known:
+        return known[name].platform
+    if not is_known(name):
+        raise unknown(name, known)
+    return platform_name(name)
 
 
 def not_built(name: str) -> NotBuilt:
