@@ -86,9 +86,11 @@ def test_a_relative_folder_in_an_xdg_variable_is_ignored_as_its_specification_sa
     ("content", "told"),
     [
         (b"profiles: {default: [b}", "config.yaml:1 is not YAML."),
-        (b"- a", "config.yaml is not as it has to be."),
-        (b"profiles: 5", "config.yaml is not as it has to be."),
-        (b"profiles: {default: [a]}", "config.yaml is not as it has to be."),
+        (b"- a", "config.yaml:1 is not a mapping."),
+        (b"\nprofiles: 5", "config.yaml:2 is not a mapping."),
+        (b"profiles: {default: [a]}", "config.yaml:1 is not a mapping."),
+        (b"profiles:\n  default: {SLURM_USER: [a]}", "config.yaml:2: SLURM_USER is not a text."),
+        (b"# mine\nprofile: {}", "config.yaml:2: unknown key 'profile'."),
         (b"\xff\xfe", "config.yaml is not UTF-8 text."),
     ],
 )
@@ -112,6 +114,16 @@ def test_a_profile_that_was_named_has_to_be_there(tmp_path: Path) -> None:
     assert settings(tmp_path).get("NGC_KEY") is None
     with pytest.raises(UsageError, match="TAO_PROFILE is 'lap', which is no profile of .* It has: lab"):
         settings(tmp_path, TAO_PROFILE="lap").get("NGC_KEY")
+
+
+def test_a_profile_with_a_secret_has_to_be_private(tmp_path: Path) -> None:
+    path = tmp_path / ".config/tao/config.yaml"
+    write(path, "profiles:\n  lab: {NGC_KEY: hunter2}", 0o644)
+    with pytest.raises(UsageError, match=r"config\.yaml:2: NGC_KEY is a secret, .*chmod 600") as refused:
+        settings(tmp_path).get("HF_TOKEN")
+    assert "hunter2" not in str(refused.value)
+    write(path, "profiles: {default: {SLURM_USER: me}}", 0o644)
+    assert settings(tmp_path).get("SLURM_USER") == "me"
 
 
 def test_a_spoiled_env_file_is_told_with_its_name(tmp_path: Path) -> None:

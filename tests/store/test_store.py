@@ -31,9 +31,19 @@ def test_a_job_comes_back_as_it_was_added(store: Store) -> None:
         LogReading(Progress(3, metrics={"loss": 0.25}), attempt=1, rest=b"epo"), moment, moment, moment, moment,
         "/results/digits-a1", {"slurm_job_id": 1812},
         {"command": "train", "specs": {"a": [1, 2]}}, {"partition": "gpu"}, True, 1,
+        endpoint="host-1",
     )  # fmt: skip
     assert store.add(job, row(store, job.id)) == job
     assert store.get(job.id) == job
+
+
+def test_the_newest_attempts_of_many_jobs_come_at_once(store: Store) -> None:
+    jobs = [store.add(Job(f"many-{n}", "many", "local"), row(store, f"many-{n}")) for n in range(1200)]
+    newer = replace(row(store, "many-7"), attempt=replace(row(store, "many-7").attempt, number=2))
+    assert store.add_attempt(replace(jobs[7], attempt=2), newer)
+    found = store.newest_attempts([*(job.id for job in jobs), "nobodys"])
+    assert len(found) == 1200
+    assert {job_id for job_id, each in found.items() if each.attempt.number == 2} == {"many-7"}
 
 
 def test_a_store_has_one_id_of_its_own(path: Path, tmp_path: Path) -> None:

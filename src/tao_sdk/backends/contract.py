@@ -122,6 +122,16 @@ class ReadsManyLogs(Protocol):
         ...
 
 
+@runtime_checkable
+class FoundAgain(Protocol):
+    """What a backend offers besides, where settings say which place it is."""
+
+    @property
+    def way(self) -> Mapping[str, str]:
+        """The settings under which a later process finds this place again, none of them a secret."""
+        ...
+
+
 class Backend(Protocol):
     """One place that can run jobs. Every verb may raise Unreachable; only `submit` and `cancel` may raise Refused.
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tao_sdk.model.endpoint import NamedEndpoint
 from tao_sdk.model.errors import TaoError, UsageError
 from tao_sdk.model.settings import Settings
 
@@ -73,13 +76,39 @@ def is_known(name: str) -> bool:
     return name in (*platforms(), *NOT_BUILT, *ALIASES)
 
 
+def endpoints(settings: Settings) -> Mapping[str, NamedEndpoint]:
+    """The places that config.yaml names, by name. Raises UsageError with the file and the line of what is wrong."""
+    return {name: checked_endpoint(endpoint) for name, endpoint in settings.endpoints.items()}
+
+
+def checked_endpoint(endpoint: NamedEndpoint) -> NamedEndpoint:
+    if is_known(endpoint.name):
+        raise UsageError(f"{endpoint.place}: {endpoint.name} is the name of a platform.", "", "Name it otherwise.")
+    if not is_known(endpoint.platform):
+        error = unknown(endpoint.platform)
+        raise UsageError(f"{endpoint.platform_place}: unknown platform {endpoint.platform!r}.", "", error.next)
+    checked = replace(endpoint, platform=platform_name(endpoint.platform))
+    checked.settings()
+    return checked
+
+
+def platform_at(name: str, settings: Settings) -> str:
+    """The platform that is meant by the name of a platform or of an endpoint. Raises UsageError for what is neither."""
+    known = endpoints(settings)
+    if name in known:
+        return known[name].platform
+    if not is_known(name):
+        raise unknown(name, known)
+    return platform_name(name)
+
+
 def not_built(name: str) -> NotBuilt:
     return NotBuilt(f"The platform {name} is not part of this version.", "", f"Here are: {', '.join(platforms())}.")
 
 
-def unknown(name: str) -> UsageError:
+def unknown(name: str, endpoints: Collection[str] = ()) -> UsageError:
     """What to raise for a name that is none, with what was meant."""
-    known = sorted({*platforms(), *NOT_BUILT, *ALIASES})
+    known = [*sorted({*platforms(), *NOT_BUILT, *ALIASES}), *endpoints]
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"Did you mean {near[0]}?" if near else f"Known are: {', '.join(known)}."
     return UsageError(f"There is no platform {name!r}.", "", hint)

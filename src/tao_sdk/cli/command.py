@@ -20,6 +20,7 @@ from click.shell_completion import CompletionItem
 from tao_sdk.cli.output import Output
 from tao_sdk.cli.verbs import VERBS
 from tao_sdk.model.errors import JobNotFound, NoStore
+from tao_sdk.model.settings import Settings
 from tao_sdk.model.units import parse_duration
 
 if TYPE_CHECKING:
@@ -131,14 +132,15 @@ def seconds_or_duration(text: str) -> timedelta:
 
 
 class Platform(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
-    """The name of a platform."""
+    """The name of a platform, or of an endpoint of config.yaml."""
 
     name = "platform"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from tao_sdk.backends.registry import platforms
+        from tao_sdk.backends.registry import endpoints, platforms
 
-        return [CompletionItem(name) for name in platforms() if name.startswith(incomplete)]
+        names = [*platforms(), *endpoints(Settings.load())]
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 def platform_option(**more: Any) -> Callable[[Verb], Verb]:

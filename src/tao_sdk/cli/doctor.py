@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tao_sdk.backends.registry import is_known
+from tao_sdk.backends.registry import is_known, unknown
 from tao_sdk.cli import exit_codes, show
 from tao_sdk.cli.command import Platform, command, platform_option
 from tao_sdk.cli.submit import DEFAULT_PLATFORM, Asked, asked, set_option
@@ -28,7 +28,7 @@ MENDED_HERE = frozenset({"extra.missing"})  # what --fix runs: installing a libr
 
 @command("doctor")
 @click.argument("of", required=False, type=Platform(), metavar="[PLATFORM | JOB_FILE]")
-@platform_option(help="Only this platform. Default: all.")
+@platform_option(help="Only this platform or endpoint. Default: all.")
 @set_option
 @click.option("--fix", is_flag=True, help="Run the commands that install missing libraries; others are only shown.")
 @click.option("--smoke", is_flag=True, help="Also run a small job with one GPU there, and say what it saw.")
@@ -47,7 +47,7 @@ def doctor(
 
     The exit code is 2 when no job could run on the platform that was named; on local, where none was.
     """
-    job = asked(of, platform, (), {}, values) if of and not is_platform(of) else None
+    job = asked(of, platform, (), {}, values) if of and not is_place(of, client) else None
     if values and job is None:
         raise UsageError(
             "--set changes a value of a job file, and none is named.", "", "tao doctor job.yaml --set KEY=VALUE"
@@ -76,9 +76,9 @@ def named(platform: str | None) -> str:
 def platforms_asked(client: Client, platform: str | None) -> list[str]:
     """The one that was named, else all. Raises UsageError for a name that nobody knows."""
     if not platform:
-        return sorted(client.platforms(), key=lambda name: name != DEFAULT_PLATFORM)
-    if not is_known(platform):
-        client.options_class(platform)
+        return [*sorted(client.platforms(), key=lambda name: name != DEFAULT_PLATFORM), *client.endpoints()]
+    if not is_known(platform) and platform not in client.endpoints():
+        raise unknown(platform, client.endpoints())
     return [platform]
 
 
@@ -103,9 +103,9 @@ def ready_lines(ready: Sequence[str]) -> list[str]:
     return ["", f"Jobs can run on: {', '.join(ready) or 'no platform yet'}"]
 
 
-def is_platform(word: str) -> bool:
-    """Whether it is a platform's name, and no file's."""
-    return is_known(word) or not (Path(word).exists() or Path(word).suffix)
+def is_place(word: str, client: Client) -> bool:
+    """Whether it is a platform's or an endpoint's name, and no file's."""
+    return is_known(word) or word in client.endpoints() or not (Path(word).exists() or Path(word).suffix)
 
 
 def checked(client: Client, platform: str) -> list[Finding]:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tao_sdk.backends.registry import backend_class, platform_name
+from tao_sdk.backends.registry import backend_class, platform_at, platform_name
 from tao_sdk.cli.command import command, platform_option
 from tao_sdk.cli.output import printable
 from tao_sdk.client.job_file import default_name
 from tao_sdk.model.errors import UsageError
+from tao_sdk.model.settings import Settings
 
 if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
@@ -64,7 +65,7 @@ NO_IMAGE = "# image: python:3.12-slim    # the container's image; local jobs nee
 
 def job_text(job_file: Path, name: str | None, image: str | None, platform: str) -> str:
     """The job file's text. What was typed is quoted as JSON, which YAML reads as the same text."""
-    image = image or (IMAGE if backend_class(platform).capabilities.needs_image else None)
+    image = image or (IMAGE if backend_class(platform_at(platform, Settings.load())).capabilities.needs_image else None)
     return TEMPLATE.format(
         file=shlex.quote(printable(str(job_file))),
         name=json.dumps(name or default_name(job_file)),

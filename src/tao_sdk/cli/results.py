@@ -212,7 +212,7 @@ def files(client: Client, out: Output, uri: str, platform: str) -> None:
     try:
         stat = there.stat(path)
     except PathNotFound as error:
-        raise elsewhere(error, uri, platform) from None
+        raise elsewhere(error, uri, client.platform_at(platform)) from None
     inside = sorted(there.list(path), key=lambda each: each.path) if stat.is_dir else []
     out.object({"schema": 1, **file_json(stat), "files": [file_json(each) for each in inside]})
     out.lines(file_line(each) for each in (inside if stat.is_dir else [stat]))

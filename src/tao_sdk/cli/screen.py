@@ -167,7 +167,7 @@ def fit(line: Line, width: int) -> Line:
 
 def header(scene: Scene, width: int) -> Line:
     """`digits-7f3k2q9d1x  local  ▸ inputs 0.3 MB  ▸ running`; where there is no room for all, the stages that are over go."""
-    line: Line = [(scene.job.id, "bold"), (f"  {scene.job.platform}", "dim")]
+    line: Line = [(scene.job.id, "bold"), (f"  {scene.job.place}", "dim")]
     if scene.job.attempt > 1:
         line.append((f"  attempt {scene.job.attempt}", "yellow"))
     steps = [step(scene, stage, scene.moving.get(stage) or size) for stage, size in scene.stages.items()]
@@ -359,7 +359,7 @@ class Plain:
         return own and (progress.fraction == 1 or at - self.since > SETTLED_SECONDS)
 
     def _stages(self, scene: Scene, at: float) -> Iterable[str]:
-        yield f"{scene.job.id}  {scene.job.platform}" + (f"  attempt {scene.attempt}" if scene.attempt > 1 else "")
+        yield f"{scene.job.id}  {scene.job.place}" + (f"  attempt {scene.attempt}" if scene.attempt > 1 else "")
         if scene.awaited:
             yield scene.awaited
         elif not scene.stages and not scene.job.status.terminal and not self._log_may_tell(scene, at):

@@ -24,7 +24,7 @@ from tao_sdk.model.units import format_clock
 if TYPE_CHECKING:
     from tao_sdk.model.checkpoints import Checkpoint
 
-HEAD = ("ID", "PLATFORM", "STATUS", "AGE", "TOOK", "PROGRESS", "BEST", "LABELS", "MESSAGE")
+HEAD = ("ID", "PLATFORM", "ENDPOINT", "STATUS", "AGE", "TOOK", "PROGRESS", "BEST", "LABELS", "MESSAGE")
 ALWAYS_SHOWN = frozenset({"ID", "PLATFORM", "STATUS", "AGE"})
 LABELS_WIDTH = 32  # on a terminal; longer labels are cut
 MORE_METRICS = 8  # metrics of one job, beyond the two beside its epoch
@@ -98,6 +98,7 @@ def row(
     return (
         job.id,
         job.platform,
+        job.endpoint_name,
         job.status.value,
         age((now - job.created).total_seconds()),
         took(job, now),
@@ -188,6 +189,7 @@ def details(job: Job, out: Output) -> list[str]:
         "attempt": job.attempt if job.attempt > 1 else "",
         "exit code": job.exit_code,
         "platform": job.platform,
+        "endpoint": job.endpoint_name,
         "image": job.image,
         "gpus": job.gpu_count,
         "epoch": "  ".join(how_far(job, now)),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tao_sdk.backends.registry import is_known, platforms
+from tao_sdk.backends.registry import endpoints, is_known, platform_at, platforms
 from tao_sdk.cli import exit_codes, show
 from tao_sdk.cli.command import command, platform_option
 from tao_sdk.cli.failure import Detached
@@ -25,6 +25,7 @@ from tao_sdk.model.errors import JobNotFound, SpecError, TaoError, Unreachable, 
 from tao_sdk.model.fields import settings_of
 from tao_sdk.model.finding import Severity
 from tao_sdk.model.secrets import is_secret_name
+from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec, read_spec
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Submitting(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         before, words = split_at_dashes(args)
         ctx.meta["tao.words"] = words
-        ctx.meta["tao.platform"] = platform_in(before)
+        ctx.meta["tao.platform"] = platform_at(place_in(before), Settings.load())
         try:
             return super().parse_args(ctx, [*before])
         except click.UsageError as error:
@@ -101,8 +102,8 @@ def split_at_dashes(args: Sequence[str]) -> tuple[list[str], list[str]]:
     return list(args[:at]), list(args[at + 1 :])
 
 
-def platform_in(args: Sequence[str]) -> str:
-    """The platform whose flags are meant: that of --platform, else that of the job file. Quick, and only for the flags."""
+def place_in(args: Sequence[str]) -> str:
+    """The place whose flags are meant: that of --platform, else that of the job file. Quick, and only for the flags."""
     for index, word in enumerate(args):
         name, equals, value = word.partition("=")
         if name == "--platform":
@@ -110,9 +111,16 @@ def platform_in(args: Sequence[str]) -> str:
     for word in args:
         if word.endswith((".yaml", ".yml")) and Path(word).is_file():
             found = NAMED.search(Path(word).read_text(errors="replace"))
-            if found and is_known(found[1]):  # else its reader tells where it is wrong
+            if found and (
+                is_known(found[1]) or found[1] in endpoints(Settings.load())
+            ):  # else its reader tells where it is wrong
                 return found[1]
     return DEFAULT_PLATFORM
+
+
+def is_place(name: str) -> bool:
+    """Whether it names a platform or an endpoint."""
+    return is_known(name) or name in endpoints(Settings.load())
 
 
 @dataclass(frozen=True)
@@ -120,7 +128,7 @@ class Asked:
     """What is to be run where, and the file it came from, if any."""
 
     spec: JobSpec
-    platform: str
+    platform: str  # or the name of an endpoint
     options: Mapping[str, Any]
     file: JobFile | None
     notes: tuple[str, ...] = ()
@@ -145,11 +153,12 @@ def asked(
     native = changes.pop("native", None)
     file = read_job_file(job_file, changes) if job_file else None
     where = platform or (file.platform if file else None) or DEFAULT_PLATFORM
-    spec = file.spec_for(where) if file else read_spec(changes)
+    platform = platform_at(where, Settings.load())
+    spec = file.spec_for(platform) if file else read_spec(changes)
     if spec.keep_results is None:
         spec = replace(spec, keep_results=True)
     changed = with_values(replace(spec, native=native) if native else spec, values)
-    return Asked(changed.spec, where, options(where, file, option, params), file, changed.notes)
+    return Asked(changed.spec, where, options(platform, file, option, params), file, changed.notes)
 
 
 def options(platform: str, file: JobFile | None, option: Sequence[str], params: Mapping[str, Any]) -> dict[str, Any]:
@@ -250,7 +259,7 @@ def interrupted(client: Client) -> Detached:
 
 def detached(out: Output, job: Job) -> int:
     out.object(job.to_json())
-    out.line(f"{job.id}  {job.platform}  {out.status(job.status.value)}")
+    out.line(f"{job.id}  {job.place}  {out.status(job.status.value)}")
     out.note(f"Come back: tao logs -f {job.id}")
     return exit_codes.DONE
 

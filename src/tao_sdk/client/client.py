@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tao_sdk.backends.contract import Files, LogRequest
-from tao_sdk.backends.registry import backend_class, is_known, platform_name, platforms, unknown
+from tao_sdk.backends.registry import backend_class, is_known, platform_at, platform_name, platforms, unknown
 from tao_sdk.client import results
 from tao_sdk.engine import cancel, diagnose, hooks, prepare, progress, submit, try_again
 from tao_sdk.engine.bucket_files import files_at
@@ -50,10 +50,12 @@ class Client:
     """The jobs of one store, whatever they run on. Cheap to make; safe to use from several threads.
 
     With `watch`, a thread carries the live jobs to their end (retries, hooks) for as long as the client is open.
-    `platform` is the one that is meant where none is named; "" means all of them for jobs, and local for paths.
+    `platform` is the one that is meant where none is named; "" means all of them for jobs, and local for paths. Where a
+    platform is named, the name of an endpoint of config.yaml is taken, too. `endpoint` is the one of them that is meant.
     """
 
     platform = ""
+    endpoint = ""
 
     def __init__(
         self,
@@ -124,12 +126,16 @@ class Client:
         spec = spec if isinstance(spec, JobSpec) else read_spec(spec)
         callables, stored = hooks.split(spec.hooks)
         request = prepare.Request(replace(spec, hooks=stored), platform, dict(options or {}), parent)
-        submission = submit.submit(self.engine, request)
+        submission = self._submitted(request)
         if callables:
             self._callbacks.of_job[submission.job.id] = callables
         if self._watch or callables:
             self._start_watching()
         return submission
+
+    def _submitted(self, request: prepare.Request) -> submit.Submission:
+        submission = submit.submit(self.engine, request)
+        return replace(submission, job=self._named([submission.job])[0])
 
     def plan(
         self, spec: JobSpec | Mapping[str, Any], platform: str, options: Mapping[str, Any] | None = None
@@ -140,11 +146,27 @@ class Client:
 
     def options_class(self, platform: str) -> type[Any]:
         """The dataclass of the platform's own options."""
-        return backend_class(platform).Options
+        return backend_class(self.platform_at(platform)).Options
 
     def platforms(self) -> list[str]:
         """The names of the platforms that can be used here."""
         return platforms()
+
+    def endpoints(self) -> list[str]:
+        """The names of the endpoints in config.yaml."""
+        return list(self.engine.places.endpoints)
+
+    def platform_at(self, name: str) -> str:
+        """The platform that the name of a platform or an endpoint means."""
+        return platform_at(name, self.settings)
+
+    def _named(self, jobs: Sequence[Job]) -> list[Job]:
+        """The jobs with the names that config.yaml has for where they live."""
+        if not self.engine.places.endpoints:
+            return list(jobs)
+        places = {(job.platform, job.endpoint) for job in jobs}
+        names = {place: self.engine.places.name_of(*place) for place in places}
+        return [replace(job, endpoint_name=names[job.platform, job.endpoint]) for job in jobs]
 
     # Looking
 
@@ -154,7 +176,8 @@ class Client:
         Raises JobNotFound, and UsageError when several jobs fit.
         """
         found = self.store.get(self.store.resolve(job))
-        return self._fired([self._readings.look(found)])[0] if look and may_change(found) else found
+        seen = self._fired([self._readings.look(found)])[0] if look and may_change(found) else found
+        return self._named([seen])[0]
 
     def get_job_status(self, job_id: str) -> JobStatus:
         """The job's status, message, and when that was seen. Asks its backend first. Raises JobNotFound."""
@@ -183,16 +206,31 @@ class Client:
         if limit is not None and limit < 0:
             raise UsageError(f"limit is {limit}.", "It is how many jobs are wanted at most.", "For all, leave it out.")
         wanted = [_status(one) for one in ([statuses] if isinstance(statuses, str) else statuses)]
-        where = platform_name(platform or self.platform) or None
-        seen = self._see(self.store.live(where)) if look else []
+        named = platform or self.endpoint or self.platform
+        where, endpoint = self._narrowed(named)
+        seen = self._see(self._live(where, endpoint)) if look else []
         parent_id = parent and self._id_of_parent(parent)
         most = limit if sort == "created" else None  # what comes first by another order may be the oldest
-        stored = self.store.list(statuses=wanted, platform=where, labels=labels or {}, parent=parent_id, limit=most)
+        stored = self.store.list(
+            statuses=wanted, platform=where, endpoint=endpoint, labels=labels or {}, parent=parent_id, limit=most
+        )
         newer = {(job.id, job.revision): job for job in seen}  # what a look that found nothing new has not written down
         jobs = [newer.get((job.id, job.revision), job) for job in stored]
         if where and not jobs and not is_known(where):  # jobs of the published SDK may have run on one that is gone
-            raise unknown(where)
-        return in_order(jobs, sort)[:limit]
+            raise unknown(named, self.endpoints())
+        return self._named(in_order(jobs, sort)[:limit])
+
+    def _live(self, platform: str | None, endpoint: str | None) -> list[Job]:
+        if platform is None or endpoint is None:
+            return self.store.live(platform)
+        return self.store.live_at((platform, endpoint))
+
+    def _narrowed(self, named: str) -> tuple[str | None, str | None]:
+        """The platform, and the endpoint, to which a list is narrowed by a name; None for all."""
+        if named in self.engine.places.endpoints:
+            backend = self.engine.backend(named)
+            return backend.platform, backend.endpoint
+        return platform_name(named) or None, None
 
     def compare(self, jobs: Sequence[str], metric: str | None = None) -> Comparison:
         """In which settings the jobs differ, and the best and last value of `metric`, or of the one that most of them have.
@@ -314,7 +352,7 @@ class Client:
 
     def polite_seconds(self, job: Job) -> float:
         """How often asking the job's backend is polite."""
-        return polite_seconds(self.engine, endpoint_of(self.engine, job))
+        return polite_seconds(self.engine, endpoint_of(job))
 
     # Logs
 
@@ -369,12 +407,12 @@ class Client:
         job = try_again.retry(self.engine, self.get_job(job_id).id)
         if self._watch:
             self._start_watching()
-        return job
+        return self._named([job])[0]
 
     def submit_again(self, job_id: str) -> submit.Submission:
         """Hand over a new job that is the same as this one. Raises as `submit`."""
         request = try_again.request_anew(self.engine, self.get_job(job_id, look=False))
-        submission = submit.submit(self.engine, request)
+        submission = self._submitted(request)
         if self._watch:
             self._start_watching()
         return submission
@@ -541,17 +579,22 @@ class Client:
         """`stat`, `list` and `read` of paths, as the platform sees them; of `path` in a bucket, as this machine does."""
         return files_at(self.engine, path, platform)
 
+    @property
+    def _here(self) -> str:
+        """The place that is meant where a path is named alone."""
+        return self.endpoint or self.platform or "local"
+
     def check_path(self, remote_path: str, platform: str | None = None) -> bool:
         """True when it is there, as the backend sees it. Raises Unreachable when that could not be seen."""
         try:
-            self.files(platform or self.platform or "local", remote_path).stat(results.backend_path(remote_path))
+            self.files(platform or self._here, remote_path).stat(results.backend_path(remote_path))
         except PathNotFound:
             return False
         return True
 
     def list_path(self, remote_path: str, platform: str | None = None) -> list[str]:
         """The names in a folder, sorted. Raises PathNotFound, Unreachable."""
-        found = self.files(platform or self.platform or "local", remote_path).list(results.backend_path(remote_path))
+        found = self.files(platform or self._here, remote_path).list(results.backend_path(remote_path))
         return sorted(stat.path.rstrip("/").rpartition("/")[2] for stat in found)
 
 

@@ -9,16 +9,27 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from tao_sdk.backends.registry import ALIASES, NOT_BUILT, NotBuilt, backend_class, platform_name, platforms
+from tao_sdk.backends.registry import (
+    ALIASES,
+    NOT_BUILT,
+    NotBuilt,
+    backend_class,
+    endpoints,
+    is_known,
+    platform_at,
+    platform_name,
+    platforms,
+)
 from tao_sdk.client.document import DocumentError, Place, Value, near_files, read_document
 from tao_sdk.client.mistakes import Collected
 from tao_sdk.model.errors import MissingExtra, SpecError
 from tao_sdk.model.fields import FieldError, Kind, read_settings, settings_of
+from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import HOOKS, JobSpec, read_spec, spec_mistakes
 from tao_sdk.model.units import format_size
 from tao_sdk.payload.declared import DECLARATION
@@ -34,18 +45,23 @@ class JobFile:
     """A job file that was read: what to run, and by platform how to run it there."""
 
     spec: JobSpec
-    platform: str | None
+    platform: str | None  # or the name of an endpoint
     options: Mapping[str, Mapping[str, Any]]
     native: Mapping[str, Mapping[str, Any]]
     path: Path
     places: Mapping[str, Place] = field(default_factory=dict[str, Place], repr=False)
+    settings: Settings | None = field(default=None, repr=False)  # which endpoints there are
 
     def spec_for(self, platform: str) -> JobSpec:
         """The spec with that platform's patch of the rendered request."""
-        return replace(self.spec, native=self.native.get(platform_name(platform), {}))
+        return replace(self.spec, native=self.native.get(self.platform_meant(platform), {}))
 
     def options_for(self, platform: str) -> Mapping[str, Any]:
-        return self.options.get(platform_name(platform), {})
+        return self.options.get(self.platform_meant(platform), {})
+
+    def platform_meant(self, name: str) -> str:
+        """The platform of that name, or of the endpoint of that name."""
+        return platform_name(name) if is_known(name) else platform_at(name, self.settings or Settings.load())
 
     def located(self, error: SpecError) -> SpecError:
         """The error with the place of the field that it names, where this file has it."""
@@ -54,15 +70,18 @@ class JobFile:
         return DocumentError(place, error.what, error.why, error.next) if place else error
 
 
-def read_job_file(path: str | Path, changes: Mapping[str, Any] | None = None) -> JobFile:
+def read_job_file(
+    path: str | Path, changes: Mapping[str, Any] | None = None, settings: Settings | None = None
+) -> JobFile:
     """The job file at `path`; `changes` are fields that win over it: mappings and `secrets` are added to, others replaced.
+    Its `platform` may be the name of an endpoint of config.yaml, as `settings` have it.
 
     Raises DocumentError with the place of the mistake, and SpecError for a mistake in `changes`.
     """
     path = Path(path)
     top = top_mapping(read_document(path), path)
     mistakes = Collected()
-    reader = Reader(path, mistakes)
+    reader = Reader(path, mistakes, settings)
     values = reader.fields(top)
     merged = {"name": default_name(path), **values, **combined(values, changes or {})}
     places = {name: value.place for name, value in top.mapping.items() if name not in (changes or {})}
@@ -73,6 +92,7 @@ def read_job_file(path: str | Path, changes: Mapping[str, Any] | None = None) ->
         native=reader.by_platform(top, "native"),
         path=path,
         places=places,
+        settings=settings,
     )
     for error in field_mistakes(merged):
         if error.field not in mistakes.keys:
@@ -126,6 +146,7 @@ class Reader:
 
     path: Path
     mistakes: Collected
+    settings: Settings | None = None
 
     def fields(self, top: Value) -> dict[str, Any]:
         """The fields of JobSpec that are given, as plain values."""
@@ -176,7 +197,9 @@ class Reader:
         if value is None or value.data is None:
             return None
         with self.mistakes.of("platform"):
-            known_platform(wanted(value, "platform", str, "the name of one").text, value.place)
+            wanted(value, "platform", str, "the name of one")
+            if not is_known(value.text):
+                known_place(value.text, value.place, endpoints(self.settings or Settings.load()))
         return platform_name(value.text)
 
     def by_platform(self, top: Value, name: str) -> dict[str, dict[str, Any]]:
@@ -239,9 +262,15 @@ def known_platforms() -> list[str]:
     return sorted({*platforms(), *NOT_BUILT})
 
 
-def known_platform(name: str, place: Place) -> None:
-    known = known_platforms()
-    if platform_name(name) not in known:
+def known_place(name: str, place: Place, endpoints: Collection[str]) -> None:
+    """Raises DocumentError for what names neither an endpoint nor a platform."""
+    if name not in endpoints:
+        known_platform(name, place, endpoints)
+
+
+def known_platform(name: str, place: Place, endpoints: Collection[str] = ()) -> None:
+    known = [*known_platforms(), *endpoints]
+    if platform_name(name) not in known_platforms():
         near = difflib.get_close_matches(name, [*known, *ALIASES], n=1)
         hint = f"Did you mean {near[0]}?" if near else "Known are: " + ", ".join(known) + "."
         raise DocumentError(place, f"unknown platform {name!r}.", "", hint)

@@ -72,7 +72,11 @@ def job_schema() -> Schema:
         "type": "object",
         "properties": {
             **{name: nullable(field) for name, field in fields.items()},
-            "platform": {"enum": names, "description": "Where `tao run` runs it. Default: local."},
+            "platform": {
+                "type": ["string", "null"],
+                "examples": names,
+                "description": "Where `tao run` runs it: a platform, or an endpoint of config.yaml. Default: local.",
+            },
             "options": by_platform({name: options_schema(name) for name in names}, "How to run it, by platform."),
             "native": by_platform(
                 {name: {"type": ["object", "null"]} for name in names}, "A patch of the rendered request, by platform."

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tao_sdk.backends.registry import platform_name
+from tao_sdk.backends.registry import endpoints, platform_name
 from tao_sdk.client.client import Client
-from tao_sdk.model.errors import TaoWarning
+from tao_sdk.model.errors import TaoWarning, UsageError
 from tao_sdk.model.fields import FieldError, settings_of, unknown_field
 from tao_sdk.model.job import Job
 from tao_sdk.model.settings import Settings
@@ -41,12 +41,23 @@ def with_details(details: Mapping[str, Any], more: Mapping[str, Any], platform: 
     return {**given, **more}
 
 
+def endpoint_of(platform: str, name: str, settings: Settings) -> str:
+    """The name. Raises UsageError for one that is no endpoint of that platform."""
+    known = [each.name for each in endpoints(settings).values() if each.platform == platform]
+    if name and name not in known:
+        why = f"{settings.config_file} has: {', '.join(known) or 'none'}."
+        raise UsageError(f"There is no {platform} endpoint {name!r}.", why, "Name one of them, or add it there.")
+    return name
+
+
 class PlatformSDK(Client):
     """Runs jobs on one platform. An instance that holds live jobs watches them, so failures are retried and hooks fire.
 
     `poll_interval` is the pause (seconds) between the watcher's looks after something has changed; while nothing changes
     the pause grows, to ten times that or a minute, whichever is less. Not given, it begins with what the backend says is
     polite and stays below a minute.
+
+    `endpoint` is the name of an endpoint of config.yaml: jobs are then run there, and listed from there.
     """
 
     def __init__(
@@ -57,7 +68,10 @@ class PlatformSDK(Client):
         *,
         settings: Settings | None = None,
         watch: bool = True,
+        endpoint: str = "",
     ) -> None:
+        settings = settings or Settings.load()
+        self.endpoint = endpoint_of(self.platform, endpoint, settings)
         super().__init__(
             state_file,
             settings=settings,
@@ -96,7 +110,7 @@ class PlatformSDK(Client):
         values = {name: value for name, value in more.items() if name in spec_fields}
         options = {name: value for name, value in more.items() if name in option_fields}
         spec = read_spec({**named, **data, **values})
-        submission = self.submit(spec, self.platform, options, parent=more.get("parent_job_id"))
+        submission = self.submit(spec, self.endpoint or self.platform, options, parent=more.get("parent_job_id"))
         for finding in submission.findings:
             warnings.warn(TaoWarning(finding.text), stacklevel=2)
         return submission.job

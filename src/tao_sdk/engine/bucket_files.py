@@ -41,7 +41,7 @@ def files_of(engine: Engine, job: Job) -> Files:
     """Where the job's results are: in a bucket, or as its backend sees them."""
     if in_bucket(job.results_dir):
         return BucketFiles.of(environment(engine.settings, own_words(engine, job)))
-    return engine.backend_of(job).files(engine.store.attempt(job.id).attempt.endpoint).below(job.results_dir)
+    return engine.backend_of(job).files(job.endpoint).below(job.results_dir)
 
 
 def outcome_in_bucket(engine: Engine, job: Job) -> Outcome | None:

@@ -6,12 +6,12 @@ import threading
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 
 from tao_sdk.backends.contract import Backend
-from tao_sdk.backends.registry import open_backend
 from tao_sdk.engine import lease
-from tao_sdk.model.errors import Unreachable
-from tao_sdk.model.job import Job
+from tao_sdk.engine.places import Places
+from tao_sdk.model.job import Endpoint, Job
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.secrets import Redactor
 from tao_sdk.model.settings import Settings
@@ -31,7 +31,11 @@ class Engine:
     )  # job -> the newest "seen at" that was told
     submit_again: dict[str, float] = field(default_factory=dict[str, float])  # job -> when its submit can get further
     last_kept: str = ""  # the job whose row was written last, or was about to be when the caller was interrupted
-    _backends: dict[tuple[str, str], Backend] = field(default_factory=dict[tuple[str, str], Backend])
+    _backends: dict[Endpoint, Backend] = field(default_factory=dict[Endpoint, Backend])  # where jobs live
+
+    @cached_property
+    def places(self) -> Places:
+        return Places(self.settings, self.store, self._backends)
 
     @property
     def owner(self) -> str:
@@ -39,26 +43,19 @@ class Engine:
         return f"{self.process}.{threading.get_ident()}"
 
     def backend(self, platform: str, endpoint: str = "") -> Backend:
-        """The backend of that name; with an endpoint, the one that a job of that endpoint lives on."""
-        key = (platform, endpoint)
-        if key not in self._backends:
-            backend = self._backends.get((platform, "")) or open_backend(platform, self.settings)
-            if endpoint and backend.endpoint != endpoint:
-                raise Unreachable(
-                    f"This job lives on {endpoint}, and {platform} here means {backend.endpoint}.",
-                    "",
-                    "Use it from there, or with the settings it was submitted with.",
-                )
-            self._backends[key] = backend
-        return self._backends[key]
+        """The backend of that platform, or of the endpoint of that name; with `endpoint`, the one that its jobs live on.
+
+        Raises Unreachable for an endpoint to which nothing leads any more.
+        """
+        return self.places.at(platform, endpoint) if endpoint else self.places.named(platform)
 
     def close(self) -> None:
         """Let go of every backend's connections."""
-        for backend in list(self._backends.values()):
-            backend.close()
+        self.places.close()
 
     def backend_of(self, job: Job) -> Backend:
-        return self.backend(job.platform, self.store.attempt(job.id).attempt.endpoint)
+        """Raises StoreError for a job that another program has started."""
+        return self.backend(job.platform, job.endpoint or self.store.attempt(job.id).attempt.endpoint)
 
     def ref_of(self, job: Job) -> Ref | None:
         """Where the job's newest attempt lives, or None while its submit is not confirmed."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -23,7 +24,7 @@ from tao_sdk.engine.submit import settle
 from tao_sdk.model import words
 from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.errors import JobNotFound, Refused, TaoError
-from tao_sdk.model.job import AttemptRow, Job
+from tao_sdk.model.job import AttemptRow, Endpoint, Job
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.reasons import Reason
@@ -32,7 +33,10 @@ from tao_sdk.store import NewEvent
 
 END_SECONDS = 1.0  # of reading on in the log of a job that has just ended
 MOST_KEPT = 64 * MiB  # of each rank's log, kept at the end of a job
+MOST_AT_ONCE = 8  # endpoints that are asked, and submits that are finished, side by side
 SEEN_AGAIN = timedelta(seconds=30)  # a look that found nothing new is written down only this often
+
+Groups = dict[Endpoint, list[tuple[Job, AttemptRow]]]
 
 
 @dataclass(frozen=True)
@@ -47,10 +51,21 @@ def look(engine: Engine, jobs: Iterable[Job]) -> list[Looked]:
     """Look at the live ones among `jobs`; each comes back as it now is, in the order given."""
     jobs = list(jobs)
     looked = {job.id: Looked(job) for job in jobs}
-    for (platform, endpoint), group in _by_endpoint(engine, jobs).items():
-        found = _look_at_endpoint(engine, platform, endpoint, group)
-        looked.update({one.job.id: replace(one, job=_never_earlier(engine, one.job)) for one in found})
+    for one in _look_at_all(engine, _by_endpoint(engine, jobs)):
+        looked[one.job.id] = replace(one, job=_never_earlier(engine, one.job))
     return [looked[job.id] for job in jobs]
+
+
+def _look_at_all(engine: Engine, groups: Groups) -> Iterator[Looked]:
+    """Endpoints side by side: one that is slow to answer, or does not, holds up no other."""
+    if len(groups) < 2:
+        for (platform, endpoint), group in groups.items():
+            yield from _look_at_endpoint(engine, platform, endpoint, group)
+        return
+    with ThreadPoolExecutor(min(len(groups), MOST_AT_ONCE), thread_name_prefix="tao-look") as pool:
+        looks = [pool.submit(_look_at_endpoint, engine, *place, group) for place, group in groups.items()]
+        for each in looks:
+            yield from each.result()
 
 
 def _never_earlier(engine: Engine, job: Job) -> Job:
@@ -63,13 +78,13 @@ def _never_earlier(engine: Engine, job: Job) -> Job:
     return job
 
 
-def _by_endpoint(engine: Engine, jobs: Sequence[Job]) -> dict[tuple[str, str], list[tuple[Job, AttemptRow]]]:
-    groups: dict[tuple[str, str], list[tuple[Job, AttemptRow]]] = defaultdict(list)
-    for job in jobs:
-        if not job.status.terminal and not job.imported_from:
-            with suppress(JobNotFound):  # removed meanwhile
-                row = engine.store.attempt(job.id)
-                groups[job.platform, row.attempt.endpoint].append((job, row))
+def _by_endpoint(engine: Engine, jobs: Sequence[Job]) -> Groups:
+    live = [job for job in jobs if not job.status.terminal and not job.imported_from]
+    rows = engine.store.newest_attempts([job.id for job in live])
+    groups: Groups = defaultdict(list)
+    for job in live:
+        if row := rows.get(job.id):  # else it was removed meanwhile
+            groups[job.platform, row.attempt.endpoint].append((job, row))
     return groups
 
 
@@ -80,7 +95,7 @@ def _look_at_endpoint(
         backend = engine.backend(platform, endpoint)
     except TaoError as error:  # another endpoint, a library or a credential that is not here: its jobs cannot be seen
         return [Looked(_unseen(engine, job, error)) for job, _ in group]
-    places = [(job, _settled(engine, job, row)) for job, row in group]
+    places = _all_settled(engine, group)
     try:
         seen = backend.observe([ref for _, ref in places if ref])
     except TaoError as error:  # this endpoint's jobs alone cannot be seen
@@ -100,6 +115,20 @@ def _as_stored(engine: Engine, job: Job) -> Job:
         return engine.store.get(job.id)
     except JobNotFound:
         return job
+
+
+def _all_settled(engine: Engine, group: Sequence[tuple[Job, AttemptRow]]) -> list[tuple[Job, Ref | None]]:
+    """Each job with its ref, after the submits that were cut short have been finished, several side by side."""
+    refs = {job.id: row.ref for job, row in group if row.ref is not None and row.ref.ready}
+    unsettled = [(job, row) for job, row in group if job.id not in refs]
+    if len(unsettled) > 1:
+        with ThreadPoolExecutor(min(len(unsettled), MOST_AT_ONCE), thread_name_prefix="tao-settle") as pool:
+            begun = [pool.submit(_settled, engine, job, row) for job, row in unsettled]
+            found = [each.result() for each in begun]
+    else:
+        found = [_settled(engine, job, row) for job, row in unsettled]
+    settled = {job.id: ref for (job, _), ref in zip(unsettled, found, strict=True)}
+    return [(job, refs.get(job.id) or settled.get(job.id)) for job, _ in group]
 
 
 def _settled(engine: Engine, job: Job, row: AttemptRow) -> Ref | None:

@@ -37,10 +37,11 @@ class Request:
     """What the caller asks for."""
 
     spec: JobSpec
-    platform: str
+    platform: str  # or the name of an endpoint
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     parent: str | None = None
     packed: str = field(default="", repr=False)  # the packed command of a job that is run anew; "": pack it
+    endpoint: str = ""  # of a job that is run anew: where it lives
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Planned:
 
 def prepare(engine: Engine, request: Request) -> Planned:
     """All that can be known before anything is sent. Raises SpecError, CredentialError, Unreachable."""
-    backend = engine.backend(request.platform)
+    backend = engine.backend(request.platform, request.endpoint)
     spec, secrets = with_environment(checked(request.spec), engine.settings)
     try:
         planned = plan_with(engine, backend, replace(request, spec=spec), secrets)

@@ -18,7 +18,7 @@ from tao_sdk.engine import progress
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.look import look
 from tao_sdk.engine.progress import Reading
-from tao_sdk.model.errors import JobNotFound, TaoError
+from tao_sdk.model.errors import TaoError
 from tao_sdk.model.job import Endpoint, Job
 from tao_sdk.model.plan import Ref
 
@@ -34,7 +34,7 @@ def read(engine: Engine, jobs: Sequence[Job], seconds: float = LOOK_SECONDS) -> 
     """The same jobs with the progress that is new in their logs, as far as `seconds` suffice."""
     deadline = time.monotonic() + seconds
     found: dict[str, Job] = {}
-    for endpoint, group in _by_endpoint(engine, [job for job in jobs if may_have_news(job)]).items():
+    for endpoint, group in _by_endpoint([job for job in jobs if may_have_news(job)]).items():
         with suppress(TaoError):  # the look has told that it cannot be asked
             backend = engine.backend(*endpoint)
             if isinstance(backend, ReadsManyLogs) and len(group) > 1:
@@ -51,11 +51,10 @@ def may_have_news(job: Job) -> bool:
     return not (job.status.terminal and job.reading.whole and job.reading.attempt == job.attempt)
 
 
-def _by_endpoint(engine: Engine, jobs: Sequence[Job]) -> Mapping[Endpoint, list[Job]]:
+def _by_endpoint(jobs: Sequence[Job]) -> Mapping[Endpoint, list[Job]]:
     groups: dict[Endpoint, list[Job]] = defaultdict(list)
     for job in sorted(jobs, key=as_of):
-        with suppress(JobNotFound):  # removed meanwhile
-            groups[job.platform, engine.store.attempt(job.id).attempt.endpoint].append(job)
+        groups[job.platform, job.endpoint].append(job)
     return groups
 
 

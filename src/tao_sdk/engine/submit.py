@@ -80,6 +80,7 @@ def keep(engine: Engine, planned: Planned, request: Request) -> Job:
         spec={**spec.to_json(), "packed": planned.command},
         options=plain({name: getattr(planned.options, name) for name in settings_of(planned.options)}),
     )
+    engine.places.remember(engine.backend(plan.attempt.platform, plan.attempt.endpoint))
     engine.take_lease(lease_of(job_id), SUBMIT_LEASE_SECONDS)
     engine.last_kept = job_id
     return engine.store.add(job, AttemptRow(plan.attempt, plan.to_json()))

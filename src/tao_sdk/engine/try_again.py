@@ -99,14 +99,13 @@ def details_for_next(job: Job) -> dict[str, object]:
 
 def request_anew(engine: Engine, job: Job) -> Request:
     """The same job as a new one: its spec, options and packed command, with the environment of now."""
-    engine.store.attempt(job.id)  # raises for a job of which only another program knows
+    endpoint = engine.store.attempt(job.id).attempt.endpoint  # raises for a job of which only another program knows
     spec = stored_spec(job.spec)
     names = [name for name, value in spec.env_vars.items() if isinstance(value, SecretRef)]
     values = secrets_now(engine, spec, names, engine.store.keyring.load(job.id))
     env_vars = {**spec.env_vars, **{name: Secret(value) for name, value in values.items()}}
-    return Request(
-        replace(spec, env_vars=env_vars), job.platform, dict(job.options), job.parent, packed=str(job.spec["packed"])
-    )
+    again, packed = replace(spec, env_vars=env_vars), str(job.spec["packed"])
+    return Request(again, job.platform, dict(job.options), job.parent, packed, endpoint)
 
 
 def secrets_now(engine: Engine, spec: JobSpec, names: Iterable[str], kept: Mapping[str, str]) -> dict[str, str]:

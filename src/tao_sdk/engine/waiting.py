@@ -14,7 +14,7 @@ from tao_sdk.backends.contract import Capabilities
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.pace import Pace
 from tao_sdk.engine.reading import look_and_read
-from tao_sdk.model.errors import StoreError, TaoError
+from tao_sdk.model.errors import TaoError
 from tao_sdk.model.job import Endpoint, Job
 
 Looking = Callable[[Engine, Sequence[Job]], Sequence[Job]]
@@ -26,22 +26,21 @@ class Waiting:
     """Somebody who waits for jobs to change."""
 
     engine: Engine
-    _endpoints: dict[str, Endpoint] = field(default_factory=dict[str, Endpoint])
     _paces: dict[Endpoint, Pace] = field(default_factory=dict[Endpoint, Pace])
 
     def look(self, jobs: Sequence[Job]) -> list[Job]:
         """The jobs as they now are, and how far: seen where it is time to look again, remembered elsewhere."""
-        due = {endpoint for endpoint in map(self.endpoint, jobs) if self.pace(endpoint).is_due()}
-        asked = [job for job in jobs if self.endpoint(job) in due and not job.status.terminal]
+        due = {endpoint for endpoint in map(endpoint_of, jobs) if self.pace(endpoint).is_due()}
+        asked = [job for job in jobs if endpoint_of(job) in due and not job.status.terminal]
         seen = {job.id: job for job in look_and_read(self.engine, [self.engine.store.get(job.id) for job in asked])}
-        changed = {self.endpoint(job) for job in asked if seen[job.id].standing != job.standing}
+        changed = {endpoint_of(job) for job in asked if seen[job.id].standing != job.standing}
         for endpoint in due:
             self.pace(endpoint).looked(endpoint in changed)
         return [seen.get(job.id) or (job if job.status.terminal else self.engine.store.get(job.id)) for job in jobs]
 
     def pause(self, jobs: Sequence[Job]) -> float:
         """Seconds until one of those that have not ended is to be looked at again."""
-        live = [self.pace(self.endpoint(job)).next_look for job in jobs if not job.status.terminal]
+        live = [self.pace(endpoint_of(job)).next_look for job in jobs if not job.status.terminal]
         return max(0.0, min(live, default=NEVER) - time.monotonic())
 
     def pace(self, endpoint: Endpoint) -> Pace:
@@ -49,17 +48,10 @@ class Waiting:
             self._paces[endpoint] = Pace.of_waiting(polite_seconds(self.engine, endpoint))
         return self._paces[endpoint]
 
-    def endpoint(self, job: Job) -> Endpoint:
-        if job.id not in self._endpoints:
-            self._endpoints[job.id] = endpoint_of(self.engine, job)
-        return self._endpoints[job.id]
 
-
-def endpoint_of(engine: Engine, job: Job) -> Endpoint:
-    try:
-        return job.platform, engine.store.attempt(job.id).attempt.endpoint
-    except StoreError:  # another SDK's job, which only it can look at
-        return job.platform, ""
+def endpoint_of(job: Job) -> Endpoint:
+    """The endpoint is empty for another SDK's job, which only it can look at."""
+    return job.platform, job.endpoint
 
 
 def polite_seconds(engine: Engine, endpoint: Endpoint) -> float:
@@ -83,7 +75,7 @@ class SharedLooks:
 
     def look(self, job: Job) -> Job:
         """The job as it is now, or was while this was asked."""
-        endpoint = endpoint_of(self._engine, job)
+        endpoint = endpoint_of(job)
         with self._turns:
             mine = self._waiting.setdefault(endpoint, Round())
             mine.jobs[job.id] = job

@@ -51,6 +51,8 @@ class Job:
     revision: int = 0  # grows with every change; acting on a job is a compare-and-set on it
     reason_code: Reason | None = None  # why it is as it is, for programs; `message` says it to people
     next_attempt_at: datetime | None = None  # its newest attempt failed, and another follows then
+    endpoint: str = ""  # which of the platform's places it lives on, as the backend names it
+    endpoint_name: str = field(default="", compare=False)  # what config.yaml calls that place, if it does
 
     @property
     def standing(self) -> Standing:
@@ -95,6 +97,11 @@ class Job:
         left = self.reading.pace.seconds_left(known.epochs, started, known.as_of.timestamp())
         return replace(known, eta_seconds=left)
 
+    @property
+    def place(self) -> str:
+        """Where it lives, in a word: the name of its endpoint, else its platform."""
+        return self.endpoint_name or self.platform
+
     def to_json(self, *, history: bool = True) -> dict[str, Any]:
         """The job object of `--json`, schema 1: fields may be added, never removed. Without `history`, that is empty."""
         progress = self.progress if history else replace(self.progress, history=())
@@ -103,6 +110,8 @@ class Job:
             "id": self.id,
             "name": self.name,
             "platform": self.platform,
+            "endpoint": self.endpoint,
+            "endpoint_name": self.endpoint_name,
             "status": self.status.value,
             "message": self.current_message,
             "reason_code": self.reason_code.value if self.reason_code else None,

@@ -15,10 +15,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tao_sdk.model.credentials import KNOWN_NAMES
+from tao_sdk.model.endpoint import NamedEndpoint, own_settings
 from tao_sdk.model.errors import UsageError
+
+if TYPE_CHECKING:
+    from tao_sdk.model.config_file import Config
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,7 @@ class Settings:
 
     environ: Mapping[str, str]
     explicit: Mapping[str, str] = field(default_factory=dict[str, str])
+    only_explicit: frozenset[str] = frozenset()  # names that are looked for nowhere else
 
     @classmethod
     def load(cls, explicit: Mapping[str, str] | None = None) -> Settings:
@@ -34,8 +39,16 @@ class Settings:
 
     def get(self, name: str) -> str | None:
         """The value of `name`, or None; an empty variable counts as not set."""
+        if name in self.only_explicit:
+            return self.explicit.get(name) or None
         sources: tuple[Mapping[str, str], ...] = (self.explicit, self.environ, self.env_file, self.profile)
         return next((source[name] for source in sources if source.get(name)), None)
+
+    def at_place(self, platform: str, settings: Mapping[str, str]) -> Settings:
+        """These settings for one place of a platform: what is true of one place only comes from `settings` alone."""
+        own = own_settings(platform)
+        others = {name: value for name, value in self.explicit.items() if name not in own}
+        return Settings(self.environ, {**others, **settings}, own)
 
     @property
     def home(self) -> Path:
@@ -93,12 +106,30 @@ class Settings:
     @cached_property
     def profile(self) -> Mapping[str, str]:
         """What config.yaml says under the profile that is chosen; a profile that was named has to be there."""
-        path, named = self.config_dir / "config.yaml", self.environ.get("TAO_PROFILE")
-        profiles = read_profiles(path) if path.is_file() else {}
+        named, profiles = self.environ.get("TAO_PROFILE"), self._config.profiles
         if named and named not in profiles:
             known = f"It has: {', '.join(profiles) or 'none'}."
-            raise UsageError(f"TAO_PROFILE is {named!r}, which is no profile of {path}.", known, "Name one of them.")
+            what = f"TAO_PROFILE is {named!r}, which is no profile of {self.config_file}."
+            raise UsageError(what, known, "Name one of them.")
         return profiles.get(named or "default", {})
+
+    @property
+    def endpoints(self) -> Mapping[str, NamedEndpoint]:
+        """The places that config.yaml names. Whether their platforms exist is the registry's to say."""
+        return self._config.endpoints
+
+    @property
+    def config_file(self) -> Path:
+        return self.config_dir / "config.yaml"
+
+    @cached_property
+    def _config(self) -> Config:
+        from tao_sdk.model.config_file import Config, read_config
+
+        with reading(self.config_file):
+            if self.config_file.is_file():
+                return read_config(self.config_file)
+        return Config()
 
 
 def own_home() -> Path:
@@ -121,30 +152,6 @@ def reading(path: Path) -> Generator[None]:
         raise UsageError(f"{path} cannot be read: {error.strerror}.", "", "Mend it, or remove it.") from None
     except UnicodeDecodeError:
         raise UsageError(f"{path} is not UTF-8 text.", "", "Save it as UTF-8, or remove it.") from None
-
-
-def read_profiles(path: Path) -> dict[str, dict[str, str]]:
-    """`profiles: {name: {VARIABLE: value}}`. An error shows no value: it may be a secret."""
-    import yaml
-
-    whole: Any = None
-    with reading(path):
-        try:
-            whole = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            place = f"{path}:{mark.line + 1}" if mark else path
-            raise UsageError(f"{place} is not YAML.", getattr(error, "problem", "") or "", "Mend it.") from None
-    try:
-        profiles: Any = whole.get("profiles") if whole else None
-        return {str(name): texts(own) for name, own in profiles.items()} if profiles else {}
-    except AttributeError:
-        shape = "It is a mapping: profiles: {default: {SLURM_USER: me}}"
-        raise UsageError(f"{path} is not as it has to be.", shape, "Mend it, or remove it.") from None
-
-
-def texts(own: Any) -> dict[str, str]:
-    return {str(name): str(value) for name, value in own.items()} if own else {}
 
 
 def parse_env_file(text: str, path: Path) -> dict[str, str]:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from tao_sdk.model.status import Status
-from tao_sdk.store.records import JOB_COLUMNS
+from tao_sdk.store.records import ENDPOINT, JOB_FIELDS
 
 Parameter = str | int
 NO_LIMIT = -1
@@ -32,6 +32,7 @@ class Wanted:
 
     statuses: Collection[Status] = ()
     platform: str | None = None
+    endpoint: str | None = None  # of the newest attempt
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
     parent: str | None = None
     limit: int | None = None
@@ -44,7 +45,8 @@ _LIVE_ATTEMPTS = (
 
 
 def query(wanted: Wanted) -> Query:
-    if wanted.labels or wanted.parent is not None or not (wanted.statuses or wanted.platform):
+    row_by_row = wanted.labels or wanted.parent is not None or wanted.endpoint is not None
+    if row_by_row or not (wanted.statuses or wanted.platform):
         return _plain(wanted)
     return _by_status(wanted)
 
@@ -52,7 +54,7 @@ def query(wanted: Wanted) -> Query:
 def live_at(platform: str, endpoint: str) -> Query:
     """The jobs that have not ended and whose newest attempt is there."""
     there = f"SELECT jobs.number {_LIVE_ATTEMPTS} AND attempts.platform = ? AND attempts.endpoint = ?"
-    sql = f"SELECT {JOB_COLUMNS} FROM jobs WHERE number IN ({there}) ORDER BY number DESC"
+    sql = f"SELECT {JOB_FIELDS} FROM jobs WHERE number IN ({there}) ORDER BY number DESC"
     return Query(sql, (*LIVE_WORDS, platform, endpoint))
 
 
@@ -74,7 +76,7 @@ def _plain(wanted: Wanted) -> Query:
         parameters += values
     number = "l0.number" if labels else "jobs.number"
     where = f"WHERE {' AND '.join(terms)}" if terms else ""
-    sql = f"SELECT {JOB_COLUMNS} FROM {' CROSS JOIN '.join(tables)} {where} ORDER BY {number} DESC LIMIT ?"
+    sql = f"SELECT {JOB_FIELDS} FROM {' CROSS JOIN '.join(tables)} {where} ORDER BY {number} DESC LIMIT ?"
     return Query(sql, (*parameters, _limit(wanted)))
 
 
@@ -87,6 +89,8 @@ def _terms(wanted: Wanted) -> list[tuple[str, list[Parameter]]]:
         terms.append((f"+jobs.status IN ({marks})", [status.value for status in wanted.statuses]))
     if wanted.platform is not None:
         terms.append(("+jobs.platform = ?", [wanted.platform]))
+    if wanted.endpoint is not None:
+        terms.append((f"{ENDPOINT} = ?", [wanted.endpoint]))
     return terms
 
 
@@ -101,7 +105,7 @@ def _by_status(wanted: Wanted) -> Query:
     statuses = list(dict.fromkeys(wanted.statuses)) or list(Status)
     parameters = [parameter for status in statuses for parameter in (status.value, *shared, _limit(wanted))]
     numbers = " UNION ALL ".join([branch] * len(statuses))
-    sql = f"SELECT {JOB_COLUMNS} FROM jobs WHERE number IN ({numbers}) ORDER BY number DESC LIMIT ?"
+    sql = f"SELECT {JOB_FIELDS} FROM jobs WHERE number IN ({numbers}) ORDER BY number DESC LIMIT ?"
     return Query(sql, (*parameters, _limit(wanted)))
 
 

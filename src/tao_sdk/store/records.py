@@ -26,6 +26,8 @@ JOB_COLUMNS = (
     "created, started, ended, seen_at, results_dir, backend_details, cancel_asked, absent_looks, revision, "
     "reason_code, next_attempt_at, spec, options"
 )
+ENDPOINT = "(SELECT endpoint FROM attempts WHERE job_id = jobs.id AND attempts.number = jobs.attempt)"
+JOB_FIELDS = f"{JOB_COLUMNS}, {ENDPOINT}"  # what a job is read from; the table has the columns alone
 ATTEMPT_COLUMNS = "job_id, number, platform, endpoint, store_id, ref, log_cursor, plan"
 EVENT_COLUMNS = "seq, job_id, time, kind, status, raw, data"
 
@@ -71,7 +73,7 @@ def job_of(row: Row, payloads: PayloadFiles) -> Job:
         row[0], row[1], row[2], STATUSES[row[3]], row[4], row[5], row[6], row[7], row[8], _object(row[9]), row[10],
         LogReading.from_json(_object(row[11])), datetime.fromisoformat(row[12]), _moment(row[13]), _moment(row[14]),
         _moment(row[15]), row[16], _object(row[17]), Document(row[23], payloads), Document(row[24], payloads),
-        bool(row[18]), row[19], row[20], Reason.read(row[21]), _moment(row[22]),
+        bool(row[18]), row[19], row[20], Reason.read(row[21]), _moment(row[22]), row[25] or "",
     )  # fmt: skip
 
 

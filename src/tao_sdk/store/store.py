@@ -31,7 +31,7 @@ from tao_sdk.store.listing import LIVE, Wanted
 from tao_sdk.store.log_copies import LogCopies
 from tao_sdk.store.payload_files import PayloadFiles, split
 from tao_sdk.store.private_files import make_directory, make_file, refuse_replaceable
-from tao_sdk.store.records import ATTEMPT_COLUMNS, EVENT_COLUMNS, JOB_COLUMNS, MUTABLE_COLUMNS, NewEvent
+from tao_sdk.store.records import ATTEMPT_COLUMNS, EVENT_COLUMNS, JOB_COLUMNS, JOB_FIELDS, MUTABLE_COLUMNS, NewEvent
 
 log = logging.getLogger("tao_sdk.store")
 Jobs = list[Job]  # names of their own: in the class, `list` is the verb
@@ -40,6 +40,7 @@ Events = list[Event]
 Ids = list[str]
 Endpoints = list[Endpoint]
 
+MOST_PARAMETERS = 500  # of one query; SQLite takes at least 999
 NEAR = 200  # of the newest jobs are searched for what a wrong id may have meant
 
 _SET = ", ".join(f"{column} = ?" for column in MUTABLE_COLUMNS)
@@ -51,6 +52,9 @@ UPDATE_JOB = (
 REOPEN_JOB = f"UPDATE jobs SET {_SET}, revision = revision + 1 WHERE id = ? AND revision = ? AND {_IS_TERMINAL}"
 INSERT_JOB = f"INSERT INTO jobs ({JOB_COLUMNS}) VALUES ({', '.join('?' * (JOB_COLUMNS.count(',') + 1))})"
 INSERT_ATTEMPT = f"INSERT INTO attempts ({ATTEMPT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+FORGET_WAYS = """
+    DELETE FROM meta WHERE name GLOB 'way:*'
+    AND NOT EXISTS (SELECT 1 FROM attempts WHERE 'way:' || platform || '/' || endpoint = meta.name)"""
 INSERT_EVENT = "INSERT INTO events (job_id, time, kind, status, raw, data) VALUES (?, ?, ?, ?, ?, ?)"
 
 # a lease taken "in the future" is believed for its own length only: a clock that was set back must not keep it for ever
@@ -163,12 +167,13 @@ class Store:
         *,
         statuses: Collection[Status] = (),
         platform: str | None = None,
+        endpoint: str | None = None,
         labels: Mapping[str, str] = {},
         parent: str | None = None,
         limit: int | None = None,
     ) -> Jobs:
         """Newest first."""
-        return self._jobs(listing.query(Wanted(statuses, platform, labels, parent, limit)))
+        return self._jobs(listing.query(Wanted(statuses, platform, endpoint, labels, parent, limit)))
 
     def live(self, platform: str | None = None) -> Jobs:
         """The jobs that have not ended, newest first; without those that the published SDK started, and alone can watch."""
@@ -200,7 +205,7 @@ class Store:
 
     def _find(self, job_id: str) -> Job | None:
         with self._db.read() as db:
-            row = db.execute(f"SELECT {JOB_COLUMNS} FROM jobs WHERE id = ?", (job_id,)).fetchone()
+            row = db.execute(f"SELECT {JOB_FIELDS} FROM jobs WHERE id = ?", (job_id,)).fetchone()
         return records.job_of(row, self._payloads) if row else None
 
     def _jobs(self, query: listing.Query) -> Jobs:
@@ -232,6 +237,17 @@ class Store:
         which, values = ("number = ?", (job_id, number)) if number is not None else ("1", (job_id,))
         found = self._attempts(f"{which} ORDER BY number DESC LIMIT 1", values)
         return found[0] if found else self._no_attempt(job_id, number)
+
+    def newest_attempts(self, job_ids: Sequence[str]) -> dict[str, AttemptRow]:
+        """The newest attempt of each job, by its id; a job without one is left out."""
+        found: Attempts = []
+        for start in range(0, len(job_ids), MOST_PARAMETERS):
+            ids = job_ids[start : start + MOST_PARAMETERS]
+            newest = f"(job_id, number) IN (SELECT id, attempt FROM jobs WHERE id IN ({', '.join('?' * len(ids))}))"
+            with self._db.read() as db:
+                rows = db.execute(f"SELECT {ATTEMPT_COLUMNS} FROM attempts WHERE {newest}", list(ids)).fetchall()
+            found += [records.attempt_of(row, self._payloads) for row in rows]
+        return {row.attempt.job_id: row for row in found}
 
     def attempts(self, job_id: str) -> Attempts:
         """Oldest first; none for a job that the published SDK started."""
@@ -362,11 +378,26 @@ class Store:
         except sqlite3.IntegrityError:
             return _not_found(job_id)
 
+    # The ways to endpoints
+
+    def remember_way(self, endpoint: Endpoint, way: Mapping[str, str]) -> None:
+        """Keep the settings, none of them a secret, under which a later process finds that endpoint again."""
+        if way and self.way_to(endpoint) != way:
+            with self._db.write() as db:
+                db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_way_of(endpoint), records.to_text(way)))
+
+    def way_to(self, endpoint: Endpoint) -> dict[str, str]:
+        """The settings that were kept last; empty where none were."""
+        kept = self._meta(_way_of(endpoint))
+        return json.loads(kept) if kept else {}
+
     # What is left over
 
     def sweep(self) -> None:
         """Remove the files that no job needs any more: payloads, secrets and log copies that a crash left behind."""
         self._remove_unused(self._payloads.names())
+        with self._db.write() as db:
+            db.execute(FORGET_WAYS)
         self.keyring.forget_others({job.id for job in self.live()})
         for job_id in self.log_copies.jobs():
             if self._find(job_id) is None:
@@ -406,6 +437,10 @@ class Store:
         with self._db.read() as db:
             row = db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
         return row[0] if row else None
+
+
+def _way_of(endpoint: Endpoint) -> str:
+    return "way:" + "/".join(endpoint)
 
 
 def _prepare(database: Database) -> str:

@@ -113,6 +113,16 @@ def forget_dead(pid_file: Path) -> None:
 def apart(data: Path, *flags: str) -> Generator[Daemon]:
     """A daemon beside the session's, with nothing but busybox and without a bridge, for what would disturb the others."""
     daemon()
+    with alone_with_busybox(data, *flags) as there:
+        yield there
+
+
+@contextmanager
+def alone_with_busybox(data: Path, *flags: str) -> Generator[Daemon]:
+    """As `apart`, for tests that need no image but busybox: the session's daemon, and its turn, are not waited for."""
+    if os.geteuid() != 0:
+        debian.missing("docker", "dockerd needs root")
+    need("dockerd", "busybox")
     there = Daemon(data, Path(tempfile.mkdtemp(prefix="taod-")), "--bridge=none", *flags)  # a socket's path is short
     there.start()
     try:

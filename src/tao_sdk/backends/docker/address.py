@@ -69,6 +69,16 @@ def of_context(settings: Settings) -> Address | None:
     return Address(str(endpoint["Host"]), str(tls) if tls.is_dir() else "", verify)
 
 
+def way_to(address: Address) -> dict[str, str]:
+    """The settings by which `find_address` finds it again, whatever docker context is then in use."""
+    way = {"DOCKER_HOST": address.url}
+    if address.certificates:
+        way["DOCKER_CERT_PATH"] = address.certificates
+        if address.verify:
+            way["DOCKER_TLS_VERIFY"] = "1"
+    return way
+
+
 def mapping(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """What is there under a name; empty for what is no mapping."""
     found: Any = data.get(name)

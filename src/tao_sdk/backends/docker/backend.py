@@ -17,7 +17,7 @@ from pathlib import Path
 from tao_sdk.backends.contract import Capabilities, Files, LogChunk, LogRequest, MiB
 from tao_sdk.backends.docker import checks, doctor, gpus, logs, parse, render, rules
 from tao_sdk.backends.docker import survey as look
-from tao_sdk.backends.docker.address import find_address, is_local, is_open
+from tao_sdk.backends.docker.address import find_address, is_local, is_open, way_to
 from tao_sdk.backends.docker.containers import Container, Containers
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.files import FarFiles, HereFiles
@@ -88,6 +88,11 @@ class DockerBackend:
         self.starting = Starting(self.containers, self.images, self.networks)
         self.gpu_words: Recent[str] = Recent()  # why the daemon gives no GPUs
         self.counted = -math.inf  # when the daemon was asked how many containers run
+
+    @property
+    def way(self) -> Mapping[str, str]:
+        """The daemon's address itself, also where a docker context has named it."""
+        return way_to(self.address)
 
     @answering()
     def survey(self, spec: JobSpec, options: DockerOptions) -> DockerFacts:

@@ -24,6 +24,7 @@ from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.backends.slurm.render import Decided, Paths
 from tao_sdk.backends.slurm.site import Site, fetch_bytes, login, poll_seconds, site
 from tao_sdk.model.diagnosis import Diagnosis, Evidence
+from tao_sdk.model.endpoint import SETTINGS
 from tao_sdk.model.errors import Refused, SpecError, TaoError, Unreachable
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.observation import Observation, Outcome, Phase
@@ -58,6 +59,12 @@ class SlurmBackend:
         self.ssh = Ssh(self.login)
         self.surveys = survey.Surveys(state_dir / "slurm", lambda script: self.ssh.run(script, seconds=120).text)
         self.endpoint = named or self.known_name()
+
+    @property
+    def way(self) -> Mapping[str, str]:
+        """All that the settings say of the cluster and of the login."""
+        given = {name: self.settings.get(name) or "" for name in SETTINGS["slurm"].names}
+        return {name: value for name, value in given.items() if value}
 
     def known_name(self) -> str:
         """The login host under which the cluster is known here already, else the first: all that are listed are the same."""

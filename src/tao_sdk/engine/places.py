@@ -1,0 +1,102 @@
+"""Places: the backends of one store's jobs, each opened when it is first needed, and kept.
+
+A place is named by a platform (as the settings say), by an endpoint of config.yaml, or by a job that lives on it. The way
+to a job's place is that of the endpoint of config.yaml, else that of the settings, else the one that the store remembers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import cached_property
+
+from tao_sdk.backends.contract import Backend, FoundAgain
+from tao_sdk.backends.registry import endpoints, is_known, open_backend, platform_name, unknown
+from tao_sdk.model.endpoint import NamedEndpoint
+from tao_sdk.model.errors import TaoError, Unreachable
+from tao_sdk.model.job import Endpoint
+from tao_sdk.model.settings import Settings
+from tao_sdk.store import Store
+
+
+class Places:
+    """Safe to use from several threads. Opening a backend asks nothing of its place."""
+
+    def __init__(self, settings: Settings, store: Store, by_endpoint: dict[Endpoint, Backend] | None = None) -> None:
+        self._settings, self._store = settings, store
+        self._by_name: dict[str, Backend] = {}
+        self._by_endpoint: dict[Endpoint, Backend] = {} if by_endpoint is None else by_endpoint
+        self._opening = threading.RLock()
+
+    @cached_property
+    def endpoints(self) -> Mapping[str, NamedEndpoint]:
+        """The named places."""
+        return endpoints(self._settings)
+
+    def named(self, name: str) -> Backend:
+        """The backend of an endpoint's or a platform's name. Raises UsageError for one that is neither."""
+        with self._opening:
+            if name not in self._by_name:
+                self._by_name[name] = self._opened(name)
+            return self._by_name[name]
+
+    def at(self, platform: str, endpoint: str) -> Backend:
+        """The backend on which jobs of that endpoint live. Raises Unreachable where nothing leads there any more."""
+        key = (platform, endpoint)
+        with self._opening:
+            if key not in self._by_endpoint:
+                self._by_endpoint[key] = self._found(platform, endpoint)
+            return self._by_endpoint[key]
+
+    def name_of(self, platform: str, endpoint: str) -> str:
+        """The name that config.yaml has for that endpoint; "" where it has none."""
+        names = (name for name, each in self.endpoints.items() if each.platform == platform)
+        return next((name for name in names if self._is_at(name, endpoint)), "") if endpoint else ""
+
+    def remember(self, backend: Backend) -> None:
+        """Keep in the store how that place was reached, for processes with other settings."""
+        if isinstance(backend, FoundAgain):
+            self._store.remember_way((backend.platform, backend.endpoint), backend.way)
+
+    def close(self) -> None:
+        with self._opening:
+            opened = {id(each): each for each in (*self._by_name.values(), *self._by_endpoint.values())}
+        for backend in opened.values():
+            backend.close()
+
+    def _opened(self, name: str) -> Backend:
+        endpoint = self.endpoints.get(name)
+        if endpoint is None:
+            platform = platform_name(name)
+            if not is_known(platform):
+                raise unknown(name, self.endpoints)
+            return self.named(platform) if platform != name else open_backend(name, self._settings)
+        settings = self._settings.at_place(endpoint.platform, endpoint.settings())
+        return open_backend(endpoint.platform, settings)
+
+    def _found(self, platform: str, endpoint: str) -> Backend:
+        for backend in self._candidates(platform, endpoint):
+            if backend.endpoint == endpoint:
+                return backend
+        here = self.named(platform)  # its own error, where the settings lead nowhere, says more
+        raise Unreachable(
+            f"This job lives on {endpoint}, and {platform} here means {here.endpoint}.",
+            "",
+            "Use it from there, or with the settings it was submitted with.",
+        )
+
+    def _candidates(self, platform: str, endpoint: str) -> Iterator[Backend]:
+        """What may be the place, the likeliest first. One that cannot be opened is none."""
+        named = [name for name, each in self.endpoints.items() if each.platform == platform]
+        for name in (*named, platform):
+            with suppress(TaoError):
+                yield self.named(name)
+        if way := self._store.way_to((platform, endpoint)):
+            with suppress(TaoError):
+                yield open_backend(platform, self._settings.at_place(platform, way))
+
+    def _is_at(self, name: str, endpoint: str) -> bool:
+        with suppress(TaoError):
+            return self.named(name).endpoint == endpoint
+        return False

@@ -1,0 +1,152 @@
+"""config.yaml: the profiles and endpoints that a person has written, each with its line.
+
+An error shows no value: it may be a secret.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tao_sdk.model.endpoint import NAME, Line, NamedEndpoint
+from tao_sdk.model.errors import UsageError
+from tao_sdk.model.secrets import is_secret_name
+
+if TYPE_CHECKING:
+    import yaml
+
+PROFILES = "profiles: {default: {SLURM_USER: me}}"
+ENDPOINTS = "endpoints: {lab: {platform: slurm, hostname: login.lab}}"
+SECTIONS = ("profiles", "endpoints")
+TRUE = ("true", "yes", "on")
+YAML = "tag:yaml.org,2002:"
+
+
+@dataclass(frozen=True)
+class Config:
+    profiles: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, dict[str, str]], repr=False)
+    endpoints: Mapping[str, NamedEndpoint] = field(default_factory=dict[str, NamedEndpoint])
+
+
+def read_config(path: Path) -> Config:
+    """The file's content. Raises UsageError naming the file and the line of what is wrong."""
+    reader = ConfigReader(path)
+    top = reader.top(path.read_text(encoding="utf-8"))
+    if top is None:
+        return Config()
+    sections = dict(reader.sections(top))
+    profiles = dict(reader.profiles(sections["profiles"])) if "profiles" in sections else {}
+    endpoints = dict(reader.endpoints(sections["endpoints"])) if "endpoints" in sections else {}
+    return Config(profiles, endpoints)
+
+
+@dataclass(frozen=True)
+class ConfigReader:
+    """Reads the nodes of one file."""
+
+    path: Path
+
+    def top(self, text: str) -> yaml.Node | None:
+        import yaml
+
+        try:
+            loader = yaml.SafeLoader(text)
+            node: yaml.Node | None = loader.get_single_node()  # pyright: ignore[reportUnknownMemberType]
+            self.merge(loader, node, depth=3)
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            place = f"{self.path}:{mark.line + 1}" if mark else self.path
+            raise UsageError(f"{place} is not YAML.", getattr(error, "problem", "") or "", "Mend it.") from None
+        return None if is_null(node) else node
+
+    def merge(self, loader: Any, node: Any, depth: int) -> None:
+        """Carry out `<<: *other` down to the values."""
+        import yaml
+
+        if depth and isinstance(node, yaml.MappingNode):
+            loader.flatten_mapping(node)
+            for _, value in node.value:
+                self.merge(loader, value, depth - 1)
+
+    def place(self, node: yaml.Node) -> str:
+        return f"{self.path}:{node.start_mark.line + 1}"
+
+    def items(self, node: yaml.Node, shape: str) -> Iterator[tuple[str, yaml.Node, str]]:
+        """(key, value, where the key stands) of a mapping; nothing of an empty node."""
+        import yaml
+
+        if is_null(node):
+            return
+        if not isinstance(node, yaml.MappingNode):
+            raise UsageError(f"{self.place(node)} is not a mapping.", shape, "Mend it.")
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise UsageError(f"{self.place(key)}: a key is not a text.", shape, "Mend it.")
+            yield key.value, value, self.place(key)
+
+    def sections(self, top: yaml.Node) -> Iterator[tuple[str, yaml.Node]]:
+        for key, value, place in self.items(top, f"It has: {PROFILES}"):
+            if key not in SECTIONS:
+                raise UsageError(f"{place}: unknown key {key!r}.", "", f"Known are: {', '.join(SECTIONS)}.")
+            yield key, value
+
+    def lines(self, node: yaml.Node, shape: str) -> Collection[Line]:
+        """One for each key: its own value comes after the one that it is merged with."""
+        return {line.key: line for line in self.all_lines(node, shape)}.values()
+
+    def all_lines(self, node: yaml.Node, shape: str) -> Iterator[Line]:
+        import yaml
+
+        for key, value, place in self.items(node, shape):
+            if not isinstance(value, yaml.ScalarNode):
+                raise UsageError(f"{place}: {key} is not a text.", shape, "Mend it.")
+            yield Line(key, text_of(value), place)
+
+    def profiles(self, node: yaml.Node) -> Iterator[tuple[str, dict[str, str]]]:
+        for name, value, _ in self.items(node, f"It is a mapping: {PROFILES}"):
+            lines = self.lines(value, f"It is a mapping: {PROFILES}")
+            for line in lines:
+                if line.value and is_secret_name(line.key):
+                    self.must_be_private(line)
+            yield name, {line.key: line.value for line in lines}
+
+    def must_be_private(self, line: Line) -> None:
+        if stat.S_IMODE(self.path.stat().st_mode) & 0o077:
+            what = f"{line.place}: {line.key} is a secret, and other users can read the file."
+            raise UsageError(what, "", f"Move it into ~/.config/tao/.env, or run: chmod 600 {self.path}")
+
+    def endpoints(self, node: yaml.Node) -> Iterator[tuple[str, NamedEndpoint]]:
+        shape = f"It is a mapping: {ENDPOINTS}"
+        seen: set[str] = set()
+        for name, value, place in self.items(node, shape):
+            if not NAME.fullmatch(name):
+                allowed = "It is made of letters, digits, - and _, at most 63."
+                raise UsageError(f"{place}: {name!r} is no name of an endpoint.", allowed, "Name it otherwise.")
+            if name in seen:
+                raise UsageError(f"{place}: there are two endpoints {name}.", "", "Name one of them otherwise.")
+            seen.add(name)
+            yield name, self.endpoint(name, value, place, shape)
+
+    def endpoint(self, name: str, node: yaml.Node, place: str, shape: str) -> NamedEndpoint:
+        lines = self.lines(node, shape)
+        platform = next((line for line in lines if line.key == "platform"), None)
+        if platform is None:
+            raise UsageError(f"{place}: endpoint {name} names no platform.", "", "Give it, such as platform: docker.")
+        others = tuple(line for line in lines if line.key != "platform")
+        return NamedEndpoint(name, platform.value, others, place, platform.place)
+
+
+def is_null(node: yaml.Node | None) -> bool:
+    return node is None or node.tag == f"{YAML}null"
+
+
+def text_of(node: yaml.ScalarNode) -> str:
+    """As the environment has it: "1" for true, nothing for false."""
+    if node.tag == f"{YAML}null":
+        return ""
+    if node.tag == f"{YAML}bool":
+        return "1" if node.value.lower() in TRUE else ""
+    return str(node.value)
