@@ -21,7 +21,7 @@ from tao_sdk.runner.inputs.staging import Staging
 from tao_sdk.runner.place import Place
 from tao_sdk.runner.report import Report
 
-SOURCE = Path(entry.__file__).parents[2]
+SOURCE = Path(entry.__file__).parents[3]
 SHUTDOWN, KEEP_NAMES = 0x8004587D, 1  # the ioctl with which ext4 and xfs are tested: no data are written out any more
 KILLED = """
 import os, signal, sys, time

@@ -20,7 +20,7 @@ from tao_sdk.net.failure import Failure
 from tao_sdk.runner.inputs import archive, unpacking
 from tao_sdk.runner.inputs.archive import unpack
 
-SOURCE = Path(archive.__file__).parents[2]
+SOURCE = Path(archive.__file__).parents[3]
 MEMORY = 200 << 20  # bytes that unpacking may take at most, Python's own included
 UNPACK = """
 import sys
