@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import known_here
 import pytest
 
-from support.cluster import cluster_here
+from support.cluster import cluster_here, known_here
 from support.cluster.cluster_here import Cluster
 from tao_sdk.client import Client
 from tao_sdk.model.job import Job
