@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -190,12 +192,28 @@ def test_an_attempt_that_is_not_there_is_told(store: Store) -> None:
         store.confirm(ref(row(store, "digits-a9").attempt))
 
 
+@dataclass(frozen=True)
+class Said:
+    """The request of a backend that only says something."""
+
+    command: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"command": self.command}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Said:
+        return cls(data["command"])
+
+
 def test_a_plan_is_read_back_whole_with_its_files(store: Store) -> None:
     attempt = row(store, "digits-a1").attempt
     files = (StagedFile("data.npz", bytes(range(256)) * 1000), StagedFile("train.py", b"print()"))
-    plan = Plan(attempt, {"command": "python train.py"}, files, ("NGC_KEY",), "/results", ("a note",), {"pid": 3})
+    plan = Plan(
+        attempt, Said("python train.py"), files, ("NGC_KEY",), "/results", notes=("a note",), backend_details={"pid": 3}
+    )
     add(store, "digits-a1", plan=plan.to_json())
-    assert Plan.from_json(store.attempt("digits-a1").plan, attempt) == plan
+    assert Plan.from_json(store.attempt("digits-a1").plan, attempt, Said.from_json) == plan
 
 
 # Finding jobs

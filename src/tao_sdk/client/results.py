@@ -25,7 +25,7 @@ from tao_sdk.model.progress import Progress
 from tao_sdk.model.spec import stored_spec
 from tao_sdk.model.status import Status
 from tao_sdk.payload import schemes
-from tao_sdk.payload.declared import named_outputs
+from tao_sdk.payload.declared import read_data
 from tao_sdk.runner.entry import apart, cut
 from tao_sdk.runner.local import path_of
 from tao_sdk.runner.tree import growing
@@ -117,7 +117,7 @@ def is_cut(job: Job, manifest: Mapping[str, Any] | None) -> bool:
 def named_elsewhere(job: Job) -> tuple[str, ...]:
     """Where the spec says that outputs go, other than below the results; nothing of a job that another SDK stored."""
     try:
-        named = named_outputs(stored_spec(job.spec))
+        named = read_data(stored_spec(job.spec)).outputs
     except SpecError:
         return ()
     return tuple(each for each in named if not each.startswith(job.results_dir.rstrip("/") + "/"))

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from tao_sdk.backends.contract import Backend
+from tao_sdk.backends.contract import AnyBackend
 from tao_sdk.backends.registry import open_backend
 from tao_sdk.engine import lease
 from tao_sdk.model.errors import Unreachable
@@ -31,14 +31,14 @@ class Engine:
     )  # job -> the newest "seen at" that was told
     submit_again: dict[str, float] = field(default_factory=dict[str, float])  # job -> when its submit can get further
     last_kept: str = ""  # the job whose row was written last, or was about to be when the caller was interrupted
-    _backends: dict[tuple[str, str], Backend] = field(default_factory=dict[tuple[str, str], Backend])
+    _backends: dict[tuple[str, str], AnyBackend] = field(default_factory=dict[tuple[str, str], AnyBackend])
 
     @property
     def owner(self) -> str:
         """Who we are when we hold a lease: this thread, so that a watcher keeps off a submit of its own process."""
         return f"{self.process}.{threading.get_ident()}"
 
-    def backend(self, platform: str, endpoint: str = "") -> Backend:
+    def backend(self, platform: str, endpoint: str = "") -> AnyBackend:
         """The backend of that name; with an endpoint, the one that a job of that endpoint lives on."""
         key = (platform, endpoint)
         if key not in self._backends:
@@ -57,7 +57,7 @@ class Engine:
         for backend in list(self._backends.values()):
             backend.close()
 
-    def backend_of(self, job: Job) -> Backend:
+    def backend_of(self, job: Job) -> AnyBackend:
         return self.backend(job.platform, self.store.attempt(job.id).attempt.endpoint)
 
     def ref_of(self, job: Job) -> Ref | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
@@ -46,7 +47,7 @@ def retry(engine: Engine, job_id: str) -> Job:
         engine.give_back(lease_of(job_id))
 
 
-def _hand_over(engine: Engine, job: Job, plan: Plan, secrets: Mapping[str, str]) -> Job:
+def _hand_over(engine: Engine, job: Job, plan: Plan[Any], secrets: Mapping[str, str]) -> Job:
     try:
         return hand_over(engine, job, plan, secrets)
     except Refused as error:
@@ -72,7 +73,7 @@ def busy(job_id: str) -> UsageError:
     return UsageError(f"Another process is starting {job_id}.", "", f"See what becomes of it: tao status {job_id}")
 
 
-def _reopen(engine: Engine, job: Job, plan: Plan, secrets: Mapping[str, str]) -> Job:
+def _reopen(engine: Engine, job: Job, plan: Plan[Any], secrets: Mapping[str, str]) -> Job:
     """Commit the next attempt, before the backend hears of it: a crash after it leaves an attempt that a look starts."""
     if secrets:
         engine.store.keyring.save(job.id, secrets)

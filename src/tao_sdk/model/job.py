@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from tao_sdk.model.clock import from_iso, to_iso, utc_now
-from tao_sdk.model.plan import Attempt, Ref
+from tao_sdk.model.plan import Attempt, Ref, ranks_of
 from tao_sdk.model.progress import Pace, Progress
 from tao_sdk.model.status import Standing, Status
 
@@ -109,6 +109,11 @@ class AttemptRow:
     plan: Mapping[str, Any] = field(repr=False)
     ref: Ref | None = None  # None: submit has not been confirmed; find and adopt, or submit again
     log_cursor: str = ""  # up to where the kept copy of the log goes
+
+    @property
+    def ranks(self) -> int:
+        """How many logs it has."""
+        return ranks_of(self.plan)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tao_sdk.backends.docker.parse import STARTED_AGAIN
 from tao_sdk.backends.docker.pull import parted
-from tao_sdk.backends.docker.render import NOT_BEGUN, NOT_WHOLE
+from tao_sdk.backends.docker.start_script import NOT_BEGUN, NOT_WHOLE
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
 from tao_sdk.model.errors import Refused
 from tao_sdk.model.rule import Rule, all_of, any_of, backend_says, exit_code, first_match, in_log, runner_failed
