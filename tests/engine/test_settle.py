@@ -337,5 +337,5 @@ def test_an_end_keeps_its_words_whatever_comes_late(client: Client) -> None:
     ended = client.get_job(job.id)
     late = cancel.ask(client.engine, ended)
     assert (late.status, late.message, late.cancel_asked) == (ended.status, ended.message, False)
-    details = {"released": True}
+    details = {"pid": 1}
     assert change(client.engine, job.id, lambda now: replace(now, backend_details=details)).backend_details == details

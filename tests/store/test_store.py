@@ -70,6 +70,29 @@ def test_every_part_of_a_job_that_can_change_is_written(store: Store) -> None:
     assert store.get(job.id) == written
 
 
+def test_what_is_known_of_a_job_beside_its_details_is_written(store: Store) -> None:
+    job = add(store, "digits-a1", results_at="there", backend_details={"pid": 5})
+    written = store.update(replace(job, released=True, asked_retries=2))
+    assert store.get(job.id) == written
+    assert written is not None
+    assert written.to_json()["backend_details"] == {
+        "pid": 5,
+        "released": True,
+        "results_at": "there",
+        "asked_retries": 2,
+    }
+
+
+def test_what_an_earlier_version_kept_among_the_details_is_read(store: Store, tmp_path: Path) -> None:
+    job = add(store, "digits-a1")
+    kept = '{"pid": 1, "released": true, "results_at": "there", "asked_retries": 1}'
+    with sqlite3.connect(next(tmp_path.rglob("*.db"))) as db:
+        db.execute("UPDATE jobs SET backend_details = ?", (kept,))
+    read = store.get(job.id)
+    assert (read.released, read.results_at, read.asked_retries) == (True, "there", 1)
+    assert read.backend_details == {"pid": 1}
+
+
 def test_who_has_not_seen_the_newest_state_changes_nothing(store: Store) -> None:
     job = add(store, "digits-a1")
     first = store.update(replace(job, message="first"), [NewEvent(job.id, "note", raw="first")])

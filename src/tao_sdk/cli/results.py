@@ -171,7 +171,7 @@ def below(path: str, folder: str) -> str:
 
 def fetch_lines(job: Job, left: Results, fetch: Path | None) -> list[str]:
     """How to bring results here that lie on another machine."""
-    wanted = job.backend_details.get("results_at") and left.files and fetch is None
+    wanted = job.results_at and left.files and fetch is None
     return [f"fetch    tao results {job.id} --fetch runs/{job.id}"] if wanted else []
 
 

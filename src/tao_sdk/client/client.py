@@ -414,7 +414,7 @@ class Client:
 
     def _ended_and_released(self, job: Job) -> bool:
         """False when the backend cannot be asked, has not ended it, or is the published SDK's to ask."""
-        if job.backend_details.get("imported_from"):
+        if job.imported_from:
             return job.status.terminal
         try:
             return self.cancel_job(job.id) and self._release(self.store.get(job.id))
@@ -431,7 +431,7 @@ class Client:
         old = [
             job for job in self.store.list() if job.status.terminal and job.ended and utc_now() - job.ended > older_than
         ]
-        left = [job.id for job in old if not job.backend_details.get("released")]
+        left = [job.id for job in old if not job.released]
         if not dry_run:
             errors = [error for job in left if (error := self._cleaned(job)) is not None]
             self.store.sweep()
@@ -568,7 +568,7 @@ def ended(job: Job) -> Job:
     """The job. Raises UsageError for one that is live."""
     if job.status.terminal:
         return job
-    if job.backend_details.get("imported_from"):
+    if job.imported_from:
         why = "The published SDK has started it, and it alone can end it."
         raise UsageError(f"{job.id} is {job.status}.", why, f"To forget it nevertheless: tao rm --force {job.id}")
     raise UsageError(f"{job.id} is {job.status}.", "", f"End it first: tao cancel {job.id}")
@@ -590,4 +590,4 @@ def _gave_up(jobs: Sequence[Job], timeout: float | None) -> WaitTimeout:
 
 
 def _released(job: Job) -> Job:
-    return replace(job, backend_details={**job.backend_details, "released": True})
+    return replace(job, released=True)

@@ -17,7 +17,7 @@ from tao_sdk.engine import diagnose, hooks, progress
 from tao_sdk.engine.bucket_files import outcome_in_bucket
 from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
-from tao_sdk.engine.retry import RetryPolicy, asked_retries, wait_before
+from tao_sdk.engine.retry import RetryPolicy, wait_before
 from tao_sdk.engine.submit import settle
 from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.errors import JobNotFound, Refused, TaoError
@@ -63,7 +63,7 @@ def _never_earlier(engine: Engine, job: Job) -> Job:
 def _by_endpoint(engine: Engine, jobs: Sequence[Job]) -> dict[tuple[str, str], list[tuple[Job, AttemptRow]]]:
     groups: dict[tuple[str, str], list[tuple[Job, AttemptRow]]] = defaultdict(list)
     for job in jobs:
-        if not job.status.terminal and not job.backend_details.get("imported_from"):
+        if not job.status.terminal and not job.imported_from:
             with suppress(JobNotFound):  # removed meanwhile
                 row = engine.store.attempt(job.id)
                 groups[job.platform, row.attempt.endpoint].append((job, row))
@@ -232,7 +232,7 @@ def _let_go(engine: Engine, backend: AnyBackend, job: Job) -> None:
 def policy_of(backend: AnyBackend, job: Job) -> RetryPolicy:
     asked = job.spec.get("retries")
     budget = backend.capabilities.retries if asked is None else int(asked)
-    return RetryPolicy(budget + asked_retries(job))
+    return RetryPolicy(budget + job.asked_retries)
 
 
 def _why(engine: Engine, backend: AnyBackend, job: Job, standing: Standing) -> Diagnosis | None:

@@ -45,7 +45,7 @@ def read(engine: Engine, jobs: Sequence[Job], seconds: float = LOOK_SECONDS) -> 
 
 def may_have_news(job: Job) -> bool:
     """True for a job that has begun and whose log was not read to its end after its own."""
-    if job.started is None or job.backend_details.get("imported_from"):
+    if job.started is None or job.imported_from:
         return False
     return not (job.status.terminal and job.progress.get("whole") and job.progress.get("attempt") == job.attempt)
 

@@ -73,6 +73,7 @@ def keep(engine: Engine, planned: Planned, request: Request) -> Job:
         labels=dict(spec.labels),
         parent=request.parent,
         results_dir=plan.results_dir,
+        results_at=plan.results_at,
         backend_details=plan.backend_details,
         spec={**spec.to_json(), "packed": planned.job.command},
         options=plain({name: getattr(planned.options, name) for name in settings_of(planned.options)}),

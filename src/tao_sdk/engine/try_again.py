@@ -14,7 +14,6 @@ from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.look import refused
 from tao_sdk.engine.prepare import Request, with_environment
 from tao_sdk.engine.resubmit import next_plan
-from tao_sdk.engine.retry import ASKED_RETRIES, asked_retries
 from tao_sdk.engine.submit import SUBMIT_LEASE_SECONDS, hand_over, lease_of
 from tao_sdk.model.errors import CredentialError, Refused, UsageError
 from tao_sdk.model.job import AttemptRow, Job
@@ -23,8 +22,6 @@ from tao_sdk.model.secrets import Secret, SecretRef
 from tao_sdk.model.spec import JobSpec, stored_spec
 from tao_sdk.model.status import Status
 from tao_sdk.store import NewEvent
-
-OF_THE_LAST = frozenset({"released"})  # backend_details that are true of an ended attempt only
 
 
 def retry(engine: Engine, job_id: str) -> Job:
@@ -88,7 +85,8 @@ def _reopen(engine: Engine, job: Job, plan: Plan[Any], secrets: Mapping[str, str
             ended=None,
             cancel_asked=False,
             absent_looks=0,
-            backend_details=details_for_next(job),
+            released=False,
+            asked_retries=job.asked_retries + 1,
         ),
         AttemptRow(plan.attempt, plan.to_json()),
         [NewEvent(job.id, "retry", Status.PENDING, "asked for", {"attempt": number})],
@@ -96,11 +94,6 @@ def _reopen(engine: Engine, job: Job, plan: Plan[Any], secrets: Mapping[str, str
     if reopened is None:
         raise busy(job.id)
     return reopened
-
-
-def details_for_next(job: Job) -> dict[str, object]:
-    kept = {name: value for name, value in job.backend_details.items() if name not in OF_THE_LAST}
-    return {**kept, ASKED_RETRIES: asked_retries(job) + 1}
 
 
 def request_anew(engine: Engine, job: Job) -> Request:

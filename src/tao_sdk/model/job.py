@@ -15,6 +15,9 @@ from tao_sdk.model.status import Standing, Status
 Endpoint = tuple[str, str]  # a platform, and which of its places: what one look of a backend covers
 
 
+KNOWN_DETAILS = ("released", "imported_from", "results_at", "asked_retries")  # fields that are stored with the details
+
+
 @dataclass(frozen=True)
 class Job:
     """A job as it was when it was looked up; `client.get_job(id)` looks again.
@@ -47,6 +50,16 @@ class Job:
     cancel_asked: bool = False
     absent_looks: int = 0
     revision: int = 0  # grows with every change; acting on a job is a compare-and-set on it
+    released: bool = False  # nothing of it is left at its backend
+    imported_from: str = ""  # the store of the published SDK that started it and alone can end it
+    results_at: str = ""  # where to fetch its results from; "" when they are on this machine or in a bucket
+    asked_retries: int = 0  # attempts that a person asked for; they use up nothing of its budget
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """`backend_details`, and what is known here besides: how it is stored and shown."""
+        known = {name: getattr(self, name) for name in KNOWN_DETAILS}
+        return {**self.backend_details, **{name: value for name, value in known.items() if value}}
 
     @property
     def standing(self) -> Standing:
@@ -87,7 +100,7 @@ class Job:
             "ended": to_iso(self.ended),
             "seen_at": to_iso(self.seen_at),
             "results_dir": self.results_dir,
-            "backend_details": dict(self.backend_details),
+            "backend_details": self.details,
         }
 
 

@@ -124,7 +124,8 @@ def _job(row: Mapping[str, Any], path: Path) -> Job:
         ended=_moment(row["updated_at"]) if ended else None,
         seen_at=_moment(row["updated_at"]),
         results_dir=row["results_dir"] or row["local_results_dir"] or "",
-        backend_details={"imported_from": str(path), "backend_job_id": row["backend_job_id"] or ""},
+        backend_details={"backend_job_id": row["backend_job_id"] or ""},
+        imported_from=str(path),
         spec={"image": row["image"] or "", **({"specs": specs} if specs else {})},
         cancel_asked=status == CANCELING,
     )

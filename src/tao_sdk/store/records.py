@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from tao_sdk.model.clock import utc_now
-from tao_sdk.model.job import AttemptRow, Event, Job
+from tao_sdk.model.job import KNOWN_DETAILS, AttemptRow, Event, Job
 from tao_sdk.model.plan import Attempt, Ref
 from tao_sdk.model.status import Status
 from tao_sdk.store.payload_files import Document, PayloadFiles, to_text
@@ -49,24 +49,26 @@ def job_row(job: Job, spec: str, options: str) -> tuple[Any, ...]:
         job.id, job.name, job.platform, job.status.value, text(job.message), job.attempt, job.exit_code,
         text(job.image), job.gpu_count, to_text(job.labels), job.parent, to_text(job.progress),
         iso(job.created), iso(job.started), iso(job.ended), iso(job.seen_at), text(job.results_dir),
-        to_text(job.backend_details), job.cancel_asked, job.absent_looks, job.revision, spec, options,
+        to_text(job.details), job.cancel_asked, job.absent_looks, job.revision, spec, options,
     )  # fmt: skip
 
 
 def changes_of(job: Job) -> tuple[Any, ...]:
     return (
         job.status.value, text(job.message), job.attempt, job.exit_code, to_text(job.progress), iso(job.started),
-        iso(job.ended), iso(job.seen_at), text(job.results_dir), to_text(job.backend_details), job.cancel_asked,
+        iso(job.ended), iso(job.seen_at), text(job.results_dir), to_text(job.details), job.cancel_asked,
         job.absent_looks,
     )  # fmt: skip
 
 
 def job_of(row: Row, payloads: PayloadFiles) -> Job:
+    details = _object(row[17])
+    known = {name: details.pop(name) for name in KNOWN_DETAILS if name in details}
     return Job(
         row[0], row[1], row[2], STATUSES[row[3]], row[4], row[5], row[6], row[7], row[8], _object(row[9]), row[10],
         _object(row[11]), datetime.fromisoformat(row[12]), _moment(row[13]), _moment(row[14]), _moment(row[15]),
-        row[16], _object(row[17]), Document(row[21], payloads), Document(row[22], payloads), bool(row[18]), row[19],
-        row[20],
+        row[16], details, Document(row[21], payloads), Document(row[22], payloads), bool(row[18]), row[19],
+        row[20], **known,
     )  # fmt: skip
 
 

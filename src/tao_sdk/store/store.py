@@ -172,7 +172,7 @@ class Store:
     def live(self, platform: str | None = None) -> Jobs:
         """The jobs that have not ended, newest first; without those that the published SDK started, and alone can watch."""
         jobs = self._jobs(listing.query(Wanted(LIVE, platform)))
-        return [job for job in jobs if "imported_from" not in job.backend_details]
+        return [job for job in jobs if not job.imported_from]
 
     def live_at(self, endpoint: Endpoint) -> Jobs:
         """Those of them whose newest attempt is at that endpoint."""
@@ -277,7 +277,7 @@ class Store:
 
     def _no_attempt(self, job_id: str, number: int | None) -> AttemptRow:
         job = self.get(job_id)
-        if source := job.backend_details.get("imported_from"):
+        if source := job.imported_from:
             raise StoreError(
                 f"{job.id} was started by the published SDK.",
                 f"Only what {source} says of it is known here.",

@@ -34,7 +34,7 @@ from tao_sdk.backends.docker.start_script import GRACE, MAX_ARGUMENT
 from tao_sdk.backends.docker.starting import Starting
 from tao_sdk.backends.docker.turns import Turns
 from tao_sdk.backends.outcome import read_outcome
-from tao_sdk.backends.refusals import must_live_at, must_look_at, no_value
+from tao_sdk.backends.refusals import must_live_at, must_look_at, no_value, seen_elsewhere, seen_unreachable
 from tao_sdk.backends.this_machine import room_left, this_machine
 from tao_sdk.model.diagnosis import Diagnosis, Evidence, NodeEvent
 from tao_sdk.model.errors import CredentialError, PathNotFound, Refused, Unreachable
@@ -190,8 +190,7 @@ class DockerBackend:
     def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
         """One list for all, and one look more at each that has newly ended, or may have without being listed so."""
         here = [ref for ref in refs if ref.endpoint == self.endpoint]
-        reason = f"it runs on another daemon, this is {self.endpoint}"
-        seen = {ref: Observation(Phase.UNREACHABLE, "", reason=reason) for ref in refs if ref.endpoint != self.endpoint}
+        seen = seen_elsewhere(self.endpoint, refs)
         try:
             states = self.states({ref.attempt.store_id for ref in here}) if here else {}
             if any(ref.unique_id not in states for ref in here):
@@ -199,8 +198,7 @@ class DockerBackend:
             doubted = self.doubted(states)
             return seen | {ref: self.observed(ref, states.get(ref.unique_id), ref.unique_id in doubted) for ref in here}
         except (Unreachable, DaemonError) as error:
-            doubt = Observation(Phase.UNREACHABLE, "", reason=error.what)
-            return seen | dict.fromkeys(here, doubt)
+            return seen | seen_unreachable(here, error.what)
 
     def states(self, stores: set[str]) -> dict[str, str]:
         """Container -> the list's word for its state."""

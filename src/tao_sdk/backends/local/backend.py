@@ -27,7 +27,7 @@ from tao_sdk.backends.local.options import LocalOptions
 from tao_sdk.backends.local.request import LocalRequest
 from tao_sdk.backends.local.supervisor_message import SupervisorMessage
 from tao_sdk.backends.outcome import json_object
-from tao_sdk.backends.refusals import must_live_at, must_look_at, no_value
+from tao_sdk.backends.refusals import elsewhere, must_live_at, must_look_at, no_value
 from tao_sdk.backends.this_machine import LocalFiles, room_left, this_machine
 from tao_sdk.model.diagnosis import Diagnosis, Evidence, NodeEvent
 from tao_sdk.model.errors import Refused, Unreachable, UsageError
@@ -174,7 +174,7 @@ class LocalBackend:
 
     def observed(self, ref: Ref, look: sight.Sight) -> Observation:
         if ref.endpoint != self.endpoint:
-            return Observation(Phase.UNREACHABLE, "", reason=f"it runs on {ref.endpoint}, this is {self.endpoint}")
+            return elsewhere(self.endpoint, ref)
         folder = self.folder(ref.attempt)
         try:
             if not folder.has("attempt"):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tao_sdk.backends.contract import Capabilities, KiB, LogChunk, LogRequest, MiB, NewLog
-from tao_sdk.backends.refusals import must_live_at, must_look_at, no_value
+from tao_sdk.backends.refusals import must_live_at, must_look_at, no_value, seen_elsewhere, seen_unreachable
 from tao_sdk.backends.slurm import checks, doctor, handover, logs, look, new_logs, render, rules, survey
 from tao_sdk.backends.slurm.data import Wanted
 from tao_sdk.backends.slurm.facts import SlurmFacts
@@ -29,7 +29,7 @@ from tao_sdk.backends.slurm.site import Site, fetch_bytes, login, poll_seconds, 
 from tao_sdk.model.diagnosis import Diagnosis, Evidence
 from tao_sdk.model.errors import Refused, SpecError, TaoError, Unreachable
 from tao_sdk.model.finding import Finding, Severity
-from tao_sdk.model.observation import Observation, Outcome, Phase
+from tao_sdk.model.observation import Observation, Outcome
 from tao_sdk.model.plan import Attempt, Plan, Ref
 from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.settings import Settings
@@ -175,16 +175,13 @@ class SlurmBackend:
     def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
         """One squeue and one sacct for all, in one exec; and one exec more for those that have newly ended."""
         here = [ref for ref in refs if ref.endpoint == self.endpoint]
-        seen = {ref: self.elsewhere(ref) for ref in refs if ref.endpoint != self.endpoint}
+        seen = seen_elsewhere(self.endpoint, refs)
         if not here:
             return seen
         try:
             return seen | look.look(self.ssh, here)
         except Unreachable as error:
-            return seen | dict.fromkeys(here, Observation(Phase.UNREACHABLE, "", reason=error.what))
-
-    def elsewhere(self, ref: Ref) -> Observation:
-        return Observation(Phase.UNREACHABLE, "", reason=f"it lives on {ref.endpoint}, this is {self.endpoint}")
+            return seen | seen_unreachable(here, error.what)
 
     def outcome(self, ref: Ref) -> Outcome | None:
         left = look.records(self.ssh, [ref], over=[ref])[ref].record
