@@ -5,7 +5,7 @@ And what every backend says of a job that it cannot see, because it lives elsewh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from tao_sdk.model.errors import Refused, Unreachable
 from tao_sdk.model.observation import Observation, Phase
@@ -36,6 +36,16 @@ def must_look_at(endpoint: str, asked: str) -> None:
     """Raises Unreachable for files of another one; "" asks for those of this."""
     if asked and asked != endpoint:
         raise Unreachable(f"The files are on {asked}, this is {endpoint}.", "", "Look from there.")
+
+
+def still_runs(job: str) -> Unreachable:
+    """For a release that could not end the job before it removes what is left."""
+    return Unreachable(f"{job} still runs.", "It could not be ended in time.", "Try again.")
+
+
+def missing_secret(names: Iterable[str], secrets: Mapping[str, str]) -> str:
+    """The first secret that a plan names and whose value is not given; "" when all are."""
+    return next((name for name in names if name not in secrets), "")
 
 
 def no_value(secret: str) -> Refused:

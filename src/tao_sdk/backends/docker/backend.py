@@ -15,7 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tao_sdk.backends.contract import Capabilities, Files, LogChunk, LogRequest, MiB
+from tao_sdk.backends.contract import Backend, Capabilities, Files, LogChunk, LogRequest, MiB
 from tao_sdk.backends.docker import checks, doctor, gpus, logs, parse, render, rules
 from tao_sdk.backends.docker import survey as look
 from tao_sdk.backends.docker.address import find_address, is_local, is_open
@@ -34,7 +34,15 @@ from tao_sdk.backends.docker.start_script import GRACE, MAX_ARGUMENT
 from tao_sdk.backends.docker.starting import Starting
 from tao_sdk.backends.docker.turns import Turns
 from tao_sdk.backends.outcome import read_outcome
-from tao_sdk.backends.refusals import must_live_at, must_look_at, no_value, seen_elsewhere, seen_unreachable
+from tao_sdk.backends.refusals import (
+    missing_secret,
+    must_live_at,
+    must_look_at,
+    no_value,
+    seen_elsewhere,
+    seen_unreachable,
+    still_runs,
+)
 from tao_sdk.backends.this_machine import room_left, this_machine
 from tao_sdk.model.diagnosis import Diagnosis, Evidence, NodeEvent
 from tao_sdk.model.errors import CredentialError, PathNotFound, Refused, Unreachable
@@ -63,7 +71,7 @@ def answering() -> Generator[None]:
         raise Unreachable("The Docker daemon could not do what it was asked.", error.what, fix) from error
 
 
-class DockerBackend:
+class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
     """Jobs as containers of the daemon that DOCKER_HOST or the docker context names."""
 
     platform = "docker"
@@ -137,9 +145,9 @@ class DockerBackend:
 
     @answering()
     def submit(self, plan: Plan[DockerRequest], secrets: Mapping[str, str]) -> Ref:
-        missing = [name for name in plan.secrets if name not in secrets]
+        missing = missing_secret(plan.secrets, secrets)
         if missing and not self.find_ready(plan.attempt):
-            raise no_value(missing[0])
+            raise no_value(missing)
         refuse_errors(checks.open_line(self.address.url if is_open(self.address) else "", plan.secrets))
         with self.turns.taken(plan.attempt.job_id):
             try:
@@ -315,7 +323,7 @@ class DockerBackend:
         container = self.container_of(ref)
         if container is not None and container.is_of(ref.attempt):
             if container.begun and not self.cancel(ref, timedelta(seconds=GRACE)).phase.over:
-                raise Unreachable(f"{ref.native_id} still runs.", "It could not be ended in time.", "Try again.")
+                raise still_runs(ref.native_id)
             self.containers.remove(container.id)
             self.networks.release(DEFAULT_NETWORK)
         self.mark(ref).unlink(missing_ok=True)

@@ -17,7 +17,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tao_sdk.backends.contract import Capabilities, LogChunk, LogRequest, MiB
+from tao_sdk.backends.contract import Backend, Capabilities, LogChunk, LogRequest, MiB
 from tao_sdk.backends.job_environment import revealed
 from tao_sdk.backends.local import logs, parse, render, sight
 from tao_sdk.backends.local import survey as look
@@ -27,7 +27,7 @@ from tao_sdk.backends.local.options import LocalOptions
 from tao_sdk.backends.local.request import LocalRequest
 from tao_sdk.backends.local.supervisor_message import SupervisorMessage
 from tao_sdk.backends.outcome import json_object
-from tao_sdk.backends.refusals import elsewhere, must_live_at, must_look_at, no_value
+from tao_sdk.backends.refusals import elsewhere, missing_secret, must_live_at, must_look_at, no_value, still_runs
 from tao_sdk.backends.this_machine import LocalFiles, room_left, this_machine
 from tao_sdk.model.diagnosis import Diagnosis, Evidence, NodeEvent
 from tao_sdk.model.errors import Refused, Unreachable, UsageError
@@ -53,7 +53,7 @@ FULL = 1 << 16  # bytes; a disk with less than this left is full
 LOOK = 0.02  # seconds between looks while waiting for an end
 
 
-class LocalBackend:
+class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
     """Jobs as supervised process groups of this machine. Their folders are below `<state_dir>/local`."""
 
     platform = "local"
@@ -234,7 +234,7 @@ class LocalBackend:
         if not folder.is_dir():
             return
         if not self.cancel(ref, timedelta(seconds=render.GRACE)).phase.over:
-            raise Unreachable(f"{ref.native_id} still runs.", "It could not be ended in time.", "Try again.")
+            raise still_runs(ref.native_id)
         self.remove(folder)
 
     def remove(self, folder: Path) -> None:
@@ -371,9 +371,8 @@ def fill(folder: Folder, plan: Plan[LocalRequest]) -> None:
 def supervisor_message(plan: Plan[LocalRequest], secrets: Mapping[str, str]) -> SupervisorMessage:
     """What the supervisor is told; the secrets' values go nowhere else."""
     request = plan.request
-    missing = [name for name in plan.secrets if name not in secrets]
-    if missing:
-        raise no_value(missing[0])
+    if missing := missing_secret(plan.secrets, secrets):
+        raise no_value(missing)
     return SupervisorMessage(
         job=plan.attempt.job_id,
         cwd=request.cwd,

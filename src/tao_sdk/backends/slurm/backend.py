@@ -16,8 +16,16 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tao_sdk.backends.contract import Capabilities, KiB, LogChunk, LogRequest, MiB, NewLog
-from tao_sdk.backends.refusals import must_live_at, must_look_at, no_value, seen_elsewhere, seen_unreachable
+from tao_sdk.backends.contract import Backend, Capabilities, KiB, LogChunk, LogRequest, MiB, NewLog
+from tao_sdk.backends.refusals import (
+    missing_secret,
+    must_live_at,
+    must_look_at,
+    no_value,
+    seen_elsewhere,
+    seen_unreachable,
+    still_runs,
+)
 from tao_sdk.backends.slurm import checks, doctor, handover, logs, look, new_logs, render, rules, survey
 from tao_sdk.backends.slurm.data import Wanted
 from tao_sdk.backends.slurm.facts import SlurmFacts
@@ -41,7 +49,7 @@ KILL_WAIT = 30  # seconds; SLURM's default
 MARGIN = 20.0  # seconds beyond the grace and the site's own, for SLURM to clear up
 
 
-class SlurmBackend:
+class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
     """Jobs of the cluster that SLURM_HOSTNAME names. They lie below SLURM_BASE_RESULTS_DIR there."""
 
     platform = "slurm"
@@ -111,9 +119,8 @@ class SlurmBackend:
 
     def submit(self, plan: Plan[SlurmRequest], secrets: Mapping[str, str]) -> Ref:
         decisions, attempt = plan.request.decisions, plan.attempt
-        missing = [name for name in plan.secrets if name not in secrets]
-        if missing:
-            return self.adopted(attempt, decisions.home, missing[0])
+        if missing := missing_secret(plan.secrets, secrets):
+            return self.adopted(attempt, decisions.home, missing)
         files = {**{file.path: file.content for file in plan.files}, **environment(decisions, attempt, secrets)}
         folders = dict.fromkeys(posixpath.dirname(name) for name in files)
         if is_small(files):
@@ -224,7 +231,7 @@ class SlurmBackend:
     def release(self, ref: Ref) -> None:
         must_live_at(self.endpoint, ref)
         if not self.cancel(ref, timedelta(0)).phase.over:
-            raise Unreachable(f"SLURM job {ref.native_id} still runs.", "It could not be ended in time.", "Try again.")
+            raise still_runs(f"SLURM job {ref.native_id}")
         answer = self.ssh.run(handover.release(JobHome(ref.namespace), ref.attempt), seconds=120)
         if answer.rc:
             raise Unreachable(f"{paths(ref).job} could not be removed: {answer.words}", "", "Try again.")
