@@ -108,13 +108,14 @@ def with_environment(spec: JobSpec, settings: Settings) -> tuple[JobSpec, dict[s
                     f"Export {name}, or give it in env_vars.",
                 )
             marked[name] = Secret(value)
-    aws = aws_words(settings, spec.env_vars) if speaks_s3(spec, settings) else {}
+    uses_s3 = speaks_s3(spec, settings)
+    aws = aws_words(settings, spec.env_vars) if uses_s3 else {}
     own = in_the_job(spec.env_vars)
     everything = {**aws, **job_credentials(settings.get), **marked, **own}
     wanted = {
         name: value for name, value in everything.items() if name not in NEVER_IN_THE_JOB and name != "TAO_JOB_ID"
     }
-    if speaks_s3(spec, settings):
+    if uses_s3:
         given = {name: value.value if isinstance(value, Secret) else value for name, value in wanted.items()}
         texts = {name: value for name, value in given.items() if isinstance(value, str)}
         check_store(texts, lambda name: callers_name(name, spec, settings))
