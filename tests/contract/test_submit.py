@@ -14,9 +14,9 @@ import pytest
 
 from support import TESTS
 from support.places import Place
+from tao_sdk.backends.contract import read_plan
 from tao_sdk.client import Client
 from tao_sdk.model.errors import CredentialError, Refused, SpecError
-from tao_sdk.model.plan import Plan
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
@@ -54,7 +54,7 @@ def test_submitting_the_same_attempt_again_adopts_it(client: Client, place: Plac
     job = client.submit(JobSpec(command="sleep 30", gpu_count=0), place.platform).job
     row = client.store.attempt(job.id)
     backend = client.engine.backend_of(job)
-    plan = Plan.from_json(row.plan, row.attempt)
+    plan = read_plan(backend, row)
     with ThreadPoolExecutor(8) as threads:
         refs = list(threads.map(lambda _: backend.submit(plan, {}), range(8)))
     assert {ref.unique_id for ref in refs} == {row.ref.unique_id}  # pyright: ignore[reportOptionalMemberAccess]

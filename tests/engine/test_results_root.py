@@ -12,6 +12,7 @@ from tao_sdk.client import Client
 from tao_sdk.engine.prepare import Request, prepare
 from tao_sdk.engine.submit import keep, lease_of, settle
 from tao_sdk.model.errors import SpecError, Unreachable
+from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.spec import JobSpec
 
 
@@ -66,9 +67,9 @@ class ByName:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._backend, name)
 
-    def plan(self, spec: JobSpec, *rest: Any) -> Any:
-        bucket = spec.env_vars["S3_BUCKET_NAME"]
-        return replace(self._backend.plan(spec, *rest), results_dir=f"s3://{bucket}/results/job")
+    def plan(self, job: PreparedJob, *rest: Any) -> Any:
+        bucket = job.spec.env_vars["S3_BUCKET_NAME"]
+        return replace(self._backend.plan(job, *rest), results_dir=f"s3://{bucket}/results/job")
 
 
 def test_a_bucket_that_is_named_by_itself_is_held_to_the_same(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:

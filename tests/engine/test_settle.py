@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tao_sdk.backends.contract import read_plan
 from tao_sdk.client import Client
 from tao_sdk.engine import cancel, submit
 from tao_sdk.engine.look import look
@@ -17,7 +18,7 @@ from tao_sdk.engine.prepare import Request, prepare
 from tao_sdk.engine.submit import change, keep, lease_of, settle
 from tao_sdk.model.errors import Refused, TaoError
 from tao_sdk.model.job import Job
-from tao_sdk.model.plan import Plan, Ref
+from tao_sdk.model.plan import Ref
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
@@ -275,7 +276,8 @@ def test_a_job_that_could_not_be_ended_when_it_had_started_goes_on_and_can_be_ca
 def test_a_job_that_was_started_and_is_to_end_is_ended_by_the_look_that_adopts_it(client: Client) -> None:
     job = kept(client)
     row = client.store.attempt(job.id)
-    client.engine.backend_of(job).submit(Plan.from_json(row.plan, row.attempt), {})
+    backend = client.engine.backend_of(job)
+    backend.submit(read_plan(backend, row), {})
     cancel.ask(client.engine, job)
     assert until_ended(client, job.id).status is Status.CANCELED
 
@@ -336,5 +338,5 @@ def test_an_end_keeps_its_words_whatever_comes_late(client: Client) -> None:
     ended = client.get_job(job.id)
     late = cancel.ask(client.engine, ended)
     assert (late.status, late.message, late.cancel_asked) == (ended.status, ended.message, False)
-    details = {"released": True}
+    details = {"pid": 1}
     assert change(client.engine, job.id, lambda now: replace(now, backend_details=details)).backend_details == details

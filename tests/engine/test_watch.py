@@ -23,7 +23,7 @@ from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import StoreError, Unreachable
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.observation import Observation, Phase
-from tao_sdk.model.plan import Attempt, Plan
+from tao_sdk.model.plan import Attempt
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
@@ -302,7 +302,7 @@ def test_an_endpoint_that_is_not_here_is_not_asked_for_at_every_turn(
     client: Client, caplog: pytest.LogCaptureFixture
 ) -> None:
     attempt = Attempt("far-0123456789", 1, "another", "there", client.store.store_id)
-    client.store.add(Job(attempt.job_id, "far", "another"), AttemptRow(attempt, Plan(attempt, {}).to_json()))
+    client.store.add(Job(attempt.job_id, "far", "another"), AttemptRow(attempt, {}))
     run(client, "sleep 1")
     stop = threading.Event()
     threading.Timer(2, stop.set).start()
@@ -319,7 +319,7 @@ def test_jobs_that_live_elsewhere_are_named_once_however_long_it_is_watched(
     ids = [f"far-{n}123456789" for n in range(7)]
     for job in ids:
         attempt = Attempt(job, 1, "local", "another machine", client.store.store_id)
-        client.store.add(Job(job, "far", "local"), AttemptRow(attempt, Plan(attempt, {}).to_json()))
+        client.store.add(Job(job, "far", "local"), AttemptRow(attempt, {}))
     watcher = Watcher(client.engine, poll_seconds=0.01)
     threading.Timer(2, watcher.stop.set).start()
     looks = list[float]()

@@ -96,6 +96,7 @@ def test_its_jobs_are_taken_over_with_their_ids_and_statuses(theirs: Path, named
         assert (first.image, first.results_dir, first.progress.epoch) == ("nvcr.io/x:1", "/results/1", 20)
         assert dict(first.spec) == {"image": "nvcr.io/x:1", "specs": {"train": {"lr": 0.1}}}
         assert first.backend_details["backend_job_id"] == "native-1"
+        assert first.imported_from
         assert first.created.isoformat() == "2026-01-01T10:00:00+00:00" and first.ended is not None
         assert found["6b2f-second"].parent == "6b2f-first"
         assert found["6b2f-third"].cancel_asked and "Canceling" in found["6b2f-third"].message

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -80,6 +82,29 @@ def test_every_part_of_a_job_that_can_change_is_written(store: Store) -> None:
     written = store.update(changed)
     assert written == replace(changed, revision=job.revision + 1)
     assert store.get(job.id) == written
+
+
+def test_what_is_known_of_a_job_beside_its_details_is_written(store: Store) -> None:
+    job = add(store, "digits-a1", results_at="there", backend_details={"pid": 5})
+    written = store.update(replace(job, released=True, asked_retries=2))
+    assert store.get(job.id) == written
+    assert written is not None
+    assert written.to_json()["backend_details"] == {
+        "pid": 5,
+        "released": True,
+        "results_at": "there",
+        "asked_retries": 2,
+    }
+
+
+def test_what_an_earlier_version_kept_among_the_details_is_read(store: Store, tmp_path: Path) -> None:
+    job = add(store, "digits-a1")
+    kept = '{"pid": 1, "released": true, "results_at": "there", "asked_retries": 1}'
+    with sqlite3.connect(next(tmp_path.rglob("*.db"))) as db:
+        db.execute("UPDATE jobs SET backend_details = ?", (kept,))
+    read = store.get(job.id)
+    assert (read.released, read.results_at, read.asked_retries) == (True, "there", 1)
+    assert read.backend_details == {"pid": 1}
 
 
 def test_who_has_not_seen_the_newest_state_changes_nothing(store: Store) -> None:
@@ -204,12 +229,28 @@ def test_an_attempt_that_is_not_there_is_told(store: Store) -> None:
         store.confirm(ref(row(store, "digits-a9").attempt))
 
 
+@dataclass(frozen=True)
+class Said:
+    """The request of a backend that only says something."""
+
+    command: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"command": self.command}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Said:
+        return cls(data["command"])
+
+
 def test_a_plan_is_read_back_whole_with_its_files(store: Store) -> None:
     attempt = row(store, "digits-a1").attempt
     files = (StagedFile("data.npz", bytes(range(256)) * 1000), StagedFile("train.py", b"print()"))
-    plan = Plan(attempt, {"command": "python train.py"}, files, ("NGC_KEY",), "/results", ("a note",), {"pid": 3})
+    plan = Plan(
+        attempt, Said("python train.py"), files, ("NGC_KEY",), "/results", notes=("a note",), backend_details={"pid": 3}
+    )
     add(store, "digits-a1", plan=plan.to_json())
-    assert Plan.from_json(store.attempt("digits-a1").plan, attempt) == plan
+    assert Plan.from_json(store.attempt("digits-a1").plan, attempt, Said.from_json) == plan
 
 
 # Finding jobs

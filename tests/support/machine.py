@@ -18,11 +18,13 @@ from tao_sdk.backends.local.backend import LocalBackend
 from tao_sdk.backends.local.facts import LocalFacts
 from tao_sdk.backends.local.folder import Folder
 from tao_sdk.backends.local.options import LocalOptions
+from tao_sdk.backends.local.request import LocalRequest
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.observation import Observation
 from tao_sdk.model.plan import Attempt, Plan, Ref
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec, mint_id
+from tao_sdk.payload.prepared_job import prepare_job
 from tao_sdk.transports import process
 
 NO_OPTIONS = LocalOptions()
@@ -53,13 +55,16 @@ class Machine:
         path = f"{self.programs}:{os.environ['PATH']}"
         return LocalBackend(Settings({**os.environ, "PATH": path, **environ}), self.state)
 
-    def plan(self, command: str, options: LocalOptions = NO_OPTIONS, **spec: Any) -> Plan:
+    def plan(self, command: str, options: LocalOptions = NO_OPTIONS, **spec: Any) -> Plan[LocalRequest]:
         return self.planned(JobSpec(command=command, **{"gpu_count": 0, **spec}), options)[0]
 
-    def planned(self, spec: JobSpec, options: LocalOptions = NO_OPTIONS) -> tuple[Plan, LocalFacts, list[Finding]]:
-        facts = self.backend.survey(spec, options)
+    def planned(
+        self, spec: JobSpec, options: LocalOptions = NO_OPTIONS
+    ) -> tuple[Plan[LocalRequest], LocalFacts, list[Finding]]:
+        job = prepare_job(spec, spec.command)
+        facts = self.backend.survey(job, options)
         attempt = Attempt(mint_id("job"), 1, "local", self.backend.endpoint, "store-1")
-        plan = self.backend.plan(spec, options, facts, attempt)
+        plan = self.backend.plan(job, options, facts, attempt)
         return plan, facts, self.backend.check(plan, facts)
 
     def submit(
@@ -67,7 +72,7 @@ class Machine:
     ) -> Ref:
         return self.start(self.plan(command, options, **spec), given)
 
-    def start(self, plan: Plan, given: Mapping[str, str] | None = None) -> Ref:
+    def start(self, plan: Plan[LocalRequest], given: Mapping[str, str] | None = None) -> Ref:
         ref = self.backend.submit(plan, given or {})
         self.refs.append(ref)
         return ref
@@ -89,7 +94,7 @@ class Machine:
     def folder(self, ref: Ref) -> Folder:
         return self.backend.folder(ref.attempt)
 
-    def folder_of(self, plan: Plan) -> Path:
+    def folder_of(self, plan: Plan[LocalRequest]) -> Path:
         return Path(self.backend.folder(plan.attempt).path)
 
     def identity(self, ref: Ref, name: Any) -> process.Identity:

@@ -2,6 +2,9 @@
 
 The engine knows these verbs and the declared Capabilities, never a backend's name. `plan` and `check` are pure; every
 other verb may be called again after a crash or a lost reply and then finishes what the first call began.
+
+A backend is generic in three frozen dataclasses of its own: Options (what the caller may say), Facts (what `survey` saw)
+and Request (what will be sent). Only the store sees JSON: `Plan.to_json` writes it, `read_plan` reads it.
 """
 
 from __future__ import annotations
@@ -9,13 +12,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from tao_sdk.model.diagnosis import Diagnosis, Evidence
 from tao_sdk.model.finding import Finding
+from tao_sdk.model.job import AttemptRow
 from tao_sdk.model.observation import Observation, Outcome
-from tao_sdk.model.plan import Attempt, Plan, Ref
-from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.plan import Attempt, Plan, Ref, RequestT
+from tao_sdk.model.prepared_job import PreparedJob
+
+OptionsT = TypeVar("OptionsT")
+FactsT = TypeVar("FactsT")
 
 KiB = 1024
 MiB = 1024 * KiB
@@ -132,7 +139,7 @@ class FoundAgain(Protocol):
         ...
 
 
-class Backend(Protocol):
+class Backend(Protocol[OptionsT, FactsT, RequestT]):
     """One place that can run jobs. Every verb may raise Unreachable; only `submit` and `cancel` may raise Refused.
 
     The registry calls the class with (settings: Settings, state_dir: Path): what the caller has set, and the folder below
@@ -142,28 +149,32 @@ class Backend(Protocol):
     platform: str
     endpoint: str
     capabilities: Capabilities
-    Options: type[Any]
+    Options: type[OptionsT]
 
-    def survey(self, spec: JobSpec, options: Any) -> Any:
+    def survey(self, job: PreparedJob, options: OptionsT) -> FactsT:
         """Facts for this job: capacity free now, limits, images, paths as the backend sees them; dated."""
         ...
 
-    def plan(self, spec: JobSpec, options: Any, facts: Any, attempt: Attempt) -> Plan:
+    def plan(self, job: PreparedJob, options: OptionsT, facts: FactsT, attempt: Attempt) -> Plan[RequestT]:
         """Everything that submit will do. Pure: no I/O, clock, randomness or environment."""
         ...
 
-    def plan_again(self, last: Plan, spec: JobSpec, options: Any, attempt: Attempt) -> Plan:
+    def plan_again(self, last: Plan[RequestT], job: PreparedJob, options: OptionsT, attempt: Attempt) -> Plan[RequestT]:
         """The plan of a further attempt: with the results and the surroundings of `last`, whoever asks for it from where.
 
         The place may be looked at again, it may be different by now.
         """
         ...
 
-    def check(self, plan: Plan, facts: Any) -> list[Finding]:
+    def check(self, plan: Plan[RequestT], facts: FactsT) -> list[Finding]:
         """Would it run? Pure. A full machine is a warning, a missing path an error."""
         ...
 
-    def submit(self, plan: Plan, secrets: Mapping[str, str]) -> Ref:
+    def request_from_json(self, data: Mapping[str, Any]) -> RequestT:
+        """The request that `Plan.to_json` has written, now or in an earlier version of this backend."""
+        ...
+
+    def submit(self, plan: Plan[RequestT], secrets: Mapping[str, str]) -> Ref:
         """Start the attempt, or adopt the one that is there; short.
 
         Idempotent on the attempt. A Ref that is not `ready` is completed by calling again. Raises Refused in the
@@ -171,7 +182,7 @@ class Backend(Protocol):
         """
         ...
 
-    def find(self, attempt: Attempt, plan: Plan | None = None) -> Ref | None:
+    def find(self, attempt: Attempt, plan: Plan[RequestT] | None = None) -> Ref | None:
         """The attempt's Ref, or None only when every place that could know has answered that it is not there.
 
         `plan`, for who has it, is the attempt's own: it says where to look, whatever the settings are by now.
@@ -225,3 +236,11 @@ class Backend(Protocol):
     def close(self) -> None:
         """Let go of the connections that this client alone has. Jobs go on; a later call connects anew."""
         ...
+
+
+AnyBackend = Backend[Any, Any, Any]  # for the engine, which hands options, facts and requests on without reading them
+
+
+def read_plan(backend: Backend[OptionsT, FactsT, RequestT], row: AttemptRow) -> Plan[RequestT]:
+    """The plan that an attempt's row holds."""
+    return Plan.from_json(row.plan, row.attempt, backend.request_from_json)

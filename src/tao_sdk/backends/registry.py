@@ -16,7 +16,7 @@ from tao_sdk.model.settings import Settings
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from tao_sdk.backends.contract import Backend
+    from tao_sdk.backends.contract import AnyBackend
 
 GROUP = "tao_sdk.backends"
 
@@ -61,7 +61,7 @@ def backend_class(name: str) -> type[Any]:
     raise unknown(name)
 
 
-def open_backend(name: str, settings: Settings, state_dir: Path | None = None) -> Backend:
+def open_backend(name: str, settings: Settings, state_dir: Path | None = None) -> AnyBackend:
     return backend_class(name)(settings, state_dir or settings.state_dir)
 
 

@@ -176,7 +176,7 @@ def fetch_lines(job: Job, left: Results, fetch: Path | None) -> list[str]:
     """Where they lie here now; else how to bring those here that lie on another machine."""
     if fetch is not None:
         return [f"here     {show.path(str(fetch)).rstrip('/')}/"]
-    wanted = job.backend_details.get("results_at") and left.files
+    wanted = job.results_at and left.files
     return [f"fetch    tao results {job.id} --fetch runs/{job.id}"] if wanted else []
 
 

@@ -202,7 +202,7 @@ def details(job: Job, out: Output) -> list[str]:
         "results": path(job.results_dir),
         "labels": "  ".join(f"{name}={value}" for name, value in job.labels.items()),
         "parent": job.parent,
-        **{name.replace("_", " "): value for name, value in job.backend_details.items() if value != said.get(name)},
+        **{name.replace("_", " "): value for name, value in job.details.items() if value != said.get(name)},
     }
     told = {name: value for name, value in facts.items() if isinstance(value, (str, int)) and value != ""}
     told = {name: value if name == "status" else printable(str(value)) for name, value in told.items()}

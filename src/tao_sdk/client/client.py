@@ -469,7 +469,7 @@ class Client:
         old = [
             job for job in self.store.list() if job.status.terminal and job.ended and utc_now() - job.ended > older_than
         ]
-        left = [job.id for job in old if not job.backend_details.get("released")]
+        left = [job.id for job in old if not job.released]
         if not dry_run:
             errors = [error for job in left if (error := self._cleaned(job)) is not None]
             self.store.sweep()
@@ -633,4 +633,4 @@ def _gave_up(jobs: Sequence[Job], timeout: float | None) -> WaitTimeout:
 
 
 def _released(job: Job) -> Job:
-    return replace(job, backend_details={**job.backend_details, "released": True})
+    return replace(job, released=True)

@@ -30,7 +30,7 @@ from tao_sdk.model.units import format_size
 from tao_sdk.net.address import path_of
 from tao_sdk.net.file_names import apart, cut
 from tao_sdk.payload import schemes
-from tao_sdk.payload.declared import named_outputs
+from tao_sdk.payload.declared import read_data
 from tao_sdk.runner.outputs.tree import growing
 
 FETCHERS = 8  # files of a bucket that are copied at once
@@ -125,7 +125,7 @@ def is_cut(job: Job, manifest: Mapping[str, Any] | None) -> bool:
 def named_elsewhere(job: Job) -> tuple[str, ...]:
     """Where the spec says that outputs go, other than below the results; nothing of a job that another SDK stored."""
     try:
-        named = named_outputs(stored_spec(job.spec))
+        named = read_data(stored_spec(job.spec)).outputs
     except SpecError:
         return ()
     return tuple(each for each in named if not each.startswith(job.results_dir.rstrip("/") + "/"))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from tao_sdk.backends.contract import Backend, LogRequest
+from tao_sdk.backends.contract import AnyBackend, LogRequest
 from tao_sdk.engine import rules
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.kept_log import kept_log
@@ -115,7 +115,7 @@ def limits_of(job: Job) -> dict[str, str]:
     return {name: str(job.spec[name]) for name in ("memory", "shm_size", "time_limit") if job.spec.get(name)}
 
 
-def read_tail(engine: Engine, backend: Backend, ref: Ref) -> tuple[str, tuple[dict[str, Any], ...]]:
+def read_tail(engine: Engine, backend: AnyBackend, ref: Ref) -> tuple[str, tuple[dict[str, Any], ...]]:
     """(the end of the command's own output, the runner's events in it)."""
     events = EventFilter()
     data = bytearray()
@@ -136,7 +136,7 @@ def shortened(line: str) -> str:
     return line if len(line) <= LONGEST_LINE else f"{line[:half]} … {line[-half:]}"
 
 
-def _tail_chunks(engine: Engine, backend: Backend, ref: Ref) -> Iterator[bytes]:
+def _tail_chunks(engine: Engine, backend: AnyBackend, ref: Ref) -> Iterator[bytes]:
     """One after the other: a line may be as long as the log."""
     try:
         for chunk in backend.logs(ref, LogRequest(tail=TAIL_LINES)):

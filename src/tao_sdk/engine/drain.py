@@ -31,7 +31,7 @@ def drain(engine: Engine, job: Job, row: AttemptRow, most: float = float("inf"))
         return
     with _turn(engine, job.id):
         row = engine.store.attempt(job.id, row.attempt.number)
-        for rank in range(ranks(row)):
+        for rank in range(row.ranks):
             try:
                 row = _drain_rank(engine, job, row, rank, most)
             except PathNotFound:
@@ -60,7 +60,7 @@ class Copy:
 
     def __init__(self, engine: Engine, row: AttemptRow, rank: int) -> None:
         self._store, self._attempt, self._rank = engine.store, row.attempt, rank
-        self._saved = (row.log_cursor.split("\n") + [""] * ranks(row))[: ranks(row)]
+        self._saved = (row.log_cursor.split("\n") + [""] * row.ranks)[: row.ranks]
         size, _, self.cursor = self._saved[rank].partition(" ")
         self._skip = engine.store.log_copies.size(row.attempt, rank) - int(size or 0)
 
@@ -137,8 +137,3 @@ def _turn(engine: Engine, job_id: str) -> Generator[None]:
 
 def lease_of(job_id: str) -> str:
     return f"log:{job_id}"
-
-
-def ranks(row: AttemptRow) -> int:
-    """How many logs an attempt has."""
-    return int(row.plan.get("backend_details", {}).get("num_nodes") or 1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 
-from tao_sdk.backends.contract import Backend
+from tao_sdk.backends.contract import AnyBackend
 from tao_sdk.engine import lease
 from tao_sdk.engine.places import Places
 from tao_sdk.model.job import Endpoint, Job
@@ -31,7 +31,7 @@ class Engine:
     )  # job -> the newest "seen at" that was told
     submit_again: dict[str, float] = field(default_factory=dict[str, float])  # job -> when its submit can get further
     last_kept: str = ""  # the job whose row was written last, or was about to be when the caller was interrupted
-    _backends: dict[Endpoint, Backend] = field(default_factory=dict[Endpoint, Backend])  # where jobs live
+    _backends: dict[Endpoint, AnyBackend] = field(default_factory=dict[Endpoint, AnyBackend])  # where jobs live
 
     @cached_property
     def places(self) -> Places:
@@ -42,7 +42,7 @@ class Engine:
         """Who we are when we hold a lease: this thread, so that a watcher keeps off a submit of its own process."""
         return f"{self.process}.{threading.get_ident()}"
 
-    def backend(self, platform: str, endpoint: str = "") -> Backend:
+    def backend(self, platform: str, endpoint: str = "") -> AnyBackend:
         """The backend of that platform, or of the endpoint of that name; with `endpoint`, the one that its jobs live on.
 
         Raises Unreachable for an endpoint to which nothing leads any more.
@@ -53,7 +53,7 @@ class Engine:
         """Let go of every backend's connections."""
         self.places.close()
 
-    def backend_of(self, job: Job) -> Backend:
+    def backend_of(self, job: Job) -> AnyBackend:
         """Raises StoreError for a job that another program has started."""
         return self.backend(job.platform, job.endpoint or self.store.attempt(job.id).attempt.endpoint)
 

@@ -8,7 +8,7 @@ what the store itself says is not there, or denies to the keys that the job gets
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from itertools import islice, repeat
@@ -18,14 +18,11 @@ from tao_sdk.backends.contract import Capabilities
 from tao_sdk.engine.bucket_files import advice, below, environment, in_bucket, is_there, parts
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model.finding import Finding, Severity
-from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.prepared_job import DataInput, KeyAndValue, PreparedJob
 from tao_sdk.model.units import format_size
-from tao_sdk.net.address import MODULES, scheme
+from tao_sdk.net.address import MODULES
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.shown import shown
-from tao_sdk.payload.declared import declared_inputs, passed_on
-from tao_sdk.payload.schemes import is_here
-from tao_sdk.runner.document import Input
 
 if TYPE_CHECKING:
     from tao_sdk.net.web import Web
@@ -46,13 +43,13 @@ LOOKED_AT = 20_000  # objects of an input whose sizes are added up: twenty reque
 
 
 def input_findings(
-    engine: Engine, spec: JobSpec, secrets: Mapping[str, str], backend: Capabilities
+    engine: Engine, job: PreparedJob, secrets: Mapping[str, str], backend: Capabilities
 ) -> Iterator[Finding]:
     """Nothing is opened for a job without such inputs. A job that runs here has the keys that we have, and no others."""
-    declared = declared_inputs(spec)
-    yield from map(whole, filter(leaves_nothing_out, declared))
-    yield from undeclared(passed_on(spec))
-    inputs = [each for each in declared if not is_here(each["uri"])]
+    spec, data = job.spec, job.data
+    yield from map(whole, filter(leaves_nothing_out, data.inputs))
+    yield from undeclared(data.passed_on)
+    inputs = [each for each in data.inputs if not each.is_path]
     if not inputs:
         return
     from tao_sdk.net.web import Web
@@ -68,17 +65,17 @@ def input_findings(
     web.close()
 
 
-def leaves_nothing_out(wanted: Input) -> bool:
+def leaves_nothing_out(wanted: DataInput) -> bool:
     """It has patterns, which choose what is fetched, and is a path, which is used where it is."""
-    return bool(wanted["options"].get("patterns")) and is_here(wanted["uri"])
+    return bool(wanted.patterns) and wanted.is_path
 
 
-def whole(wanted: Input) -> Finding:
-    what = f"The patterns of {wanted['key']} leave nothing out: {wanted['uri']} is a path, of which the job sees everything."
+def whole(wanted: DataInput) -> Finding:
+    what = f"The patterns of {wanted.key} leave nothing out: {wanted.uri} is a path, of which the job sees everything."
     return Finding(Severity.WARNING, "input.whole", what, "", "Name a folder that holds only what the job is to see.")
 
 
-def undeclared(found: list[tuple[str, str]]) -> Iterator[Finding]:
+def undeclared(found: Sequence[KeyAndValue]) -> Iterator[Finding]:
     """One warning for all of them: a list may hold thousands."""
     if not found:
         return
@@ -89,26 +86,26 @@ def undeclared(found: list[tuple[str, str]]) -> Iterator[Finding]:
     yield Finding(Severity.WARNING, "input.undeclared", what, "", fix)
 
 
-def looked_at(wanted: Input, web: Web, runs_here: bool) -> Finding | None:
-    module = import_module("tao_sdk.net." + MODULES[scheme(wanted["uri"])])
-    look: Callable[[str, Web], None] = is_there if in_bucket(wanted["uri"]) else module.is_there
+def looked_at(wanted: DataInput, web: Web, runs_here: bool) -> Finding | None:
+    module = import_module("tao_sdk.net." + MODULES[wanted.scheme])
+    look: Callable[[str, Web], None] = is_there if in_bucket(wanted.uri) else module.is_there
     try:
-        look(wanted["uri"], web)
+        look(wanted.uri, web)
     except Failure as failure:
-        what = f"The input {wanted['key']}: {failure.what}"
-        fix = advice(failure, web) if in_bucket(wanted["uri"]) else failure.next
+        what = f"The input {wanted.key}: {failure.what}"
+        fix = advice(failure, web) if in_bucket(wanted.uri) else failure.next
         if failure.code.startswith(ONLY_FROM_HERE) and not (runs_here and failure.code in KEYS):
             return Finding(Severity.WARNING, failure.code, f"{what} The job may see it.", failure.why, fix)
         return Finding(Severity.ERROR, failure.code, what, failure.why, fix)
     return None
 
 
-def large(inputs: list[Input], web: Web, most: int, pool: ThreadPoolExecutor) -> Iterator[Finding]:
+def large(inputs: list[DataInput], web: Web, most: int, pool: ThreadPoolExecutor) -> Iterator[Finding]:
     """What is in S3 and would have the GPUs wait for long."""
-    stored = [each for each in inputs if scheme(each["uri"]) == "s3" and "selective" not in each["options"]]
+    stored = [each for each in inputs if each.scheme == "s3" and not each.selective]
     sizes = list(pool.map(size_of, stored, repeat(web), repeat(most)))
     if sum(sizes) > most:
-        keys = ", ".join(each["key"] for each, size in zip(stored, sizes, strict=True) if size)
+        keys = ", ".join(each.key for each, size in zip(stored, sizes, strict=True) if size)
         yield Finding(
             Severity.WARNING,
             "input.fetched_on_gpus",
@@ -118,13 +115,13 @@ def large(inputs: list[Input], web: Web, most: int, pool: ThreadPoolExecutor) ->
         )
 
 
-def size_of(wanted: Input, web: Web, most: int) -> int:
+def size_of(wanted: DataInput, web: Web, most: int) -> int:
     """Bytes of an input in S3: of a folder as far as they are added up, or until they are enough. 0 where nobody can see."""
     from tao_sdk.net.s3 import S3
     from tao_sdk.runner.inputs.staging import matches
 
-    s3, (bucket, key) = S3(web), parts(wanted["uri"])
-    patterns, total = wanted["options"].get("patterns", []), 0
+    s3, (bucket, key) = S3(web), parts(wanted.uri)
+    patterns, total = list(wanted.patterns), 0
     try:
         found = s3.head(bucket, key) if key and not key.endswith("/") else None
         if found is not None:

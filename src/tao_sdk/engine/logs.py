@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 from tao_sdk.backends.contract import LogChunk, LogRequest, MiB
 from tao_sdk.engine import rank_logs
-from tao_sdk.engine.drain import ranks
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.kept_log import KeptLog, kept_log
 from tao_sdk.engine.waiting import Waiting
@@ -66,7 +65,7 @@ def requests_of(engine: Engine, job_id: str, view: LogView) -> list[LogRequest]:
     """One for each rank that is wanted."""
     if not view.every_rank:
         return [view.request]
-    return [replace(view.request, rank=rank) for rank in range(ranks(engine.store.attempt(job_id)))]
+    return [replace(view.request, rank=rank) for rank in range(engine.store.attempt(job_id).ranks)]
 
 
 def refuse_stream(engine: Engine, job_id: str, stream: str) -> None:

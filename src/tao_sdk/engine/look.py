@@ -13,12 +13,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from tao_sdk.backends.contract import Backend, MiB
+from tao_sdk.backends.contract import AnyBackend, MiB
 from tao_sdk.engine import diagnose, hooks, progress
 from tao_sdk.engine.bucket_files import outcome_in_bucket
 from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
-from tao_sdk.engine.retry import RetryPolicy, asked_retries, wait_before
+from tao_sdk.engine.retry import RetryPolicy, wait_before
 from tao_sdk.engine.rules import NOTHING_KNOWN
 from tao_sdk.engine.submit import settle
 from tao_sdk.model import words
@@ -184,7 +184,9 @@ def _waiting(job: Job, standing: Standing, seen: Observation) -> Standing:
     return waits.because(words.why(Reason.NEXT_ATTEMPT, attempt=following))
 
 
-def judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observation, *, own_end: bool = False) -> Looked:
+def judge(
+    engine: Engine, backend: AnyBackend, job: Job, ref: Ref, seen: Observation, *, own_end: bool = False
+) -> Looked:
     """What follows from one observation of a job's newest attempt, written down. What fails for it fails for it alone.
 
     `own_end`: a failure that is seen was not asked for, although an end was.
@@ -197,7 +199,7 @@ def judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observatio
         return Looked(_unseen(engine, job, error))
 
 
-def _judge(engine: Engine, backend: Backend, job: Job, ref: Ref, seen: Observation, own_end: bool) -> Looked:
+def _judge(engine: Engine, backend: AnyBackend, job: Job, ref: Ref, seen: Observation, own_end: bool) -> Looked:
     outcome = None
     if seen.phase.ended and job.waits_for_next_attempt:
         return _still_waiting(engine, job, seen)
@@ -249,13 +251,13 @@ def _keep_log(engine: Engine, job: Job) -> None:
         drain(engine, job, engine.store.attempt(job.id), MOST_KEPT)
 
 
-def _is_worth_reading(backend: Backend, job: Job, standing: Standing) -> bool:
+def _is_worth_reading(backend: AnyBackend, job: Job, standing: Standing) -> bool:
     """How far it came: of a canceled job that is read now where it costs next to nothing, else when somebody asks."""
     cheap = not backend.capabilities.files_seconds
     return cheap or standing.status is not Status.CANCELED or hooks.wants_epochs(job)
 
 
-def _may_lag(backend: Backend, job: Job, seen: Observation) -> bool:
+def _may_lag(backend: AnyBackend, job: Job, seen: Observation) -> bool:
     """The last look has not found it either, but that was a moment ago: the same lag may be behind both."""
     return job.seen_at is not None and apart(seen, job.seen_at) < timedelta(seconds=backend.capabilities.lag_seconds)
 
@@ -265,7 +267,7 @@ def apart(seen: Observation, last: datetime) -> timedelta:
     return abs(seen.seen_at - last)
 
 
-def _let_go(engine: Engine, backend: Backend, job: Job) -> None:
+def _let_go(engine: Engine, backend: AnyBackend, job: Job) -> None:
     """Keep the log, then have nothing left at the backend. What cannot be done now is gc's."""
     row = engine.store.attempt(job.id)
     try:
@@ -276,13 +278,13 @@ def _let_go(engine: Engine, backend: Backend, job: Job) -> None:
         return
 
 
-def policy_of(backend: Backend, job: Job) -> RetryPolicy:
+def policy_of(backend: AnyBackend, job: Job) -> RetryPolicy:
     asked = job.spec.get("retries")
     budget = backend.capabilities.retries if asked is None else int(asked)
-    return RetryPolicy(budget + asked_retries(job))
+    return RetryPolicy(budget + job.asked_retries)
 
 
-def _why(engine: Engine, backend: Backend, job: Job, standing: Standing) -> Diagnosis | None:
+def _why(engine: Engine, backend: AnyBackend, job: Job, standing: Standing) -> Diagnosis | None:
     """Why it failed, while that can still be seen; None when it cannot, and nothing hangs on it."""
     try:
         return diagnose.explain(engine, _with_standing(job, standing))

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 
-from tao_sdk.backends.contract import Backend, FoundAgain
+from tao_sdk.backends.contract import AnyBackend, FoundAgain
 from tao_sdk.backends.registry import endpoints, is_known, open_backend, platform_name, unknown
 from tao_sdk.model.endpoint import NamedEndpoint
 from tao_sdk.model.errors import TaoError, Unreachable
@@ -23,10 +23,10 @@ from tao_sdk.store import Store
 class Places:
     """Safe to use from several threads. Opening a backend asks nothing of its place."""
 
-    def __init__(self, settings: Settings, store: Store, by_endpoint: dict[Endpoint, Backend] | None = None) -> None:
+    def __init__(self, settings: Settings, store: Store, by_endpoint: dict[Endpoint, AnyBackend] | None = None) -> None:
         self._settings, self._store = settings, store
-        self._by_name: dict[str, Backend] = {}
-        self._by_endpoint: dict[Endpoint, Backend] = {} if by_endpoint is None else by_endpoint
+        self._by_name: dict[str, AnyBackend] = {}
+        self._by_endpoint: dict[Endpoint, AnyBackend] = {} if by_endpoint is None else by_endpoint
         self._opening = threading.RLock()
 
     @cached_property
@@ -34,14 +34,14 @@ class Places:
         """The named places."""
         return endpoints(self._settings)
 
-    def named(self, name: str) -> Backend:
+    def named(self, name: str) -> AnyBackend:
         """The backend of an endpoint's or a platform's name. Raises UsageError for one that is neither."""
         with self._opening:
             if name not in self._by_name:
                 self._by_name[name] = self._opened(name)
             return self._by_name[name]
 
-    def at(self, platform: str, endpoint: str) -> Backend:
+    def at(self, platform: str, endpoint: str) -> AnyBackend:
         """The backend on which jobs of that endpoint live. Raises Unreachable where nothing leads there any more."""
         key = (platform, endpoint)
         with self._opening:
@@ -54,7 +54,7 @@ class Places:
         names = (name for name, each in self.endpoints.items() if each.platform == platform)
         return next((name for name in names if self._is_at(name, endpoint)), "") if endpoint else ""
 
-    def remember(self, backend: Backend) -> None:
+    def remember(self, backend: AnyBackend) -> None:
         """Keep in the store how that place was reached, for processes with other settings."""
         if isinstance(backend, FoundAgain):
             self._store.remember_way((backend.platform, backend.endpoint), backend.way)
@@ -65,7 +65,7 @@ class Places:
         for backend in opened.values():
             backend.close()
 
-    def _opened(self, name: str) -> Backend:
+    def _opened(self, name: str) -> AnyBackend:
         endpoint = self.endpoints.get(name)
         if endpoint is None:
             platform = platform_name(name)
@@ -75,7 +75,7 @@ class Places:
         settings = self._settings.at_place(endpoint.platform, endpoint.settings())
         return open_backend(endpoint.platform, settings)
 
-    def _found(self, platform: str, endpoint: str) -> Backend:
+    def _found(self, platform: str, endpoint: str) -> AnyBackend:
         for backend in self._candidates(platform, endpoint):
             if backend.endpoint == endpoint:
                 return backend
@@ -86,7 +86,7 @@ class Places:
             "Use it from there, or with the settings it was submitted with.",
         )
 
-    def _candidates(self, platform: str, endpoint: str) -> Iterator[Backend]:
+    def _candidates(self, platform: str, endpoint: str) -> Iterator[AnyBackend]:
         """What may be the place, the likeliest first. One that cannot be opened is none."""
         named = [name for name, each in self.endpoints.items() if each.platform == platform]
         for name in (*named, platform):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from tao_sdk.backends.contract import Backend
+from tao_sdk.backends.contract import AnyBackend
 from tao_sdk.engine.bucket_files import aws_words, in_bucket
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.input_findings import input_findings
@@ -19,6 +19,7 @@ from tao_sdk.model.errors import CredentialError, SpecError, TaoError
 from tao_sdk.model.fields import read_settings, settings_of
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.plan import Attempt, Plan
+from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.secrets import Redactor, Secret, split_secrets
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import EnvValue, JobSpec, checked, mint_id
@@ -26,7 +27,7 @@ from tao_sdk.model.units import format_size
 from tao_sdk.model.unwrapped import unwrapped
 from tao_sdk.payload.commands import CONFIG_PATH, misspelt
 from tao_sdk.payload.declared import unread_outputs
-from tao_sdk.payload.entrypoint import build_entrypoint
+from tao_sdk.payload.prepared_job import prepare_job
 from tao_sdk.payload.schemes import check_bucket, results_root
 from tao_sdk.payload.store_settings import check_store
 from tao_sdk.payload.values import plain_data
@@ -48,12 +49,15 @@ class Request:
 class Planned:
     """What would be sent, and what the checks say to it. `secrets` are the values, which the plan only names."""
 
-    plan: Plan
+    plan: Plan[Any]
     findings: tuple[Finding, ...]
-    spec: JobSpec
-    command: str = field(repr=False)  # the packed command, which a further attempt runs again
+    job: PreparedJob
     options: Any
     secrets: Mapping[str, str] = field(repr=False)
+
+    @property
+    def spec(self) -> JobSpec:
+        return self.job.spec
 
 
 def prepare(engine: Engine, request: Request) -> Planned:
@@ -67,28 +71,32 @@ def prepare(engine: Engine, request: Request) -> Planned:
     return replace(planned, findings=(*planned.findings, *variable_findings(request.spec)))
 
 
-def plan_with(engine: Engine, backend: Backend, request: Request, secrets: Mapping[str, str]) -> Planned:
+def plan_with(engine: Engine, backend: AnyBackend, request: Request, secrets: Mapping[str, str]) -> Planned:
     """`prepare`, once the secrets are known and set apart."""
-    spec = with_root(with_plain_data(request.spec))
-    packed = replace(spec, command=request.packed or pack(spec))  # first: it refuses a spec without an end
-    refuse_open_secrets(spec, request.options, secrets)
+    job = prepare_job(with_root(with_plain_data(request.spec)), request.packed)  # it refuses a spec without an end
+    refuse_open_secrets(job.spec, request.options, secrets)
     options = read_options(backend, request.options)
-    job_id = mint_id(spec.name or spec.image.rpartition("/")[2].partition(":")[0] or "job")
-    attempt = Attempt(job_id, 1, backend.platform, backend.endpoint, engine.store.store_id)
-    facts = backend.survey(spec, options)
-    refuse_too_large(packed, backend)
-    plan = backend.plan(packed, options, facts, attempt)
+    attempt = first_attempt(engine, backend, job.spec)
+    facts = backend.survey(job, options)
+    refuse_too_large(job, backend)
+    plan = backend.plan(job, options, facts, attempt)
     check_bucket(plan.results_dir, "The place of the results")  # it may have come from S3_BUCKET_NAME
-    seen = list(input_findings(engine, spec, secrets, backend.capabilities))
-    require_login(spec, engine.settings, plan.results_dir, seen)
-    findings = [
+    input_checks = list(input_findings(engine, job, secrets, backend.capabilities))
+    require_login(job, engine.settings, plan.results_dir, input_checks)
+    findings = (
         *backend.check(plan, facts),
-        *general_findings(spec, backend),
-        *placeholder_findings(spec),
-        *output_findings(spec),
-        *seen,
-    ]
-    return Planned(plan, tuple(findings), spec, packed.command, options, secrets)
+        *general_findings(job.spec, backend),
+        *placeholder_findings(job.spec),
+        *output_findings(job.spec),
+        *input_checks,
+    )
+    return Planned(plan, findings, job, options, secrets)
+
+
+def first_attempt(engine: Engine, backend: AnyBackend, spec: JobSpec) -> Attempt:
+    image_name = spec.image.rpartition("/")[2].partition(":")[0]
+    job_id = mint_id(spec.name or image_name or "job")
+    return Attempt(job_id, 1, backend.platform, backend.endpoint, engine.store.store_id)
 
 
 def with_environment(spec: JobSpec, settings: Settings) -> tuple[JobSpec, dict[str, str]]:
@@ -104,13 +112,14 @@ def with_environment(spec: JobSpec, settings: Settings) -> tuple[JobSpec, dict[s
                     f"Export {name}, or give it in env_vars.",
                 )
             marked[name] = Secret(value)
-    aws = aws_words(settings, spec.env_vars) if speaks_s3(spec, settings) else {}
+    uses_s3 = speaks_s3(spec, settings)
+    aws = aws_words(settings, spec.env_vars) if uses_s3 else {}
     own = in_the_job(spec.env_vars)
     everything = {**aws, **job_credentials(settings.get), **marked, **own}
     wanted = {
         name: value for name, value in everything.items() if name not in NEVER_IN_THE_JOB and name != "TAO_JOB_ID"
     }
-    if speaks_s3(spec, settings):
+    if uses_s3:
         given = {name: value.value if isinstance(value, Secret) else value for name, value in wanted.items()}
         texts = {name: value for name, value in given.items() if isinstance(value, str)}
         check_store(texts, lambda name: callers_name(name, spec, settings))
@@ -200,36 +209,15 @@ def _searchable(value: Any) -> str:
     return str(value)
 
 
-def read_options(backend: Backend, given: Mapping[str, Any]) -> Any:
+def read_options(backend: AnyBackend, given: Mapping[str, Any]) -> Any:
     return read_settings(backend.Options, given, f"{backend.platform}: ")
 
 
-def pack(spec: JobSpec) -> str:
-    """The shell text that the backend runs: the command as it is, or wrapped where data or a configuration goes with it."""
-    wraps = (spec.specs, spec.args, spec.inputs, spec.outputs, spec.files or None, spec.mode)
-    if all(part is None for part in wraps):
-        return spec.command
-    return build_entrypoint(
-        command=spec.command,
-        specs=spec.specs,
-        args=spec.args,
-        inputs=spec.inputs,
-        outputs=spec.outputs,
-        config_format=spec.config_format,
-        upload_excludes=spec.upload_excludes or None,
-        mount_path=spec.mount_path or None,
-        mode=spec.mode,
-        files=spec.files,
-        resume_key=spec.resume_key,
-    )["command"]
-
-
-def refuse_too_large(spec: JobSpec, backend: Backend) -> None:
-    size = len(spec.command.encode())
-    if size > backend.capabilities.max_payload:
+def refuse_too_large(job: PreparedJob, backend: AnyBackend) -> None:
+    size, most = len(job.command.encode()), backend.capabilities.max_payload
+    if size > most:
         raise SpecError(
-            f"The job is {format_size(size)} with its files and spec; {backend.platform} takes "
-            f"{format_size(backend.capabilities.max_payload)}.",
+            f"The job is {format_size(size)} with its files and spec; {backend.platform} takes {format_size(most)}.",
             "Files travel inside the command.",
             "Put large files where the job can read them, and name them under inputs.",
         )
@@ -263,7 +251,7 @@ def output_findings(spec: JobSpec) -> Iterator[Finding]:
         yield Finding(Severity.WARNING, "output.unread", what, why, fix)
 
 
-def general_findings(spec: JobSpec, backend: Backend) -> list[Finding]:
+def general_findings(spec: JobSpec, backend: AnyBackend) -> list[Finding]:
     """What is true on every backend, from its declared capabilities."""
     findings: list[Finding] = []
     if backend.capabilities.needs_image and not spec.image:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-from tao_sdk.backends.contract import Backend, ReadsManyLogs
+from tao_sdk.backends.contract import AnyBackend, ReadsManyLogs
 from tao_sdk.engine import progress
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.look import look
@@ -63,7 +63,7 @@ def as_of(job: Job) -> float:
     return job.reading.as_of.timestamp() if job.reading.as_of else 0.0
 
 
-def _read_each(engine: Engine, backend: Backend, jobs: Sequence[Job], deadline: float) -> dict[str, Job]:
+def _read_each(engine: Engine, backend: AnyBackend, jobs: Sequence[Job], deadline: float) -> dict[str, Job]:
     """As many side by side as the place takes. At least one is read, and none begun after the deadline."""
 
     def scanned(job: Job) -> Job:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
+from tao_sdk.backends.contract import read_plan
 from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.look import refused, refused_attempt
@@ -16,6 +18,7 @@ from tao_sdk.model.plan import Plan
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.spec import stored_spec
 from tao_sdk.model.status import Status
+from tao_sdk.payload.prepared_job import prepare_job
 from tao_sdk.store import NewEvent
 
 
@@ -41,7 +44,7 @@ def resubmit(engine: Engine, job: Job) -> Job:
         engine.give_back(lease_of(job.id))
 
 
-def _keep(engine: Engine, job: Job, plan: Plan) -> Job | None:
+def _keep(engine: Engine, job: Job, plan: Plan[Any]) -> Job | None:
     """Commit the next attempt, before the backend hears of it. None when the job was changed meanwhile."""
     number = plan.attempt.number
     pending = further_attempt(job, number)
@@ -55,10 +58,10 @@ def further_attempt(job: Job, number: int) -> Job:
     return begins.because(words.why(Reason.ATTEMPT_STARTED, attempt=number))
 
 
-def next_plan(engine: Engine, job: Job, last: AttemptRow) -> Plan:
+def next_plan(engine: Engine, job: Job, last: AttemptRow) -> Plan[Any]:
     """The same job for the next attempt."""
     backend = engine.backend_of(job)
-    spec = replace(stored_spec(job.spec), command=str(job.spec["packed"]))
+    prepared = prepare_job(stored_spec(job.spec), str(job.spec["packed"]))
     options = read_options(backend, job.options)
     attempt = replace(last.attempt, number=last.attempt.number + 1)
-    return backend.plan_again(Plan.from_json(last.plan, last.attempt), spec, options, attempt)
+    return backend.plan_again(read_plan(backend, last), prepared, options, attempt)

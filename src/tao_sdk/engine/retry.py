@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from tao_sdk.model.diagnosis import Diagnosis
-from tao_sdk.model.job import Job
 
 FIRST_WAIT_SECONDS = 5.0
 LONGEST_WAIT_SECONDS = 300.0
-ASKED_RETRIES = "asked_retries"  # of backend_details: how many attempts a person asked for
 
 
 @dataclass(frozen=True)
@@ -22,11 +20,6 @@ class RetryPolicy:
     def again(self, attempt: int, diagnosis: Diagnosis | None, cancel_asked: bool = False) -> bool:
         """True when attempt `attempt` (1, 2, ...) is to be followed by another: an infrastructure failure, budget left."""
         return bool(diagnosis and diagnosis.retryable and attempt <= self.budget and not cancel_asked)
-
-
-def asked_retries(job: Job) -> int:
-    """How many of its attempts a person asked for. They use up nothing of its budget."""
-    return int(job.backend_details.get(ASKED_RETRIES, 0))
 
 
 def is_due(at: datetime, now: datetime) -> bool:

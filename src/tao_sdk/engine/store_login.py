@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Mapping
 from tao_sdk.engine.bucket_files import in_bucket
 from tao_sdk.model.errors import CredentialError
 from tao_sdk.model.finding import Finding
+from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
-from tao_sdk.payload.declared import named_outputs
 
 NO_KEYS = "s3.no_credentials"
 PAIR = {"AWS_ACCESS_KEY_ID": "ACCESS_KEY", "AWS_SECRET_ACCESS_KEY": "SECRET_KEY"}  # name in the job -> the caller's
@@ -30,11 +30,12 @@ ADVICE = (
 )
 
 
-def require_login(spec: JobSpec, settings: Settings, results_dir: str, findings: Iterable[Finding]) -> None:
+def require_login(job: PreparedJob, settings: Settings, results_dir: str, findings: Iterable[Finding]) -> None:
     """Raise CredentialError for a job that could not open a bucket that it needs."""
+    spec = job.spec
     if all_set(spec.env_vars, PAIR) or says_role({**settings.environ, **spec.env_vars}):
         return
-    sent = [place for place in (results_dir, *named_outputs(spec)) if in_bucket(place)]
+    sent = [place for place in (results_dir, *job.data.outputs) if in_bucket(place)]
     refused = [each.what for each in findings if each.code == NO_KEYS]
     if sent or refused:
         what = f"There are no keys to send results to {sent[0]}." if sent else refused[0]

@@ -14,8 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from types import TracebackType
+from typing import Any
 
-from tao_sdk.backends.contract import Backend
+from tao_sdk.backends.contract import AnyBackend, read_plan
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.prepare import Planned, Request, prepare
 from tao_sdk.model import words
@@ -76,8 +77,9 @@ def keep(engine: Engine, planned: Planned, request: Request) -> Job:
         labels=dict(spec.labels),
         parent=request.parent,
         results_dir=plan.results_dir,
+        results_at=plan.results_at,
         backend_details=plan.backend_details,
-        spec={**spec.to_json(), "packed": planned.command},
+        spec={**spec.to_json(), "packed": planned.job.command},
         options=plain({name: getattr(planned.options, name) for name in settings_of(planned.options)}),
     )
     engine.places.remember(engine.backend(plan.attempt.platform, plan.attempt.endpoint))
@@ -86,7 +88,7 @@ def keep(engine: Engine, planned: Planned, request: Request) -> Job:
     return engine.store.add(job, AttemptRow(plan.attempt, plan.to_json()))
 
 
-def hand_over(engine: Engine, job: Job, plan: Plan, secrets: Mapping[str, str]) -> Job:
+def hand_over(engine: Engine, job: Job, plan: Plan[Any], secrets: Mapping[str, str]) -> Job:
     """Call the backend and confirm. A refusal, or a place that was never reached, takes the row of a first attempt back."""
     backend = engine.backend(plan.attempt.platform, plan.attempt.endpoint)
     try:
@@ -107,7 +109,7 @@ def hand_over(engine: Engine, job: Job, plan: Plan, secrets: Mapping[str, str]) 
         engine.give_back(lease_of(job.id))
 
 
-def _submit(engine: Engine, backend: Backend, plan: Plan, secrets: Mapping[str, str]) -> Ref:
+def _submit(engine: Engine, backend: AnyBackend, plan: Plan[Any], secrets: Mapping[str, str]) -> Ref:
     with Unforeseen(engine, plan.attempt):
         return backend.submit(plan, secrets)
 
@@ -206,7 +208,7 @@ def _find_or_start(engine: Engine, job: Job) -> Ref | None:
         return None
     row = engine.store.attempt(job.id)
     backend = engine.backend(row.attempt.platform, row.attempt.endpoint)
-    plan = Plan.from_json(row.plan, row.attempt)
+    plan = read_plan(backend, row)
     ref = backend.find(row.attempt, plan)
     if ref is None and job.cancel_asked:
         _never_started(engine, job)

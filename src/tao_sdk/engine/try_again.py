@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.look import refused
 from tao_sdk.engine.prepare import Request, with_environment
 from tao_sdk.engine.resubmit import further_attempt, next_plan
-from tao_sdk.engine.retry import ASKED_RETRIES, asked_retries
 from tao_sdk.engine.submit import SUBMIT_LEASE_SECONDS, hand_over, lease_of
 from tao_sdk.model.errors import CredentialError, Refused, UsageError
 from tao_sdk.model.job import AttemptRow, Job
@@ -22,8 +22,6 @@ from tao_sdk.model.secrets import Secret, SecretRef
 from tao_sdk.model.spec import JobSpec, stored_spec
 from tao_sdk.model.status import Status
 from tao_sdk.store import NewEvent
-
-OF_THE_LAST = frozenset({"released"})  # backend_details that are true of an ended attempt only
 
 
 def retry(engine: Engine, job_id: str) -> Job:
@@ -46,7 +44,7 @@ def retry(engine: Engine, job_id: str) -> Job:
         engine.give_back(lease_of(job_id))
 
 
-def _hand_over(engine: Engine, job: Job, plan: Plan, secrets: Mapping[str, str]) -> Job:
+def _hand_over(engine: Engine, job: Job, plan: Plan[Any], secrets: Mapping[str, str]) -> Job:
     try:
         return hand_over(engine, job, plan, secrets)
     except Refused as error:
@@ -72,7 +70,7 @@ def busy(job_id: str) -> UsageError:
     return UsageError(f"Another process is starting {job_id}.", "", f"See what becomes of it: tao status {job_id}")
 
 
-def _reopen(engine: Engine, job: Job, plan: Plan, secrets: Mapping[str, str]) -> Job:
+def _reopen(engine: Engine, job: Job, plan: Plan[Any], secrets: Mapping[str, str]) -> Job:
     """Commit the next attempt, before the backend hears of it: a crash after it leaves an attempt that a look starts."""
     if secrets:
         engine.store.keyring.save(job.id, secrets)
@@ -82,7 +80,8 @@ def _reopen(engine: Engine, job: Job, plan: Plan, secrets: Mapping[str, str]) ->
             further_attempt(job, number),
             ended=None,
             cancel_asked=False,
-            backend_details=details_for_next(job),
+            released=False,
+            asked_retries=job.asked_retries + 1,
         ),
         AttemptRow(plan.attempt, plan.to_json()),
         [NewEvent(job.id, "retry", Status.PENDING, "asked for", {"attempt": number})],
@@ -90,11 +89,6 @@ def _reopen(engine: Engine, job: Job, plan: Plan, secrets: Mapping[str, str]) ->
     if reopened is None:
         raise busy(job.id)
     return reopened
-
-
-def details_for_next(job: Job) -> dict[str, object]:
-    kept = {name: value for name, value in job.backend_details.items() if name not in OF_THE_LAST}
-    return {**kept, ASKED_RETRIES: asked_retries(job) + 1}
 
 
 def request_anew(engine: Engine, job: Job) -> Request:

@@ -9,14 +9,16 @@ from typing import Any
 
 from tao_sdk.model.clock import to_iso, utc_now
 from tao_sdk.model.log_reading import UNREAD, LogReading
-from tao_sdk.model.plan import Attempt, Ref
+from tao_sdk.model.plan import Attempt, Ref, ranks_of
 from tao_sdk.model.progress import Progress
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.status import Standing, Status
 from tao_sdk.model.words import Why
 
-IMPORTED_FROM = "imported_from"  # the name in backend_details, which `--json` shows
 Endpoint = tuple[str, str]  # a platform, and which of its places: what one look of a backend covers
+
+
+KNOWN_DETAILS = ("released", "imported_from", "results_at", "asked_retries")  # fields that are stored with the details
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,16 @@ class Job:
     next_attempt_at: datetime | None = None  # its newest attempt failed, and another follows then
     endpoint: str = ""  # which of the platform's places it lives on, as the backend names it
     endpoint_name: str = field(default="", compare=False)  # what config.yaml calls that place, if it does
+    released: bool = False  # nothing of it is left at its backend
+    imported_from: str = ""  # the store of the published SDK that started it and alone can end it
+    results_at: str = ""  # where to fetch its results from; "" when they are on this machine or in a bucket
+    asked_retries: int = 0  # attempts that a person asked for; they use up nothing of its budget
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """`backend_details`, and what is known here besides: how it is stored and shown."""
+        known = {name: getattr(self, name) for name in KNOWN_DETAILS}
+        return {**self.backend_details, **{name: value for name, value in known.items() if value}}
 
     @property
     def standing(self) -> Standing:
@@ -70,11 +82,6 @@ class Job:
     def because(self, why: Why) -> Job:
         """The same with another reason and its sentence."""
         return replace(self, reason_code=why.code, message=why.text)
-
-    @property
-    def imported_from(self) -> str:
-        """The database of the published SDK from which it was taken over; "" for a job of ours."""
-        return str(self.backend_details.get(IMPORTED_FROM) or "")
 
     @property
     def waits_for_next_attempt(self) -> bool:
@@ -128,7 +135,7 @@ class Job:
             "ended": to_iso(self.ended),
             "seen_at": to_iso(self.seen_at),
             "results_dir": self.results_dir,
-            "backend_details": dict(self.backend_details),
+            "backend_details": self.details,
         }
 
 
@@ -151,6 +158,11 @@ class AttemptRow:
     plan: Mapping[str, Any] = field(repr=False)
     ref: Ref | None = None  # None: submit has not been confirmed; find and adopt, or submit again
     log_cursor: str = ""  # up to where the kept copy of the log goes
+
+    @property
+    def ranks(self) -> int:
+        """How many logs it has."""
+        return ranks_of(self.plan)
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,42 +56,70 @@ class StagedFile:
     mode: int = 0o600
 
 
+class PlanRequest(Protocol):
+    """What a backend sends, as its own frozen dataclass. The store keeps it as JSON; `request_from_json` reads that."""
+
+    def to_json(self) -> dict[str, Any]: ...
+
+
+RequestT = TypeVar("RequestT", bound=PlanRequest)
+StoredT = TypeVar("StoredT", bound=PlanRequest)
+
+
 @dataclass(frozen=True)
-class Plan:
+class Plan(Generic[RequestT]):
     """Everything that submit will do: pure data, printable, golden-tested; holds names of secrets, never a value."""
 
     attempt: Attempt
-    request: Mapping[str, Any]  # the manifest, script or description that is sent
+    request: RequestT
     files: tuple[StagedFile, ...] = ()
     secrets: tuple[str, ...] = ()  # environment names whose values submit is given
     results_dir: str = ""  # where the outputs will be, as the backend sees it
+    results_at: str = ""  # where to fetch the outputs from; "" when they are on this machine or in a bucket
     notes: tuple[str, ...] = ()  # what was decided for the caller and is worth knowing
-    backend_details: Mapping[str, Any] = field(default_factory=dict[str, Any])  # `num_nodes` where it has several ranks
+    backend_details: Mapping[str, Any] = field(default_factory=dict[str, Any])  # shown to the caller, never read
+    ranks: int = 1  # how many logs there will be
     release_when_over: bool = False  # what is left goes as soon as the end and the log are kept by us
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "request": dict(self.request),
+            "request": self.request.to_json(),
             "files": [
                 {"path": file.path, "mode": file.mode, "content": base64.b64encode(file.content).decode()}
                 for file in self.files
             ],
             "secrets": list(self.secrets),
             "results_dir": self.results_dir,
+            "results_at": self.results_at,
             "notes": list(self.notes),
             "backend_details": dict(self.backend_details),
+            "ranks": self.ranks,
             "release_when_over": self.release_when_over,
         }
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any], attempt: Attempt) -> Plan:
-        return cls(
+    @staticmethod
+    def from_json(
+        data: Mapping[str, Any], attempt: Attempt, request_from_json: Callable[[Mapping[str, Any]], StoredT]
+    ) -> Plan[StoredT]:
+        return Plan(
             attempt=attempt,
-            request=data["request"],
+            request=request_from_json(data["request"]),
             files=tuple(StagedFile(f["path"], base64.b64decode(f["content"]), f["mode"]) for f in data["files"]),
             secrets=tuple(data["secrets"]),
             results_dir=data["results_dir"],
+            results_at=results_at_of(data),
             notes=tuple(data["notes"]),
             backend_details=data["backend_details"],
+            ranks=ranks_of(data),
             release_when_over=data.get("release_when_over", False),
         )
+
+
+def ranks_of(data: Mapping[str, Any]) -> int:
+    """How many logs a stored plan has. Plans of 8.0's first stores say it among their backend_details."""
+    return int(data.get("ranks") or data.get("backend_details", {}).get("num_nodes") or 1)
+
+
+def results_at_of(data: Mapping[str, Any]) -> str:
+    """Where a stored plan's results have to be fetched from. Older plans say it among their backend_details."""
+    return str(data.get("results_at") or data.get("backend_details", {}).get("results_at", ""))

@@ -7,10 +7,12 @@ import posixpath
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import cast
 
 from tao_sdk.model.errors import SpecError
+from tao_sdk.model.prepared_job import DataInput, JobData, KeyAndValue, lies_in
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.net.address import path_of, scheme
 from tao_sdk.payload import schemes
@@ -58,6 +60,12 @@ class SpecKeys:
         for each in found:
             refuse_unknown_annotation(each, keys)
         return sorted(found, key=lambda each: "selective" in each["options"])
+
+    def read(self, inputs: Declared, outputs: Declared) -> tuple[list[Input], list[Output]]:
+        """(all that is to be in place, all that is kept): declared, then what is fetched without being declared."""
+        declared = apart(self.inputs(inputs))
+        kept = self.outputs(outputs)
+        return declared + self.undeclared(), kept
 
     def undeclared(self) -> list[Input]:
         """Addresses that no program reads by itself: they are fetched wherever in the spec they stand."""
@@ -362,58 +370,63 @@ def apart(inputs: list[Input]) -> list[Input]:
     return inputs
 
 
-def declared_inputs(spec: JobSpec) -> list[Input]:
-    """What the job will be told to have in place, declared or not."""
+def read_data(spec: JobSpec) -> JobData:
+    """Every value of a spec that is data. Raises SpecError where the declarations and the spec do not fit."""
     keys = keys_of(spec)
-    return keys.inputs(spec.inputs) + keys.undeclared() if keys else path_inputs(spec.inputs)
+    if keys is None:
+        return JobData(inputs=tuple(map(data_input, path_inputs(spec.inputs))))
+    inputs, outputs = keys.read(spec.inputs, spec.outputs)
+    return data_of(keys, inputs, outputs, spec.files)
 
 
-def shared_paths(spec: JobSpec) -> list[tuple[str, str]]:
+def data_of(keys: SpecKeys, inputs: Sequence[Input], outputs: Sequence[Output], files: Iterable[str]) -> JobData:
+    """The data of keys that have been read. `files` are the paths of those that travel with the job."""
+    named = tuple(named_outputs(outputs))
+    data = JobData(
+        inputs=tuple(map(data_input, inputs)),
+        outputs=named,
+        shared=tuple(shared_paths(keys)),
+        passed_on=tuple(passed_on(keys)),
+    )
+    targets = [each["target"] for each in inputs]
+    known = [*(each.path for each in data.inputs), *targets, *data.chosen_outputs, *files]
+    return replace(data, undeclared=tuple(undeclared_paths(keys, known)))
+
+
+def data_input(wanted: Input) -> DataInput:
+    uri = wanted["uri"]
+    return DataInput(
+        key=wanted["key"],
+        uri=uri,
+        scheme=scheme(uri),
+        path=path_of(uri) if schemes.is_here(uri) else "",
+        patterns=tuple(wanted["options"].get("patterns", ())),
+        selective="selective" in wanted["options"],
+    )
+
+
+def shared_paths(keys: SpecKeys) -> Iterator[KeyAndValue]:
     """(key, path) of each lustre:// and slurm:// value that is neither input nor output; of a glob, the folder it is for."""
-    keys = with_holes(spec)
-    if keys is None:
-        return []
-    globs = [way for way, _ in keys.shared() if keys.literal_type(way) == "local_glob"]
-    return [(joined(way), before_wildcards(path) if way in globs else path) for way, path in keys.shared()]
+    for way, path in keys.shared():
+        is_glob = keys.literal_type(way) == "local_glob"
+        yield joined(way), before_wildcards(path) if is_glob else path
 
 
-def passed_on(spec: JobSpec) -> list[tuple[str, str]]:
+def passed_on(keys: SpecKeys) -> Iterator[KeyAndValue]:
     """(key, address) of each s3:// value that is neither input nor output: some programs read it by themselves."""
-    keys = with_holes(spec)
-    found = leaves(keys.tree, []) if keys else ()
-    return [
-        (joined(way), value)
-        for way, value in found
-        if keys and isinstance(value, str) and scheme(value) == "s3" and not keys.literal_type(way)
-    ]
+    for way, value in leaves(keys.tree, []):
+        if isinstance(value, str) and scheme(value) == "s3" and not keys.literal_type(way):
+            yield joined(way), value
 
 
-def undeclared_paths(spec: JobSpec) -> list[tuple[str, str]]:
-    """(key, absolute path) of each value of the spec that is a path and that nothing declares; of a glob, its folder."""
-    keys = with_holes(spec)
-    if keys is None:
-        return []
-    declared = declared_inputs(spec)
-    known = [path_of(each["uri"]) for each in declared if schemes.is_here(each["uri"])]
-    known += [*(each["target"] for each in declared), *chosen_outputs(spec), *spec.files]
-    values = ((joined(way), value) for way, value in leaves(keys.tree, []) if keys.literal_type(way) != "text")
-    paths = [
-        (key, before_wildcards(value)) for key, value in values if isinstance(value, str) and PATH.fullmatch(value)
-    ]
-    return [(key, path) for key, path in paths if not any(lies_in(path, each) for each in known if each)]
-
-
-def lies_in(path: str, folder: str) -> bool:
-    return f"{posixpath.normpath(path)}/".startswith(f"{posixpath.normpath(folder)}/")
-
-
-def with_holes(spec: JobSpec) -> SpecKeys | None:
-    """Its keys, with a Hole for each input and output that it declares."""
-    keys = keys_of(spec)
-    if keys:
-        keys.inputs(spec.inputs)
-        keys.outputs(spec.outputs)
-    return keys
+def undeclared_paths(keys: SpecKeys, known: Sequence[str]) -> Iterator[KeyAndValue]:
+    """(key, path) of each absolute path in the spec that lies in none of the `known` places; of a glob, its folder."""
+    for way, value in leaves(keys.tree, []):
+        if not isinstance(value, str) or not PATH.fullmatch(value) or keys.literal_type(way) == "text":
+            continue
+        path = before_wildcards(value)
+        if not any(lies_in(path, place) for place in known if place):
+            yield joined(way), path
 
 
 def unread_outputs(spec: JobSpec) -> list[str]:
@@ -436,17 +449,14 @@ def as_bytes(content: bytes | str) -> bytes:
     return content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
 
 
-def chosen_outputs(spec: JobSpec) -> list[str]:
-    """The absolute paths that the spec names for its outputs: the user's word."""
-    return [place for place in named_outputs(spec) if posixpath.isabs(place)]
-
-
-def named_outputs(spec: JobSpec) -> list[str]:
-    """The same, and the addresses that it names."""
-    keys = keys_of(spec)
-    values = [each["value"] for each in keys.outputs(spec.outputs)] if keys else []
-    places = (path_of(value) if schemes.is_here(value) else value for value in values)
-    return [place for place in places if posixpath.isabs(place) or not schemes.is_here(place)]
+def named_outputs(outputs: Sequence[Output]) -> Iterator[str]:
+    """The absolute paths and the addresses that the spec names for its outputs."""
+    for output in outputs:
+        value = output["value"]
+        is_here = schemes.is_here(value)
+        place = path_of(value) if is_here else value
+        if posixpath.isabs(place) or not is_here:
+            yield place
 
 
 def keys_of(spec: JobSpec) -> SpecKeys | None:

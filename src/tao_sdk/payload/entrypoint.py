@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Literal, TypedDict, cast
 
 from tao_sdk.model.errors import SpecError
+from tao_sdk.model.prepared_job import JobData
+from tao_sdk.model.spec import JobSpec
 from tao_sdk.payload import commands, declared, formats, pack
 from tao_sdk.payload.values import Tree, plain_mapping, refuse_flat_keys
 from tao_sdk.runner.document import Document, Template
@@ -60,23 +63,76 @@ def build_entrypoint(
     bucket: accepted and not needed: the job's environment decides whether outputs go to a bucket.
     Raises SpecError (a ValueError) naming the field, the value and what is allowed.
     """
-    chosen = chosen_mode(mode, specs, args, flags)
-    if resume_key and chosen == "passthrough":
-        why = "It is a key of specs or args, and there are none."
-        raise SpecError(f"resume_key is {resume_key!r}.", why, "Leave it out.")
-    document = empty_document(text("command", command), job_id, mount_path)
-    inputs, outputs = declared.plain_declared(inputs, "inputs"), declared.plain_declared(outputs, "outputs")
-    document["excludes"] = [prefix(each) for each in upload_excludes or ()]
-    contents = carried(document, files or {})
-    if chosen == "config":
-        config(document, specs or {}, inputs, outputs, checked_format(config_format), resume_key or "")
-    elif chosen == "args":
-        words = [text("flags", each) for each in flags or ()]
-        arguments(document, args or {}, inputs, outputs, words, resume_key or "")
-    else:
-        document["inputs"] = declared.apart(declared.path_inputs(inputs))
-        document["copies"] = declared.path_outputs(outputs)
-    return {"command": pack.shell_text(document, contents), "args_template": ""}
+    wrapping = Wrapping(
+        command=command,
+        specs=specs,
+        args=args,
+        inputs=inputs,
+        outputs=outputs,
+        config_format=config_format,
+        upload_excludes=upload_excludes or (),
+        mount_path=mount_path,
+        flags=flags or (),
+        mode=mode,
+        files=files or {},
+        job_id=job_id,
+        resume_key=resume_key or "",
+    )
+    return {"command": wrapping.pack()[0], "args_template": ""}
+
+
+def packed_job(spec: JobSpec) -> tuple[str, JobData]:
+    """(the shell text that runs a job, the data that its spec names). The spec is read once for both."""
+    wrapping = Wrapping(
+        command=spec.command,
+        specs=spec.specs,
+        args=spec.args,
+        inputs=spec.inputs,
+        outputs=spec.outputs,
+        config_format=spec.config_format,
+        upload_excludes=spec.upload_excludes,
+        mount_path=spec.mount_path or None,
+        mode=spec.mode,
+        files=spec.files,
+        resume_key=spec.resume_key or "",
+    )
+    return wrapping.pack()
+
+
+@dataclass(frozen=True)
+class Wrapping:
+    """What is to be wrapped: the arguments of `build_entrypoint`."""
+
+    command: str
+    specs: Mapping[str, object] | None
+    args: Mapping[str, object] | None
+    inputs: declared.Declared
+    outputs: declared.Declared
+    config_format: str | None
+    upload_excludes: Sequence[str]
+    mount_path: str | os.PathLike[str] | None
+    mode: str | None
+    files: Mapping[str, bytes | str]
+    resume_key: str
+    flags: Sequence[str] = ()
+    job_id: str | None = None
+
+    def pack(self) -> tuple[str, JobData]:
+        """(the shell text, the data that the spec names)"""
+        chosen = chosen_mode(self.mode, self.specs, self.args, self.flags or None)
+        if self.resume_key and chosen == "passthrough":
+            why = "It is a key of specs or args, and there are none."
+            raise SpecError(f"resume_key is {self.resume_key!r}.", why, "Leave it out.")
+        document = empty_document(text("command", self.command), self.job_id, self.mount_path)
+        plain = replace(
+            self,
+            inputs=declared.plain_declared(self.inputs, "inputs"),
+            outputs=declared.plain_declared(self.outputs, "outputs"),
+        )
+        document["excludes"] = [prefix(each) for each in self.upload_excludes]
+        contents = carried(document, self.files)
+        data = FILLED[chosen](document, plain)
+        return pack.shell_text(document, contents), data
 
 
 def chosen_mode(mode: str | None, specs: object, args: object, flags: object) -> Mode:
@@ -194,40 +250,25 @@ def file_bytes(path: str, content: object) -> bytes:
     )
 
 
-def config(
-    document: Document,
-    specs: Mapping[str, object],
-    inputs: declared.Declared,
-    outputs: declared.Declared,
-    config_format: str,
-    resume_key: str,
-) -> None:
+def config(document: Document, wrapping: Wrapping) -> JobData:
     """Config mode: the spec is written where the command says {config_path}."""
-    tree = plain_mapping(specs, "specs")
+    config_format = checked_format(wrapping.config_format)
+    tree = plain_mapping(wrapping.specs or {}, "specs")
     refuse_flat_keys(tree)
     keys = declared.SpecKeys(tree, "specs")
-    document["inputs"] = declared.apart(keys.inputs(inputs))
-    document["outputs"] = keys.outputs(outputs)
-    document["inputs"] += keys.undeclared()
-    keys.put_shared()
-    document["resume"] = keys.resume(resume_key)
+    data = read_keys(document, keys, wrapping)
     if config_format == "toml":
         keys.drop_absent()
     document["spec"] = formats.template(tree, config_format)
     document["format"] = config_format
     document["command"] = commands.with_config_path(document["command"]["parts"][0])
+    return data
 
 
-def arguments(
-    document: Document,
-    args: Mapping[str, object],
-    inputs: declared.Declared,
-    outputs: declared.Declared,
-    flags: Sequence[str],
-    resume_key: str,
-) -> None:
+def arguments(document: Document, wrapping: Wrapping) -> JobData:
     """Args mode: arguments stand in the command or behind it."""
-    tree: dict[str, Tree] = plain_mapping(args, "args")
+    words = [text("flags", each) for each in wrapping.flags]
+    tree: dict[str, Tree] = plain_mapping(wrapping.args or {}, "args")
     command = document["command"]["parts"][0]
     if commands.CONFIG_PATH in command and "config_path" not in tree:
         raise SpecError(
@@ -235,9 +276,29 @@ def arguments(
             next="Pass specs=, or args with a config_path.",
         )
     keys = declared.ArgumentKeys(tree, "args")
-    document["inputs"] = declared.apart(keys.inputs(inputs))
-    document["outputs"] = keys.outputs(outputs)
-    document["inputs"] += keys.undeclared()
+    data = read_keys(document, keys, wrapping)
+    document["command"] = commands.with_arguments(command, tree, words)
+    return data
+
+
+def paths(document: Document, wrapping: Wrapping) -> JobData:
+    """Passthrough mode: inputs and outputs are paths in the job."""
+    document["inputs"] = declared.apart(declared.path_inputs(wrapping.inputs))
+    document["copies"] = declared.path_outputs(wrapping.outputs)
+    return JobData(inputs=tuple(map(declared.data_input, document["inputs"])))
+
+
+def read_keys(document: Document, keys: declared.SpecKeys, wrapping: Wrapping) -> JobData:
+    """Fill in what the keys say, and leave holes in their tree where only the job knows the value."""
+    document["inputs"], document["outputs"] = keys.read(wrapping.inputs, wrapping.outputs)
+    data = declared.data_of(keys, document["inputs"], document["outputs"], wrapping.files)
     keys.put_shared()
-    document["resume"] = keys.resume(resume_key)
-    document["command"] = commands.with_arguments(command, tree, flags)
+    document["resume"] = keys.resume(wrapping.resume_key)
+    return data
+
+
+FILLED: Mapping[Mode, Callable[[Document, Wrapping], JobData]] = {
+    "config": config,
+    "args": arguments,
+    "passthrough": paths,
+}

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import StoreError
-from tao_sdk.model.job import IMPORTED_FROM, Job
+from tao_sdk.model.job import Job
 from tao_sdk.model.log_reading import LogReading
 from tao_sdk.model.progress import Progress
 from tao_sdk.model.status import Status
@@ -126,7 +126,8 @@ def _job(row: Mapping[str, Any], path: Path) -> Job:
         ended=_moment(row["updated_at"]) if ended else None,
         seen_at=_moment(row["updated_at"]),
         results_dir=row["results_dir"] or row["local_results_dir"] or "",
-        backend_details={IMPORTED_FROM: str(path), "backend_job_id": row["backend_job_id"] or ""},
+        backend_details={"backend_job_id": row["backend_job_id"] or ""},
+        imported_from=str(path),
         spec={"image": row["image"] or "", **({"specs": specs} if specs else {})},
         cancel_asked=status == CANCELING,
     )

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from tao_sdk.model.clock import utc_now
-from tao_sdk.model.job import AttemptRow, Event, Job
+from tao_sdk.model.job import KNOWN_DETAILS, AttemptRow, Event, Job
 from tao_sdk.model.log_reading import LogReading
 from tao_sdk.model.plan import Attempt, Ref
 from tao_sdk.model.reasons import Reason
@@ -55,7 +55,7 @@ def job_row(job: Job, spec: str, options: str) -> tuple[Any, ...]:
         job.id, job.name, job.platform, job.status.value, text(job.message), job.attempt, job.exit_code,
         text(job.image), job.gpu_count, to_text(job.labels), job.parent, to_text(job.reading.to_json()),
         iso(job.created), iso(job.started), iso(job.ended), iso(job.seen_at), text(job.results_dir),
-        to_text(job.backend_details), job.cancel_asked, job.absent_looks, job.revision, _code(job.reason_code),
+        to_text(job.details), job.cancel_asked, job.absent_looks, job.revision, _code(job.reason_code),
         iso(job.next_attempt_at), spec, options,
     )  # fmt: skip
 
@@ -63,17 +63,19 @@ def job_row(job: Job, spec: str, options: str) -> tuple[Any, ...]:
 def changes_of(job: Job) -> tuple[Any, ...]:
     return (
         job.status.value, text(job.message), job.attempt, job.exit_code, to_text(job.reading.to_json()), iso(job.started),
-        iso(job.ended), iso(job.seen_at), text(job.results_dir), to_text(job.backend_details), job.cancel_asked,
+        iso(job.ended), iso(job.seen_at), text(job.results_dir), to_text(job.details), job.cancel_asked,
         job.absent_looks, _code(job.reason_code), iso(job.next_attempt_at),
     )  # fmt: skip
 
 
 def job_of(row: Row, payloads: PayloadFiles) -> Job:
+    details = _object(row[17])
+    known = {name: details.pop(name) for name in KNOWN_DETAILS if name in details}
     return Job(
         row[0], row[1], row[2], STATUSES[row[3]], row[4], row[5], row[6], row[7], row[8], _object(row[9]), row[10],
         LogReading.from_json(_object(row[11])), datetime.fromisoformat(row[12]), _moment(row[13]), _moment(row[14]),
-        _moment(row[15]), row[16], _object(row[17]), Document(row[23], payloads), Document(row[24], payloads),
-        bool(row[18]), row[19], row[20], Reason.read(row[21]), _moment(row[22]), row[25] or "",
+        _moment(row[15]), row[16], details, Document(row[23], payloads), Document(row[24], payloads),
+        bool(row[18]), row[19], row[20], Reason.read(row[21]), _moment(row[22]), row[25] or "", **known,
     )  # fmt: skip
 
 

@@ -171,7 +171,7 @@ def test_results_in_a_kept_container_are_seen_and_fetched_and_no_link_is_followe
     job = client.submit(JobSpec(image=BUSYBOX, command=WRITES, gpu_count=0), "docker").job
     client.wait(job.id, timeout=60)
     left, folder = client.results(job.id), f"/results/{job.id}"
-    assert client.get_job(job.id).backend_details["results_at"] == f"container tao-job-{job.id}"
+    assert client.get_job(job.id).results_at == f"container tao-job-{job.id}"
     assert {each.path: each.size for each in left.files} == {f"{folder}/big": 3_000_000, f"{folder}/train/a b.txt": 3}
     assert client.list_path(folder, "docker") == ["big", "train"]
     assert client.check_path(f"{folder}/out", "docker") is False

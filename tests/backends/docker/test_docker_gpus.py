@@ -141,7 +141,7 @@ def test_the_gpus_of_a_strangers_container_are_known(
     assert busy == ([", ".join(f"GPU {index}: strangers" for index in held)] if held else [])
     free = [index for index in range(3) if index not in held]
     one = client.plan(JobSpec(image=BUSYBOX, command="true", gpu_count=1), "docker").plan
-    request = one.request["container"]["HostConfig"]["DeviceRequests"][0]
+    request = one.request.host_config["DeviceRequests"][0]
     assert request.get("DeviceIDs", ["?"]) == ([str(free[0])] if free else ["?"])
 
 
@@ -249,9 +249,9 @@ def test_on_a_tegra_board_the_nvidia_runtime_and_its_variables_are_used(client: 
     spec = JobSpec(image=BUSYBOX, command="env | grep NVIDIA_ | sort", gpu_count=1)
     backend = client.engine.backend("docker")
     planned = client.plan(spec, "docker")
-    facts = backend.survey(spec, backend.Options())
+    facts = backend.survey(planned.job, backend.Options())
     tegra = replace(facts, info={**facts.info, "KernelVersion": "5.15.148-tegra"})
-    plan = backend.plan(spec, backend.Options(), tegra, planned.plan.attempt)
+    plan = backend.plan(planned.job, backend.Options(), tegra, planned.plan.attempt)
     backend.submit(plan, {})
     container = f"tao-job-{plan.attempt.job_id}"
     seen = there.inspect(container)

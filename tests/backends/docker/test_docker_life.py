@@ -147,7 +147,7 @@ def test_a_job_and_its_log_survive_a_restart_of_the_daemon_and_the_log_its_conta
 @pytest.mark.skipif(dockerd_here.GPU_HERE, reason="here there is one")
 def test_gpus_without_a_gpu_runtime_are_refused_with_the_remedy_and_leave_nothing(client: Client, here: Daemon) -> None:
     planned = client.plan(JobSpec(image=PYTHON, command="true", gpu_count=2), "docker")
-    assert planned.plan.request["container"]["HostConfig"]["DeviceRequests"][0]["Count"] == 2
+    assert planned.plan.request.host_config["DeviceRequests"][0]["Count"] == 2
     with pytest.raises(Refused, match="NVIDIA Container Toolkit") as refused:
         submit(client, "true", gpu_count=2)
     assert refused.value.code == "docker.no_gpu_runtime"
@@ -254,13 +254,13 @@ def test_a_progress_bar_without_a_newline_is_read_once_while_the_other_stream_go
 
 def test_a_name_that_is_taken_is_refused_and_the_strangers_container_stays(client: Client, here: Daemon) -> None:
     planned = client.plan(JobSpec(image=PYTHON, command="true", gpu_count=0), "docker").plan
-    here.docker("run", "-d", "--name", planned.request["name"], PYTHON, "sleep", "60")
+    here.docker("run", "-d", "--name", planned.request.name, PYTHON, "sleep", "60")
     try:
         with pytest.raises(Refused, match=r"taken by a container that is not of this job\. docker rm -f"):
             client.engine.backend("docker").submit(planned, {})
-        assert here.inspect(planned.request["name"])["State"]["Running"]
+        assert here.inspect(planned.request.name)["State"]["Running"]
     finally:
-        here.docker("rm", "-f", planned.request["name"])
+        here.docker("rm", "-f", planned.request.name)
 
 
 def test_people_who_start_at_once_make_one_network(surroundings: dict[str, str], here: Daemon) -> None:
@@ -517,7 +517,7 @@ def test_a_native_patch_of_another_kind_is_refused_in_words_and_leaves_nothing(
 def test_a_native_patch_may_name_gpus_by_their_uuid(client: Client) -> None:
     asked = [{"Driver": "", "DeviceIDs": ["GPU-1f2e"], "Capabilities": [["gpu"]]}, {"Count": None, "DeviceIDs": None}]
     spec = JobSpec(image=PYTHON, command="true", gpu_count=0, native={"HostConfig": {"DeviceRequests": asked}})
-    assert client.plan(spec, "docker").plan.request["container"]["HostConfig"]["DeviceRequests"] == asked
+    assert client.plan(spec, "docker").plan.request.host_config["DeviceRequests"] == asked
 
 
 def test_a_job_in_an_image_made_of_another_jobs_container_has_nothing_of_that_jobs(

@@ -29,6 +29,7 @@ from tao_sdk.model.job import Job
 from tao_sdk.model.plan import Attempt
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.spec import JobSpec
+from tao_sdk.payload.prepared_job import prepare_job
 from tao_sdk.transports import dockerd
 from tao_sdk.transports.dockerd import Address, DaemonError
 
@@ -248,7 +249,9 @@ def test_cpus_that_the_machine_cannot_give_are_not_taken_for_a_missing_entrypoin
 def test_fewer_cpus_than_the_kernel_can_give_are_refused_before_anything_is_started(cpus: float, told: bool) -> None:
     facts = DockerFacts(local=True, cwd="/here", home="/home/me", uid=0, gid=0)
     spec = JobSpec(image="any", command="true", gpu_count=0, cpus=cpus)
-    planned = render.plan(spec, DockerOptions(), facts, Attempt("a-0123456789", 1, "docker", "unix:///sock", "s"))
+    planned = render.plan(
+        prepare_job(spec), DockerOptions(), facts, Attempt("a-0123456789", 1, "docker", "unix:///sock", "s")
+    )
     refused = [each for each in checks.check(planned, facts) if each.severity is Severity.ERROR and "CPU" in each.what]
     assert bool(refused) is told
 

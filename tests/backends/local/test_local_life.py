@@ -26,6 +26,7 @@ from tao_sdk.engine.rules import RULES
 from tao_sdk.model.observation import Phase
 from tao_sdk.model.rule import first_match
 from tao_sdk.model.spec import JobSpec
+from tao_sdk.payload.prepared_job import prepare_job
 
 ODD = "a b\t'q' \"d\" $HOME $(id) `id` \\ ; & | < > * ? [x] {y} ~ # ! % ü 日本 \n second line"
 
@@ -347,6 +348,7 @@ def test_two_attempts_of_a_job_do_not_meet(machine: Machine) -> None:
     first = machine.start(plan)
     machine.end(first)
     spec = JobSpec(command="echo $TAO_ATTEMPT", gpu_count=0)
-    facts = machine.backend.survey(spec, LocalOptions())
-    second = machine.start(machine.backend.plan(spec, LocalOptions(), facts, replace(plan.attempt, number=2)))
+    job = prepare_job(spec)
+    facts = machine.backend.survey(job, LocalOptions())
+    second = machine.start(machine.backend.plan(job, LocalOptions(), facts, replace(plan.attempt, number=2)))
     assert (machine.log(first), machine.log(second)) == (b"1\n", b"2\n")

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from support.machine import NO_OPTIONS, Machine
+from tao_sdk.backends.job_environment import variables_to_json
 from tao_sdk.backends.local import render
 from tao_sdk.backends.local.facts import Gpu, LocalFacts
 from tao_sdk.backends.local.options import LocalOptions
+from tao_sdk.backends.local.request import LocalRequest
 from tao_sdk.backends.rendezvous import single_node
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.fields import read_settings
@@ -20,6 +22,7 @@ from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.secrets import Secret, SecretRef
 from tao_sdk.model.spec import JobSpec, read_spec
+from tao_sdk.payload.prepared_job import prepare_job
 
 ATTEMPT = Attempt("digits-0123456789", 2, "local", "here", "store-1")
 FACTS = LocalFacts(
@@ -32,12 +35,13 @@ FACTS = LocalFacts(
 )
 
 
-def plan(facts: LocalFacts = FACTS, options: LocalOptions = NO_OPTIONS, **spec: object) -> Plan:
-    return render.plan(read_spec({"command": "python train.py", **spec}), options, facts, ATTEMPT)
+def plan(facts: LocalFacts = FACTS, options: LocalOptions = NO_OPTIONS, **spec: object) -> Plan[LocalRequest]:
+    read = read_spec({"command": "python train.py", **spec})
+    return render.plan(prepare_job(read, read.command), options, facts, ATTEMPT)
 
 
 def environment(facts: LocalFacts = FACTS, options: LocalOptions = NO_OPTIONS, **spec: object) -> dict[str, object]:
-    return plan(facts, options, **spec).request["environment"]
+    return variables_to_json(plan(facts, options, **spec).request.environment)
 
 
 def check(facts: LocalFacts = FACTS, options: LocalOptions = NO_OPTIONS, **spec: object) -> dict[str, Finding]:
@@ -82,8 +86,10 @@ def test_a_plan_says_all_that_will_happen() -> None:
         "files": [],
         "secrets": ["WANDB_API_KEY"],
         "results_dir": "/work/my project/runs/digits-0123456789",
+        "results_at": "",
         "notes": [],
         "backend_details": {"backend_type": "local", "num_gpu": 1, "job_dir": "/state/local/digits-0123456789.2"},
+        "ranks": 1,
         "release_when_over": False,
     }
     assert "hidden" not in repr(planned)
@@ -95,7 +101,7 @@ def test_the_same_spec_and_facts_give_the_same_plan() -> None:
 
 def test_a_plan_survives_being_stored() -> None:
     planned = plan(env_vars={"A": "ü\n"})
-    assert Plan.from_json(json.loads(json.dumps(planned.to_json())), ATTEMPT) == planned
+    assert Plan.from_json(json.loads(json.dumps(planned.to_json())), ATTEMPT, LocalRequest.from_json) == planned
 
 
 def test_a_job_inherits_everything_but_secrets_and_what_steers_the_sdk() -> None:
@@ -119,7 +125,7 @@ def test_what_the_job_asks_for_wins_over_the_caller_and_over_us_but_its_id_is_ou
 
 def test_a_reference_to_a_secret_of_another_name_is_kept() -> None:
     planned = plan(env_vars={"WANDB_API_KEY": SecretRef("MY_WANDB")})
-    assert planned.request["environment"]["WANDB_API_KEY"] == {"secret": "MY_WANDB"}
+    assert planned.request.environment["WANDB_API_KEY"] == SecretRef("MY_WANDB")
     assert planned.secrets == ("MY_WANDB",)
 
 
@@ -256,7 +262,7 @@ def test_an_output_outside_the_results_is_kept_with_a_warning() -> None:
     specs = {"results_dir": "/elsewhere/out", "other": "", "chosen": "/work/my project/runs/x"}
     finding = check(specs=specs, outputs=outputs, gpu_count=0)["output.outside"]
     assert (finding.severity, "/elsewhere/out" in finding.what) == (Severity.WARNING, True)
-    assert plan(specs=specs, outputs=outputs).request["outside"] == ["/elsewhere/out"]
+    assert plan(specs=specs, outputs=outputs).request.outside == ("/elsewhere/out",)
 
 
 def test_mounts_are_not_used_and_that_is_said() -> None:
@@ -283,7 +289,7 @@ def test_a_plain_job_has_nothing_to_complain_about() -> None:
 
 
 def test_the_time_limit_travels_in_seconds() -> None:
-    assert plan(time_limit=timedelta(minutes=1.5)).request["time_limit"] == 90.0
+    assert plan(time_limit=timedelta(minutes=1.5)).request.time_limit == 90.0
 
 
 def test_options_are_read_from_plain_values() -> None:
@@ -300,7 +306,9 @@ def test_a_survey_looks_at_this_machine(machine: Machine) -> None:
     assert facts.disk_free > 0
     assert (
         "MY_TOKEN"
-        not in machine.client(MY_TOKEN="x").survey(JobSpec(command="true", gpu_count=0), LocalOptions()).environment
+        not in machine.client(MY_TOKEN="x")
+        .survey(prepare_job(JobSpec(command="true", gpu_count=0)), LocalOptions())
+        .environment
     )
 
 

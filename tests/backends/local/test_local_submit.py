@@ -20,7 +20,7 @@ import pytest
 
 from support.machine import Machine, all_processes, until
 from tao_sdk.backends.local.folder import take
-from tao_sdk.backends.local.request import Request
+from tao_sdk.backends.local.supervisor_message import SupervisorMessage
 from tao_sdk.client.job_file import FILES_LIMIT
 from tao_sdk.model.errors import Refused, UsageError
 from tao_sdk.model.observation import Phase
@@ -119,7 +119,7 @@ from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.settings import Settings
 backend = LocalBackend(Settings({}), Path(sys.argv[1]))
 given = json.load(sys.stdin)
-plan = Plan.from_json(given["plan"], Attempt(**given["attempt"]))
+plan = Plan.from_json(given["plan"], Attempt(**given["attempt"]), backend.request_from_json)
 print("ready", flush=True)
 while not Path(sys.argv[2]).exists():
     pass
@@ -262,12 +262,12 @@ def test_an_id_that_is_a_path_is_refused(machine: Machine) -> None:
 
 def test_half_a_message_to_the_supervisor_is_no_message() -> None:
     environment = {b"A": b"1", b"B": b"line\nline", b"C": b"\xff"}
-    request = Request("job-1", "/some where", 10.0, 0.5, 2, ["0:GPU-a", "1:GPU-b"], "/run/lock", environment)
+    request = SupervisorMessage("job-1", "/some where", 10.0, 0.5, 2, ["0:GPU-a", "1:GPU-b"], "/run/lock", environment)
     message = request.encode()
-    whole = Request.decode(message)
+    whole = SupervisorMessage.decode(message)
     assert whole is not None
     assert vars(whole) == vars(request)
-    assert [Request.decode(message[:end]) for end in range(len(message))] == [None] * len(message)
+    assert [SupervisorMessage.decode(message[:end]) for end in range(len(message))] == [None] * len(message)
 
 
 def test_a_supervisor_that_cannot_start_is_told_and_nothing_runs(machine: Machine) -> None:

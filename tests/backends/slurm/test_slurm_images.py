@@ -13,8 +13,9 @@ import pytest
 from support.cluster import cluster_images
 from support.cluster.cluster_here import SHARED, Cluster, until
 from support.cluster.cluster_images import BUSYBOX, HUB_NAME, NGC_KEY, NGC_NAME, PYTHON, Registry
+from tao_sdk.backends import image_name
 from tao_sdk.backends.mounts import Mount
-from tao_sdk.backends.slurm import containers, enroot_login, handover, image_name, images
+from tao_sdk.backends.slurm import containers, enroot_login, handover, images
 from tao_sdk.backends.slurm.containers import Task
 from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
 from tao_sdk.backends.slurm.options import SlurmOptions

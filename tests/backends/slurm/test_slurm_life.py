@@ -20,16 +20,17 @@ import pytest
 from support.cluster import known_here
 from support.cluster.cluster_here import Cluster, until
 from tao_sdk.backends.below import LeadsOut
-from tao_sdk.backends.contract import LogRequest
+from tao_sdk.backends.contract import LogRequest, read_plan
 from tao_sdk.backends.slurm.backend import SlurmBackend
+from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.client import Client
 from tao_sdk.model.errors import PathNotFound, Refused, SpecError, Unreachable
 from tao_sdk.model.job import Job
 from tao_sdk.model.observation import Phase
-from tao_sdk.model.plan import Plan
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
+from tao_sdk.payload.prepared_job import prepare_job
 
 
 def surroundings(cluster: Cluster, folder: Path, **more: str) -> dict[str, str]:
@@ -172,7 +173,7 @@ def test_a_submit_that_lasted_too_long_leaves_the_job_to_the_one_that_has_overta
     assert slow.stdin is not None
     slow.stdin.write(given[: len(given) // 2])
     slow.stdin.flush()
-    folder = cluster.path(planned.request["job_dir"])
+    folder = cluster.path(planned.request.job_dir)
     until(lambda: any((folder / "attempts" / "1").glob("*")))
     os.utime(folder / "attempts" / "1.lock", (0, 0))
     ref = backend.submit(planned, {})
@@ -190,7 +191,7 @@ def test_a_job_whose_id_was_never_written_down_is_found_by_its_name(
     planned = client.plan(job("sleep 60"), "slurm").plan
     backend = backend_of(client)
     first = backend.submit(planned, {})
-    attempt = cluster.path(planned.request["job_dir"]) / "attempts" / "1"
+    attempt = cluster.path(planned.request.job_dir) / "attempts" / "1"
     (attempt / "slurm_id").unlink()
     attempt.with_name("1.lock").unlink()
     if lost == "all":
@@ -208,10 +209,10 @@ def test_nothing_is_found_only_when_the_accounting_and_the_file_system_have_answ
     backend = backend_of(client)
     with cluster.without_accounting(), pytest.raises(Unreachable, match="could not say"):
         backend.find(planned.attempt, planned)
-    cluster.login(f"mkdir -p {planned.request['job_dir']} && chmod 0 {planned.request['job_dir']}")
+    cluster.login(f"mkdir -p {planned.request.job_dir} && chmod 0 {planned.request.job_dir}")
     with pytest.raises(Unreachable, match="Permission denied"):
         backend.find(planned.attempt, planned)
-    cluster.login(f"rmdir {planned.request['job_dir']}")
+    cluster.login(f"rmdir {planned.request.job_dir}")
     assert backend.find(planned.attempt, planned) is None
 
 
@@ -255,7 +256,7 @@ def test_what_arrives_cut_short_starts_nothing(
         backend_of(client).submit(planned, {})
     monkeypatch.undo()
     assert backend_of(client).find(planned.attempt) is None
-    assert not cluster.path(planned.request["job_dir"]).exists()
+    assert not cluster.path(planned.request.job_dir).exists()
 
 
 def test_a_path_that_is_not_on_the_cluster_submits_nothing_and_is_named(cluster: Cluster, client: Client) -> None:
@@ -490,7 +491,7 @@ def test_a_job_that_was_just_handed_over_to_slurm_is_canceled_by_who_does_not_kn
 
 def test_a_job_whose_submit_died_before_slurm_heard_of_it_can_be_canceled(cluster: Cluster, client: Client) -> None:
     planned = client.plan(job("true"), "slurm").plan
-    attempts = f"{planned.request['job_dir']}/attempts"
+    attempts = f"{planned.request.job_dir}/attempts"
     cluster.login(f"mkdir -p {attempts}/1; echo 1-a >{attempts}/1.lock; touch -d '10 minutes ago' {attempts}/1.lock")
     backend = backend_of(client)
     found = backend.find(planned.attempt, planned)
@@ -546,8 +547,8 @@ def test_an_attempt_is_not_followed_by_another_while_it_lives(cluster: Cluster, 
     made = submit(client, "sleep 60")
     row = client.store.attempt(made.id)
     backend = backend_of(client)
-    plan = Plan.from_json(row.plan, row.attempt)
-    again = backend.plan_again(plan, job("sleep 60"), None, replace(row.attempt, number=2))
+    plan = read_plan(backend, row)
+    again = backend.plan_again(plan, prepare_job(job("sleep 60")), SlurmOptions(), replace(row.attempt, number=2))
     with pytest.raises(Unreachable, match="is still"):
         backend.submit(again, {})
     assert len(cluster.jobs()) == 1

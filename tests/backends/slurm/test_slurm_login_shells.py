@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from support.cluster.cluster_here import Cluster, until
+from tao_sdk.backends.contract import read_plan
 from tao_sdk.backends.slurm.backend import SlurmBackend
+from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.job import Job
 from tao_sdk.model.observation import Phase
-from tao_sdk.model.plan import Plan
+from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
 
@@ -68,8 +70,10 @@ def test_what_a_sites_programs_say_beside_their_answers_is_none(
     assert row.ref is not None
     assert cluster.jobs() == [row.ref.native_id]
     until(lambda: status_of(client, made)() is Status.RUNNING)
-    plan = Plan.from_json(row.plan, row.attempt)
-    again = backend.plan_again(plan, JobSpec(command="true"), None, replace(row.attempt, number=2))
+    plan = read_plan(backend, row)
+    again = backend.plan_again(
+        plan, PreparedJob(JobSpec(command="true"), "true"), SlurmOptions(), replace(row.attempt, number=2)
+    )
     with pytest.raises(Unreachable, match=f"SLURM job {row.ref.native_id}, is still RUNNING"):
         backend.submit(again, {})
     attempts = cluster.path(str(made.backend_details["job_dir"])) / "attempts"
@@ -86,7 +90,7 @@ def test_an_attempt_that_was_begun_and_never_reached_slurm_is_not_taken_for_what
 ) -> None:
     talkative(home, "squeue", "sacct")
     planned = client.plan(JobSpec(command="true", gpu_count=0), "slurm").plan
-    begun = planned.request["job_dir"]
+    begun = planned.request.job_dir
     cluster.login(
         f"umask 077; mkdir -p {begun}/attempts/1 {begun}/slurm-logs/attempt-1; cd {begun}; mkdir sbatch specs env meta; "
         f"printf %s {planned.attempt.store_id} >attempts/1/store"

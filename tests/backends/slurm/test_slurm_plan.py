@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from support.cluster.facts_here import ATTEMPT, BASE, directives, facts, partition, planned, staged
-from tao_sdk.backends.slurm import doctor, handover, render, survey
+from tao_sdk.backends.slurm import batch_script, checks, doctor, handover, render, survey, task_script
 from tao_sdk.backends.slurm.backend import SlurmBackend
 from tao_sdk.backends.slurm.facts import SlurmFacts
+from tao_sdk.backends.slurm.request import SlurmRequest
 from tao_sdk.backends.slurm.shape import PartitionLimit
 from tao_sdk.backends.slurm.site import Site, login, site
 from tao_sdk.model.errors import CredentialError, SpecError
@@ -25,6 +26,7 @@ from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.plan import Plan
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
+from tao_sdk.payload.prepared_job import prepare_job
 from tao_sdk.platforms.slurm import SlurmSDK
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -49,13 +51,13 @@ def job(**more: Any) -> JobSpec:
 )
 def test_the_scripts_are_as_they_were_read_and_approved(name: str, spec: JobSpec, options: dict[str, Any]) -> None:
     plan = planned(spec, **options)
-    text = f"{plan.request['script']}\n##### task.sh\n{staged(plan, 'task.sh')}"
+    text = f"{plan.request.script}\n##### task.sh\n{staged(plan, 'task.sh')}"
     assert text == (GOLDEN / f"{name}.txt").read_text()
 
 
 def test_the_script_that_hands_a_job_over_is_as_it_was_read_and_approved() -> None:
     plan = planned(job(image=IMAGE, gpu_count=4, inputs={"train": "/lustre/it's here"}))
-    text = handover.submit(render.decided_in(plan), ATTEMPT, ["attempts/1", "specs"], handover.UNPACKING)
+    text = handover.submit(plan.request.decisions, ATTEMPT, ["attempts/1", "specs"], handover.UNPACKING)
     assert text == (GOLDEN / "submit.txt").read_text()
 
 
@@ -64,7 +66,7 @@ def test_what_a_login_node_left_that_died_while_it_made_the_folders_is_completed
     plan, attempt = planned(job()), f"{tmp_path}/attempts/1"
     (tmp_path / "jobs").mkdir()
     where = f"base={tmp_path} job={tmp_path} a={attempt} logs={tmp_path}/logs k={attempt}.lock me=us"
-    script = handover.submit(render.decided_in(plan), ATTEMPT, ["attempts/1", "specs"], handover.UNPACKING)
+    script = handover.submit(plan.request.decisions, ATTEMPT, ["attempts/1", "specs"], handover.UNPACKING)
     lock = "\n".join(
         [where, handover.READING, handover.NO_ROOM, script[script.index("lock() {") : script.index("renew() {")]]
     )
@@ -103,7 +105,7 @@ stranger.kill()
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a pid namespace needs root")
 def test_the_timer_of_a_command_that_has_ended_signals_nobody_who_has_its_pid(tmp_path: Path) -> None:
-    timer = "\n".join(render.time_limit(2.0, 1))
+    timer = "\n".join(task_script.time_limit(2.0, 1))
     isolated = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", STRANGER, str(tmp_path), timer]
     said = subprocess.run(isolated, capture_output=True, text=True, check=True).stdout
     assert said == "alive\n"
@@ -111,7 +113,7 @@ def test_the_timer_of_a_command_that_has_ended_signals_nobody_who_has_its_pid(tm
 
 
 def test_the_timer_ends_a_command_that_goes_on_and_then_kills_it(tmp_path: Path) -> None:
-    timer = "\n".join(render.time_limit(1.5, 1))
+    timer = "\n".join(task_script.time_limit(1.5, 1))
     script = f"set -- {tmp_path}\n{timer}\nexec sh -c 'trap \"echo asked\" TERM; while :; do sleep 0.1; done'"
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, start_new_session=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (-9, "asked")
@@ -120,7 +122,7 @@ def test_the_timer_ends_a_command_that_goes_on_and_then_kills_it(tmp_path: Path)
 
 @pytest.mark.parametrize("name", ["$(touch ran)", "a b", "'; touch ran; '", ""])
 def test_a_node_whose_name_is_no_host_name_is_never_part_of_a_sourced_file(name: str, tmp_path: Path) -> None:
-    meeting = "\n".join(render.meeting({"nodes": 2, "exclusive": True}))
+    meeting = "\n".join(batch_script.meeting(2, exclusive=True))
     script = f"d={tmp_path} name={shlex.quote(name)}\nscontrol() {{ printf '%s\\n' \"$name\"; }}\n{meeting}"
     done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 125
@@ -131,16 +133,16 @@ def test_a_node_whose_name_is_no_host_name_is_never_part_of_a_sourced_file(name:
 
 def test_a_further_attempt_is_planned_as_the_first_was() -> None:
     first = planned(job(image=IMAGE))
-    again = render.build(render.decided_in(first), job(image=IMAGE), replace(ATTEMPT, number=2))
-    script = first.request["script"]
+    again = render.build(first.request.decisions, prepare_job(job(image=IMAGE)), replace(ATTEMPT, number=2))
+    script = first.request.script
     for numbered in ("attempts/{}", "attempt-{}", '"attempt":{}'):
         script = script.replace(numbered.format(1), numbered.format(2))
-    assert again.request["script"] == script
+    assert again.request.script == script
 
 
 def test_a_plan_survives_the_store(tmp_path: Path) -> None:
     plan = planned(job(image=IMAGE, env_vars={"API_KEY": "value"}))
-    kept = Plan.from_json(json.loads(json.dumps(plan.to_json())), ATTEMPT)
+    kept = Plan.from_json(json.loads(json.dumps(plan.to_json())), ATTEMPT, SlurmRequest.from_json)
     assert kept == plan
     assert plan.secrets == ("API_KEY",)
     assert "value" not in json.dumps(plan.to_json())
@@ -179,8 +181,8 @@ def test_whole_nodes_are_asked_for_when_all_their_gpus_are_and_not_otherwise() -
 
 
 def test_the_meeting_port_is_fixed_on_whole_nodes_and_of_the_job_elsewhere() -> None:
-    assert "port=29500" in planned(job(gpu_count=8, num_nodes=2)).request["script"]
-    assert "port=$((15000 + SLURM_JOB_ID % 17000))" in planned(job(gpu_count=2, num_nodes=2)).request["script"]
+    assert "port=29500" in planned(job(gpu_count=8, num_nodes=2)).request.script
+    assert "port=$((15000 + SLURM_JOB_ID % 17000))" in planned(job(gpu_count=2, num_nodes=2)).request.script
 
 
 def test_a_job_without_gpus_asks_for_none_and_sees_none() -> None:
@@ -373,7 +375,7 @@ def test_the_scripts_are_shell_whatever_the_job_holds(tmp_path: Path) -> None:
         done = subprocess.run(["bash", "-n"], input=staged(plan, name), text=True, capture_output=True)
         assert done.returncode == 0, done.stderr
     assert directives(plan) == directives(planned(job(image=IMAGE), use_sqsh=False))
-    text = render.environment_file(render.decided_in(plan), ATTEMPT, {})
+    text = render.environment_file(plan.request.decisions, ATTEMPT, {})
     shown = subprocess.run(
         ["sh", "-c", f'{text} printf %s "$ODD"'], capture_output=True, text=True, cwd=tmp_path
     ).stdout
@@ -396,8 +398,8 @@ def test_paths_of_the_cluster_are_looked_for_before_the_job_is_handed_over() -> 
     specs = {"train": {"data": "lustre:///lustre/a/annotations.json", "media": "slurm:///lustre/a/videos", "n": 3},
              "model": "/lustre/m.pth", "list": ["lustre:///lustre/b"]}  # fmt: skip
     plan = planned(job(image=IMAGE, specs=specs, inputs={"model": {}}, mounts=["/data/x:/x", "lustre:///data/y:/y:ro"]))
-    checks = dict(render.decided_in(plan)["checks"])
-    assert set(checks) == {
+    wanted = {each.path: each.what for each in plan.request.decisions.checks}
+    assert set(wanted) == {
         "/lustre/a/annotations.json",
         "/lustre/a/videos",
         "/lustre/m.pth",
@@ -405,15 +407,15 @@ def test_paths_of_the_cluster_are_looked_for_before_the_job_is_handed_over() -> 
         "/data/x",
         "/data/y",
     }
-    assert checks["/lustre/m.pth"] == "The input model"
-    assert checks["/data/y"] == "The mount /y"
+    assert wanted["/lustre/m.pth"] == "The input model"
+    assert wanted["/data/y"] == "The mount /y"
 
 
 def test_a_root_and_the_files_in_it_may_be_named_as_the_document_does() -> None:
     root = planned(job(inputs={"/data/train": "lustre:///lustre/me/model/train"}))
     direct = planned(job(specs={"custom": {"train_dataset": {"annotation_path": "lustre:///lustre/train.json"}}}))
-    assert [path for path, _ in render.decided_in(root)["checks"]] == ["/lustre/me/model/train"]
-    assert [path for path, _ in render.decided_in(direct)["checks"]] == ["/lustre/train.json"]
+    assert [each.path for each in root.request.decisions.checks] == ["/lustre/me/model/train"]
+    assert [each.path for each in direct.request.decisions.checks] == ["/lustre/train.json"]
 
 
 def test_of_addresses_in_specs_texts_and_outputs_need_not_be_there_and_of_a_glob_its_folder() -> None:
@@ -428,7 +430,7 @@ def test_of_addresses_in_specs_texts_and_outputs_need_not_be_there_and_of_a_glob
         outputs={"out": {"type": "folder"}},
     )  # fmt: skip
     plan = planned(spec)
-    assert [path for path, _ in render.decided_in(plan)["checks"]] == ["/lustre/a", "/b"]
+    assert [each.path for each in plan.request.decisions.checks] == ["/lustre/a", "/b"]
     assert "/b:/b" in mounted(plan)
     with pytest.raises(SpecError, match="a path has to follow lustre://"):
         planned(job(specs={"data": "lustre://data"}))
@@ -450,8 +452,8 @@ def test_a_mount_that_the_list_of_mounts_cannot_hold_is_refused(mounts: Any) -> 
         planned(job(image=IMAGE, mounts=mounts))
 
 
-def mounted(plan: Plan) -> str:
-    return render.decided_in(plan)["container"]["srun"]
+def mounted(plan: Plan[SlurmRequest]) -> str:
+    return plan.request.decisions.container.srun
 
 
 def test_the_jobs_own_mounts_come_beside_the_sites_and_not_instead() -> None:
@@ -501,7 +503,7 @@ def test_a_results_root_that_nothing_else_mounts_is_mounted() -> None:
 def test_results_lie_below_the_base_directory_unless_a_root_is_named() -> None:
     plan = planned(job())
     assert plan.results_dir == f"{BASE}/results/{ATTEMPT.job_id}"
-    told = render.decided_in(plan)["environment"]
+    told = plan.request.decisions.environment
     assert told["TAO_RESULTS_ROOT"] == told["TAO_API_RESULTS_DIR"] == f"{BASE}/results"
     other = planned(job(env_vars={"TAO_RESULTS_ROOT": "lustre:///lustre/other"}))
     assert other.results_dir == f"/lustre/other/{ATTEMPT.job_id}"
@@ -512,8 +514,8 @@ def test_results_lie_below_the_base_directory_unless_a_root_is_named() -> None:
 # Findings and settings
 
 
-def findings(plan: Plan, seen: Any = None) -> dict[str, Severity]:
-    return {each.code: each.severity for each in render.check(plan, seen or facts())}
+def findings(plan: Plan[SlurmRequest], seen: Any = None) -> dict[str, Severity]:
+    return {each.code: each.severity for each in checks.check(plan, seen or facts())}
 
 
 def test_a_cluster_without_anything_that_runs_images_is_a_finding_before_submit() -> None:
@@ -528,8 +530,8 @@ def test_an_account_or_qos_that_you_do_not_have_is_a_finding_before_submit() -> 
     assert findings(planned(job(), qos="gold"))["slurm.qos"] is Severity.ERROR
 
 
-def told(plan: Plan, seen: Any) -> Finding:
-    (found,) = (each for each in render.check(plan, seen) if each.code == "slurm.account")
+def told(plan: Plan[SlurmRequest], seen: Any) -> Finding:
+    (found,) = (each for each in checks.check(plan, seen) if each.code == "slurm.account")
     return found
 
 
@@ -606,14 +608,14 @@ def test_a_partition_that_takes_no_jobs_of_the_account_is_left_out_of_a_list_and
 def test_a_partition_that_takes_no_jobs_of_the_qos_is_refused_and_left_out_of_a_list() -> None:
     for who in ({"qos": ("normal",)}, {"denied_qos": ("short",)}):
         seen = closed(**who)
-        (found,) = render.check(planned(job(), seen, partition="polar", qos="Short"), seen)
+        (found,) = checks.check(planned(job(), seen, partition="polar", qos="Short"), seen)
         assert (found.severity, found.code) == (Severity.ERROR, "slurm.qos")
         assert found.what == "Jobs of the qos Short may not run in polar."
         assert "--partition open" in found.fix
         both = planned(job(), seen, partition="polar,open", qos="short")
         assert directives(both)["partition"] == "open"
         assert "the qos short, of which they take no jobs: polar" in " ".join(both.notes)
-        assert render.check(planned(job(), seen, partition="polar", qos="normal"), seen) == []
+        assert checks.check(planned(job(), seen, partition="polar", qos="normal"), seen) == []
 
 
 def test_a_partition_named_in_native_is_looked_at_too() -> None:

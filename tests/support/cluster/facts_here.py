@@ -8,10 +8,12 @@ from typing import Any
 from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.backends.slurm.render import plan
+from tao_sdk.backends.slurm.request import SlurmRequest
 from tao_sdk.backends.slurm.site import Site
 from tao_sdk.model.fields import read_settings
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.spec import JobSpec
+from tao_sdk.payload.prepared_job import prepare_job
 
 BASE = "/lustre/me"
 HOURS = timedelta(hours=1)
@@ -41,16 +43,16 @@ def facts(site: Site | None = None, **more: Any) -> SlurmFacts:
 ATTEMPT = Attempt("digits-0123456789", 1, "slurm", "me@login", "5708e1d")
 
 
-def planned(spec: JobSpec, seen: SlurmFacts | None = None, attempt: Attempt = ATTEMPT, **options: Any) -> Plan:
-    return plan(spec, read_settings(SlurmOptions, options), seen or facts(), attempt)
+def planned(
+    spec: JobSpec, seen: SlurmFacts | None = None, attempt: Attempt = ATTEMPT, **options: Any
+) -> Plan[SlurmRequest]:
+    return plan(prepare_job(spec, spec.command), read_settings(SlurmOptions, options), seen or facts(), attempt)
 
 
-def directives(plan: Plan) -> dict[str, str]:
-    lines = [
-        line.removeprefix("#SBATCH --") for line in plan.request["script"].splitlines() if line.startswith("#SBATCH")
-    ]
+def directives(plan: Plan[SlurmRequest]) -> dict[str, str]:
+    lines = [line.removeprefix("#SBATCH --") for line in plan.request.script.splitlines() if line.startswith("#SBATCH")]
     return {name: value for name, _, value in (line.partition("=") for line in lines)}
 
 
-def staged(plan: Plan, name: str) -> str:
+def staged(plan: Plan[SlurmRequest], name: str) -> str:
     return next(file.content.decode("utf-8", "surrogateescape") for file in plan.files if file.path.endswith(name))

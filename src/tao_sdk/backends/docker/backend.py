@@ -10,14 +10,16 @@ import random
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
-from tao_sdk.backends.contract import Capabilities, Files, LogChunk, LogRequest, MiB
+from tao_sdk.backends.contract import Backend, Capabilities, Files, LogChunk, LogRequest, MiB
 from tao_sdk.backends.docker import checks, doctor, gpus, logs, parse, render, rules
 from tao_sdk.backends.docker import survey as look
 from tao_sdk.backends.docker.address import find_address, is_local, is_open, way_to
+from tao_sdk.backends.docker.container_body import DEFAULT_NETWORK, container_name
 from tao_sdk.backends.docker.containers import Container, Containers
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.files import FarFiles, HereFiles
@@ -27,16 +29,27 @@ from tao_sdk.backends.docker.kept_files import KeptFiles
 from tao_sdk.backends.docker.networks import Networks
 from tao_sdk.backends.docker.options import DockerOptions
 from tao_sdk.backends.docker.recent import Recent
+from tao_sdk.backends.docker.request import DockerRequest
+from tao_sdk.backends.docker.start_script import GRACE, MAX_ARGUMENT
 from tao_sdk.backends.docker.starting import Starting
 from tao_sdk.backends.docker.turns import Turns
 from tao_sdk.backends.outcome import read_outcome
-from tao_sdk.backends.refusals import must_live_at, must_look_at, no_value
+from tao_sdk.backends.refusals import (
+    missing_secret,
+    must_live_at,
+    must_look_at,
+    no_value,
+    seen_elsewhere,
+    seen_unreachable,
+    still_runs,
+)
 from tao_sdk.backends.this_machine import room_left, this_machine
 from tao_sdk.model.diagnosis import Diagnosis, Evidence, NodeEvent
 from tao_sdk.model.errors import CredentialError, PathNotFound, Refused, Unreachable
 from tao_sdk.model.finding import Finding, refuse_errors
 from tao_sdk.model.observation import Observation, Outcome, Phase
 from tao_sdk.model.plan import Attempt, Plan, Ref
+from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.units import format_size
@@ -58,14 +71,14 @@ def answering() -> Generator[None]:
         raise Unreachable("The Docker daemon could not do what it was asked.", error.what, fix) from error
 
 
-class DockerBackend:
+class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
     """Jobs as containers of the daemon that DOCKER_HOST or the docker context names."""
 
     platform = "docker"
     capabilities = Capabilities(
         streams_apart=True,
         log_goes=True,
-        max_command=render.MAX_ARGUMENT,
+        max_command=MAX_ARGUMENT,
         max_payload=64 * MiB,
         poll_seconds=2.0,
         readers=8,
@@ -95,10 +108,11 @@ class DockerBackend:
         return way_to(self.address)
 
     @answering()
-    def survey(self, spec: JobSpec, options: DockerOptions) -> DockerFacts:
+    def survey(self, job: PreparedJob, options: DockerOptions) -> DockerFacts:
+        spec = job.spec
         if spec.image:
             refuse_malformed(spec.image)
-        facts = look.survey(self.daemon, self.settings, spec, options, self.images.seen(spec.image))
+        facts = look.survey(self.daemon, self.settings, job, options, self.images.seen(spec.image))
         wants_gpus = bool(spec.gpu_count or options.gpu_ids)
         refusals = [each for each in (self.image_refusal(spec, options, facts), self.gpu_refusal(wants_gpus)) if each]
         return replace(facts, refusals=tuple(refusals), login=self.login_sent(spec, options, facts))
@@ -119,26 +133,33 @@ class DockerBackend:
         words = self.gpu_words.get("") or self.gpu_words.keep("", gpus.refusal(self.daemon) or "none")
         return None if words == "none" else error_of(rules.refused(words))
 
-    def plan(self, spec: JobSpec, options: DockerOptions, facts: DockerFacts, attempt: Attempt) -> Plan:
-        return render.plan(spec, options, facts, attempt)
+    def plan(
+        self, job: PreparedJob, options: DockerOptions, facts: DockerFacts, attempt: Attempt
+    ) -> Plan[DockerRequest]:
+        return render.plan(job, options, facts, attempt)
 
     @answering()
-    def plan_again(self, last: Plan, spec: JobSpec, options: DockerOptions, attempt: Attempt) -> Plan:
+    def plan_again(
+        self, last: Plan[DockerRequest], job: PreparedJob, options: DockerOptions, attempt: Attempt
+    ) -> Plan[DockerRequest]:
         """In the surroundings of the first attempt, on the daemon as it now is."""
-        seen = look.survey(self.daemon, self.settings, spec, options, self.images.seen(spec.image))
-        facts = replace(seen, **last.request["surroundings"])
-        return render.plan(spec, options, replace(facts, auto_remove=last.release_when_over), attempt)
+        seen = look.survey(self.daemon, self.settings, job, options, self.images.seen(job.spec.image))
+        facts = replace(seen, **asdict(last.request.surroundings))
+        return render.plan(job, options, replace(facts, auto_remove=last.release_when_over), attempt)
 
-    def check(self, plan: Plan, facts: DockerFacts) -> list[Finding]:
+    def check(self, plan: Plan[DockerRequest], facts: DockerFacts) -> list[Finding]:
         return checks.check(plan, facts)
+
+    def request_from_json(self, data: Mapping[str, Any]) -> DockerRequest:
+        return DockerRequest.from_json(data)
 
     # Starting
 
     @answering()
-    def submit(self, plan: Plan, secrets: Mapping[str, str]) -> Ref:
-        missing = [name for name in plan.secrets if name not in secrets]
+    def submit(self, plan: Plan[DockerRequest], secrets: Mapping[str, str]) -> Ref:
+        missing = missing_secret(plan.secrets, secrets)
         if missing and not self.find_ready(plan.attempt):
-            raise no_value(missing[0])
+            raise no_value(missing)
         refuse_errors(checks.open_line(self.address.url if is_open(self.address) else "", plan.secrets))
         with self.turns.taken(plan.attempt.job_id):
             try:
@@ -156,10 +177,10 @@ class DockerBackend:
         return found is not None and found.ready
 
     @answering()
-    def find(self, attempt: Attempt, plan: Plan | None = None) -> Ref | None:
-        found = self.containers.inspect(render.container_name(attempt))
+    def find(self, attempt: Attempt, plan: Plan[DockerRequest] | None = None) -> Ref | None:
+        found = self.containers.inspect(container_name(attempt))
         if found is None or not found.is_of(attempt):
-            self.must_know(attempt, plan.request.get("daemon", "") if plan else "")
+            self.must_know(attempt, plan.request.daemon if plan else "")
             return None
         return self.ref(found, attempt, found.begun and self.starting.took_in(found))
 
@@ -168,7 +189,7 @@ class DockerBackend:
             platform=self.platform,
             endpoint=self.endpoint,
             namespace="",
-            native_id=render.container_name(attempt),
+            native_id=container_name(attempt),
             unique_id=container.id,
             attempt=attempt,
             ready=ready,
@@ -181,7 +202,7 @@ class DockerBackend:
 
     def unready(self, attempt: Attempt, step: str) -> Ref:
         """The Ref of an attempt that has no container yet."""
-        name = render.container_name(attempt)
+        name = container_name(attempt)
         return Ref(self.platform, self.endpoint, "", name, "", attempt, ready=False, step=step, retry_after=1.0)
 
     # Looking
@@ -189,8 +210,7 @@ class DockerBackend:
     def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
         """One list for all, and one look more at each that has newly ended, or may have without being listed so."""
         here = [ref for ref in refs if ref.endpoint == self.endpoint]
-        reason = f"it runs on another daemon, this is {self.endpoint}"
-        seen = {ref: Observation(Phase.UNREACHABLE, "", reason=reason) for ref in refs if ref.endpoint != self.endpoint}
+        seen = seen_elsewhere(self.endpoint, refs)
         try:
             states = self.states({ref.attempt.store_id for ref in here}) if here else {}
             if any(ref.unique_id not in states for ref in here):
@@ -198,8 +218,7 @@ class DockerBackend:
             doubted = self.doubted(states)
             return seen | {ref: self.observed(ref, states.get(ref.unique_id), ref.unique_id in doubted) for ref in here}
         except (Unreachable, DaemonError) as error:
-            doubt = Observation(Phase.UNREACHABLE, "", reason=error.what)
-            return seen | dict.fromkeys(here, doubt)
+            return seen | seen_unreachable(here, error.what)
 
     def states(self, stores: set[str]) -> dict[str, str]:
         """Container -> the list's word for its state."""
@@ -315,10 +334,10 @@ class DockerBackend:
         self.images.forgo(ref.attempt.job_id)
         container = self.container_of(ref)
         if container is not None and container.is_of(ref.attempt):
-            if container.begun and not self.cancel(ref, timedelta(seconds=render.GRACE)).phase.over:
-                raise Unreachable(f"{ref.native_id} still runs.", "It could not be ended in time.", "Try again.")
+            if container.begun and not self.cancel(ref, timedelta(seconds=GRACE)).phase.over:
+                raise still_runs(ref.native_id)
             self.containers.remove(container.id)
-            self.networks.release(render.DEFAULT_NETWORK)
+            self.networks.release(DEFAULT_NETWORK)
         self.mark(ref).unlink(missing_ok=True)
 
     # Explaining

@@ -6,8 +6,9 @@ import posixpath
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tao_sdk.backends.docker.container_body import BUILT_IN_NETWORKS
 from tao_sdk.backends.docker.facts import DockerFacts
-from tao_sdk.backends.docker.render import BUILT_IN_NETWORKS
+from tao_sdk.backends.docker.request import DockerRequest
 from tao_sdk.backends.mounts import cache_finding, unmounted_finding
 from tao_sdk.model.finding import Finding, Severity, error, warning
 from tao_sdk.model.plan import Plan
@@ -15,7 +16,7 @@ from tao_sdk.model.plan import Plan
 FEWEST_NANO_CPUS = 10_000_000  # a quota of 1 ms, the kernel's least, in the 100 ms that the daemon counts by
 
 
-def check(plan: Plan, facts: DockerFacts) -> list[Finding]:
+def check(plan: Plan[DockerRequest], facts: DockerFacts) -> list[Finding]:
     """What would stop the job (errors), and what it should know (warnings)."""
     return [
         *image_findings(plan, facts),
@@ -42,23 +43,23 @@ def open_line(address: str, secrets: Sequence[str]) -> list[Finding]:
     return [error("docker.open_line", what, "The connection has no TLS: everybody on the way can read it.", fix)]
 
 
-def image_findings(plan: Plan, facts: DockerFacts) -> Iterator[Finding]:
-    image = plan.request["container"]["Image"]
-    if image and facts.image is None and plan.request["pull"] == "never":
+def image_findings(plan: Plan[DockerRequest], facts: DockerFacts) -> Iterator[Finding]:
+    image = plan.request.image
+    if image and facts.image is None and plan.request.pull == "never":
         yield error("image.missing", f"The daemon has no image {image}.", "pull is never.", f"docker pull {image}")
     elif image and facts.image is None:
         yield Finding(Severity.OK, "image.pulled", f"{image} is not there yet: it is pulled before the job starts.")
 
 
-def path_findings(plan: Plan, facts: DockerFacts) -> Iterator[Finding]:
+def path_findings(plan: Plan[DockerRequest], facts: DockerFacts) -> Iterator[Finding]:
     for path, why in facts.missing.items():
-        if path not in plan.request["folders"]:
+        if path not in plan.request.folders:
             yield error("mount.missing", f"{path} is mounted and is not there.", why, "Correct the path, or make it.")
 
 
-def cache_findings(plan: Plan) -> list[Finding]:
-    mounts: list[dict[str, Any]] = plan.request["container"]["HostConfig"].get("Mounts") or []
-    cache = plan.request.get("cache")
+def cache_findings(plan: Plan[DockerRequest]) -> list[Finding]:
+    mounts: list[dict[str, Any]] = plan.request.host_config.get("Mounts") or []
+    cache = plan.request.cache
     return cache_finding(cache, [each["Target"] for each in mounts]) if cache else []
 
 
@@ -78,17 +79,17 @@ def input_findings(facts: DockerFacts) -> Iterator[Finding]:
                           f"Mount it: mounts: [<folder>:{posixpath.dirname(each.path)}:ro]")  # fmt: skip
 
 
-def network_findings(plan: Plan, facts: DockerFacts) -> Iterator[Finding]:
-    name = plan.request["container"]["HostConfig"]["NetworkMode"]
+def network_findings(plan: Plan[DockerRequest], facts: DockerFacts) -> Iterator[Finding]:
+    name = plan.request.network
     known = (*facts.networks, *BUILT_IN_NETWORKS)
-    if not plan.request["make_network"] and name not in known and not name.startswith("container:"):
+    if not plan.request.make_network and name not in known and not name.startswith("container:"):
         fix = f"docker network create {name}"
         yield error("network.missing", f"There is no docker network {name}.", "network " + name + " not found", fix)
 
 
-def gpu_findings(plan: Plan, facts: DockerFacts) -> Iterator[Finding]:
+def gpu_findings(plan: Plan[DockerRequest], facts: DockerFacts) -> Iterator[Finding]:
     """GPUs that are not there stop the job, GPUs that others use do not. Nothing is known where none can be seen."""
-    given: Any = plan.request["container"]["HostConfig"].get("DeviceRequests")  # `native` may have anything there
+    given: Any = plan.request.host_config.get("DeviceRequests")  # `native` may have anything there
     asked: list[dict[str, Any]] = [each for each in given or () if isinstance(each, dict)]
     ids = [int(each) for request in asked for each in request.get("DeviceIDs") or () if str(each).isdigit()]
     count = max((request.get("Count") or 0 for request in asked), default=0)
@@ -102,9 +103,9 @@ def gpu_findings(plan: Plan, facts: DockerFacts) -> Iterator[Finding]:
         yield warning("gpu.busy", what, ", ".join(held), "docker ps")
 
 
-def cpu_findings(plan: Plan) -> Iterator[Finding]:
+def cpu_findings(plan: Plan[DockerRequest]) -> Iterator[Finding]:
     """What the daemon takes and the kernel refuses once the container starts."""
-    asked: Any = plan.request["container"]["HostConfig"].get("NanoCpus")  # `native` may have anything there
+    asked: Any = plan.request.host_config.get("NanoCpus")  # `native` may have anything there
     if isinstance(asked, int) and 0 < asked < FEWEST_NANO_CPUS:
         why = "The kernel gives a container at least 1 ms of every 100 ms of a CPU."
         yield error("cpus.too_few", f"{asked / 1e9:g} CPUs are too few.", why, "Ask for --cpus 0.01 or more.")

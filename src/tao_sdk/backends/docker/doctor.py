@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tao_sdk.backends.docker import gpus, host, render, rules
+from tao_sdk.backends.docker import gpus, host, rules
 from tao_sdk.backends.docker.address import config, is_local, is_open, mapping
+from tao_sdk.backends.docker.container_body import BUILT_IN_NETWORKS, DEFAULT_NETWORK
 from tao_sdk.backends.docker.gpus import visible_gpus
 from tao_sdk.model.credentials import IN_THE_JOB
 from tao_sdk.model.errors import MissingExtra, TaoError
@@ -96,10 +97,10 @@ def gpu_findings(daemon: Daemon, info: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def network_findings(settings: Settings, networks: list[str]) -> Iterator[Finding]:
-    name = settings.get("DOCKER_NETWORK") or render.DEFAULT_NETWORK
-    if name in (*networks, *render.BUILT_IN_NETWORKS):
+    name = settings.get("DOCKER_NETWORK") or DEFAULT_NETWORK
+    if name in (*networks, *BUILT_IN_NETWORKS):
         yield Finding(Severity.OK, "docker.network", f"The docker network {name} is there.")
-    elif name == render.DEFAULT_NETWORK:
+    elif name == DEFAULT_NETWORK:
         yield Finding(Severity.OK, "docker.network", f"The docker network {name} will be made by the first job.")
     else:
         what = f"MISSING: docker network '{name}' not found."

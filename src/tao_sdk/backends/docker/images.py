@@ -21,6 +21,8 @@ from tao_sdk.backends.docker.address import is_open
 from tao_sdk.backends.docker.checks import open_line
 from tao_sdk.backends.docker.pull import LONGEST_ERROR, WANTED, Pulled
 from tao_sdk.backends.docker.recent import Recent
+from tao_sdk.backends.docker.request import DockerRequest
+from tao_sdk.backends.image_name import NGC
 from tao_sdk.model.errors import CredentialError, Refused, Unreachable
 from tao_sdk.model.finding import Finding, error, refuse_errors, warning
 from tao_sdk.model.plan import Plan
@@ -30,7 +32,6 @@ from tao_sdk.store.private_files import make_folders
 from tao_sdk.transports import process
 from tao_sdk.transports.dockerd import Daemon, DaemonError, login_header, registry_of, stored_login
 
-NGC = "nvcr.io"
 HUB = "docker.io"
 ASKED_SECONDS = 5.0  # that a registry has to answer before anything is pulled
 AT_ONCE = 5.0  # seconds a submit waits: a small image is there by then, and a wrong name is known
@@ -55,13 +56,13 @@ class Images:
         config: Mapping[str, Any] = (self.seen(name) or {}).get("Config") or {}
         return str(config.get("User") or "")
 
-    def was_here(self, plan: Plan) -> bool:
+    def was_here(self, plan: Plan[DockerRequest]) -> bool:
         """Whether the image was seen a moment ago, and that is enough."""
-        return plan.request["pull"] != "always" and self.recent.get(plan.request["container"]["Image"]) is not None
+        return plan.request.pull != "always" and self.recent.get(plan.request.image) is not None
 
-    def ready(self, plan: Plan) -> str | None:
+    def ready(self, plan: Plan[DockerRequest]) -> str | None:
         """None once the image is there; else how far the pull is. Raises Refused when it cannot be had."""
-        name, policy = plan.request["container"]["Image"], plan.request["pull"]
+        name, policy = plan.request.image, plan.request.pull
         self.recent.forget(name)
         there = self.seen(name) is not None
         if policy == "never" and not there:

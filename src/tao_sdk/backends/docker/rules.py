@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tao_sdk.backends.docker.parse import KILLED, STARTED_AGAIN
 from tao_sdk.backends.docker.pull import parted
-from tao_sdk.backends.docker.render import NOT_BEGUN, NOT_WHOLE
+from tao_sdk.backends.docker.start_script import NOT_BEGUN, NOT_WHOLE
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
 from tao_sdk.model.errors import Refused
 from tao_sdk.model.reasons import Reason

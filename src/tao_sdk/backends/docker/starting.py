@@ -7,11 +7,16 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from tao_sdk.backends.docker import logs, parse, render
+from tao_sdk.backends.docker import logs, parse
+from tao_sdk.backends.docker.container_body import container_name
 from tao_sdk.backends.docker.containers import Container, Containers
 from tao_sdk.backends.docker.identity import must_be_the_daemon
 from tao_sdk.backends.docker.images import Images
 from tao_sdk.backends.docker.networks import UNSETTLED, Networks
+from tao_sdk.backends.docker.places import RESULTS
+from tao_sdk.backends.docker.request import DockerRequest
+from tao_sdk.backends.docker.start_script import FOLDER, NOT_BEGUN, NOT_WHOLE, statements
+from tao_sdk.backends.job_environment import revealed
 from tao_sdk.model.errors import Refused, Unreachable
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.transports import dockerd
@@ -28,14 +33,14 @@ class Starting:
         self.daemon, self.containers = containers.daemon, containers
         self.images, self.networks = images, networks
 
-    def started(self, plan: Plan, secrets: Mapping[str, str]) -> Container | str:
+    def started(self, plan: Plan[DockerRequest], secrets: Mapping[str, str]) -> Container | str:
         """The attempt's container, started: the one that is there, or a new one. Else how far the pull of its image is."""
         if new := self.made_at_once(plan):
             return self.made(plan, secrets, new)
-        found = self.containers.inspect(render.container_name(plan.attempt))
+        found = self.containers.inspect(container_name(plan.attempt))
         if container := self.adopted(found, plan.attempt):
             return container
-        must_be_the_daemon(self.daemon, plan.request.get("daemon", ""))
+        must_be_the_daemon(self.daemon, plan.request.daemon)
         pulling = self.images.ready(plan)
         if pulling is not None:
             return pulling
@@ -49,17 +54,17 @@ class Starting:
         container = found if found.begun else self.started_or_removed(found)
         return container if container and self.took_in(container) else None
 
-    def made_at_once(self, plan: Plan) -> Container | None:
+    def made_at_once(self, plan: Plan[DockerRequest]) -> Container | None:
         """A new container, made without looking first: the name decides whether there is one, or an earlier attempt's."""
         if self.images.was_here(plan):
-            must_be_the_daemon(self.daemon, plan.request.get("daemon", ""))
+            must_be_the_daemon(self.daemon, plan.request.daemon)
             with ignored(404, 409):
                 return self.create(plan)
         return None
 
-    def made(self, plan: Plan, secrets: Mapping[str, str], new: Container | None = None) -> Container:
+    def made(self, plan: Plan[DockerRequest], secrets: Mapping[str, str], new: Container | None = None) -> Container:
         """A new container, started; again, a few times, while others remove or make our network."""
-        again = STARTS if plan.request["make_network"] else 0
+        again = STARTS if plan.request.make_network else 0
         while True:
             container, new, again = new or self.create(plan), None, again - 1
             try:
@@ -68,7 +73,7 @@ class Starting:
             except DaemonError as error:
                 if again < 0 or not UNSETTLED.search(error.what):
                     raise
-                self.networks.forget(network_name(plan))
+                self.networks.forget(plan.request.network)
 
     def started_or_removed(self, container: Container) -> Container | None:
         """What becomes of a container that is made and not started: the container once it has started, None once removed.
@@ -87,7 +92,7 @@ class Starting:
         raise Unreachable(f"{container.id} neither starts nor can be removed.", "", "Try again.")
 
     def took_in(self, container: Container) -> bool:
-        """Whether a started container has read the whole of its environment from its standard input (render.TAKE_IN).
+        """Whether a started container has read the whole of its environment from its standard input (start_script.TAKE_IN).
 
         If the client died in the middle, the container's input ends early: it runs no command, says NOT_WHOLE and exits
         with NOT_BEGUN. A container that still runs is given a moment to do that before it is believed.
@@ -95,9 +100,9 @@ class Starting:
         if container.running and container.seen["Config"].get("OpenStdin"):
             time.sleep(SETTLING_SECONDS)
             container = self.containers.inspect(container.id) or container
-        if container.running or container.seen["State"]["ExitCode"] != render.NOT_BEGUN:
+        if container.running or container.seen["State"]["ExitCode"] != NOT_BEGUN:
             return True
-        return not logs.says(self.daemon, container.id, render.NOT_WHOLE)
+        return not logs.says(self.daemon, container.id, NOT_WHOLE)
 
     def make_way(self, found: Container | None, attempt: Attempt) -> None:
         """An earlier attempt of the same job gives its name to this one; a stranger's container does not."""
@@ -109,42 +114,40 @@ class Starting:
             or not number.isdigit()
             or int(number) > attempt.number
         ):
-            name = render.container_name(attempt)
+            name = container_name(attempt)
             raise Refused(
                 f"The name {name} is taken by a container that is not of this job.", "", f"docker rm -f {name}"
             )
         self.containers.remove(found.id)
 
-    def create(self, plan: Plan) -> Container:
-        for folder in plan.request["folders"]:
+    def create(self, plan: Plan[DockerRequest]) -> Container:
+        for folder in plan.request.folders:
             make_folder(Path(folder))
-        body = dict(plan.request["container"])
-        if plan.request["make_network"]:
-            body["HostConfig"] = {**body["HostConfig"], "NetworkMode": self.networks.made(network_name(plan))}
+        body = dict(plan.request.container)
+        if plan.request.make_network:
+            body["HostConfig"] = {**body["HostConfig"], "NetworkMode": self.networks.made(plan.request.network)}
         try:
-            made = self.daemon.ask("POST", "/containers/create", body, name=plan.request["name"])
+            made = self.daemon.ask("POST", "/containers/create", body, name=plan.request.name)
         except DaemonError:
-            remove_empty(plan.request["folders"])
+            remove_empty(plan.request.folders)
             raise
         return Container(
             {"Id": made["Id"], "State": {"Status": "created"}, "Config": body, "HostConfig": body["HostConfig"]}
         )
 
-    def start(self, container: Container, plan: Plan, secrets: Mapping[str, str]) -> None:
+    def start(self, container: Container, plan: Plan[DockerRequest], secrets: Mapping[str, str]) -> None:
         """Deliver what is too long, and what must not be seen, and start. What cannot start is removed."""
         try:
-            if plan.request.get("opens_results"):
+            if plan.request.opens_results:
                 self.open_results(container)
-            if command := plan.request["command"]:
+            if command := plan.request.command:
                 file = ("command", command.encode("utf-8", "surrogateescape"), 0o600)
-                self.daemon.put_archive(
-                    container.id, "/", dockerd.archive([file], self.owner(container), render.FOLDER)
-                )
+                self.daemon.put_archive(container.id, "/", dockerd.archive([file], self.owner(container), FOLDER))
             with self.daemon.typing(container.id, typed(plan, secrets)):
                 self.daemon.ask("POST", f"/containers/{container.id}/start")
         except DaemonError:
             self.containers.remove(container.id)
-            remove_empty(plan.request["folders"])
+            remove_empty(plan.request.folders)
             raise
 
     def open_results(self, container: Container) -> None:
@@ -152,7 +155,7 @@ class Starting:
         owner = self.owner(container)
         if any(owner):
             with ignored(403):  # its root is read-only, by the job's own wish
-                self.daemon.put_archive(container.id, "/", dockerd.archive([], owner, render.RESULTS[1:], 0o755))
+                self.daemon.put_archive(container.id, "/", dockerd.archive([], owner, RESULTS[1:], 0o755))
 
     def owner(self, container: Container) -> tuple[int, int]:
         """Who the command runs as, and so who may read what is delivered."""
@@ -183,14 +186,7 @@ def remove_empty(folders: Iterable[str]) -> None:
             Path(folder).rmdir()
 
 
-def network_name(plan: Plan) -> str:
-    return plan.request["container"]["HostConfig"]["NetworkMode"]
-
-
-def typed(plan: Plan, secrets: Mapping[str, str]) -> bytes:
+def typed(plan: Plan[DockerRequest], secrets: Mapping[str, str]) -> bytes:
     """What the container is told through its standard input; the secrets' values go nowhere else."""
-    environment = plan.request["environment"]
-    values = {
-        name: value if isinstance(value, str) else secrets[value["secret"]] for name, value in environment.items()
-    }
-    return render.statements(values).encode("utf-8", "surrogateescape") if values else b""
+    values = revealed(plan.request.environment, secrets)
+    return statements(values).encode("utf-8", "surrogateescape") if values else b""

@@ -9,27 +9,28 @@ from pathlib import Path
 from typing import Any
 
 from tao_sdk.backends.contract import Files
-from tao_sdk.backends.docker import render, window
+from tao_sdk.backends.docker import window
 from tao_sdk.backends.docker.address import is_local, is_open
+from tao_sdk.backends.docker.container_body import BUILT_IN_NETWORKS, DEFAULT_NETWORK, network_name
 from tao_sdk.backends.docker.facts import DockerFacts, SeenInput
 from tao_sdk.backends.docker.files import FarFiles, HereFiles
 from tao_sdk.backends.docker.gpus import held_gpus, visible_gpus
 from tao_sdk.backends.docker.options import PULL, DockerOptions
-from tao_sdk.backends.inputs import absolute_inputs
+from tao_sdk.backends.docker.places import RESULTS, named_mounts
 from tao_sdk.backends.mounts import Mount, mount_of, read_mounts, within
 from tao_sdk.model.errors import PathNotFound, SpecError
+from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.settings import Settings
-from tao_sdk.model.spec import JobSpec
-from tao_sdk.payload.declared import undeclared_paths
 from tao_sdk.transports.dockerd import Daemon, DaemonError
 
 MOST_LOOKED_FOR = 20  # of a spec's paths in an image: each is a request
 
 
 def survey(
-    daemon: Daemon, settings: Settings, spec: JobSpec, options: DockerOptions, image: Mapping[str, Any] | None
+    daemon: Daemon, settings: Settings, job: PreparedJob, options: DockerOptions, image: Mapping[str, Any] | None
 ) -> DockerFacts:
     """All that is looked at before a job is planned."""
+    spec = job.spec
     caller = surroundings(settings, is_local(daemon.address))
     mounts = read_mounts(spec.mounts, caller.cwd, caller.home)
     paths = [each.source for each in mounts if not each.volume] + [caller.ssh_path] * options.ssh_key
@@ -47,12 +48,12 @@ def survey(
         gpus=tuple(gpus),
         held=held_gpus(daemon, gpus) if gpus else {},
     )
-    named = render.named_mounts(spec, options, facts)
+    named = named_mounts(job, options, facts)
     return replace(
         facts,
-        networks=networks(daemon, render.network_name(spec, options, facts)),
-        inputs=tuple(inputs(daemon, files, spec, facts, named)),
-        unmounted=tuple(unmounted(daemon, spec, facts, named)),
+        networks=networks(daemon, network_name(spec, options, facts)),
+        inputs=tuple(inputs(daemon, files, job, facts, named)),
+        unmounted=tuple(unmounted(daemon, job, facts, named)),
     )
 
 
@@ -92,7 +93,7 @@ def image(daemon: Daemon, name: str) -> Mapping[str, Any] | None:
 
 def networks(daemon: Daemon, wanted: str) -> tuple[str, ...]:
     """Those that are there; not asked for where the one that is wanted is there, or will be made, in any case."""
-    if wanted in (render.DEFAULT_NETWORK, *render.BUILT_IN_NETWORKS):
+    if wanted in (DEFAULT_NETWORK, *BUILT_IN_NETWORKS):
         return ()
     return tuple(each["Name"] for each in daemon.get("/networks"))
 
@@ -114,30 +115,30 @@ def volumes(daemon: Daemon, info: Mapping[str, Any], names: list[str]) -> dict[s
     return {name: there.get(name) or f"{info['DockerRootDir']}/volumes/{name}/_data" for name in names}
 
 
-def inputs(daemon: Daemon, files: Files, spec: JobSpec, facts: DockerFacts, mounts: list[Mount]) -> Iterator[SeenInput]:
+def inputs(
+    daemon: Daemon, files: Files, job: PreparedJob, facts: DockerFacts, mounts: list[Mount]
+) -> Iterator[SeenInput]:
     """What is known of each declared input. What a mount has that is missing itself, or is a volume, is not looked at."""
     unmounted: dict[str, str] = {}
-    for key, path in absolute_inputs(spec).items():
+    for key, path in job.absolute_inputs().items():
         under = mount_of(mounts, path)
         if under is None:
             unmounted[key] = path
         elif not under.volume and under.source not in facts.missing:
             place = under.on_host(path, {})
             yield SeenInput(key, path, place, not missing(files, [place]))
-    has = in_image(daemon, spec.image, list(unmounted.values())) if facts.image else {}
+    has = in_image(daemon, job.spec.image, list(unmounted.values())) if facts.image else {}
     for key, path in unmounted.items():
         yield SeenInput(key, path, "", has.get(path))
 
 
-def unmounted(daemon: Daemon, spec: JobSpec, facts: DockerFacts, mounts: list[Mount]) -> list[tuple[str, str]]:
+def unmounted(daemon: Daemon, job: PreparedJob, facts: DockerFacts, mounts: list[Mount]) -> list[tuple[str, str]]:
     """(key, path) of what the spec names, nobody declares, and neither a mount nor the image has."""
     outside = [
-        (key, path)
-        for key, path in undeclared_paths(spec)
-        if mount_of(mounts, path) is None and not within(path, render.RESULTS)
+        (key, path) for key, path in job.data.undeclared if mount_of(mounts, path) is None and not within(path, RESULTS)
     ]
     looked_for = [path for _, path in outside[:MOST_LOOKED_FOR]]
-    has = in_image(daemon, spec.image, looked_for) if facts.image else {}
+    has = in_image(daemon, job.spec.image, looked_for) if facts.image else {}
     return [(key, path) for key, path in outside if not has.get(path)]
 
 

@@ -17,23 +17,25 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from tao_sdk.backends.contract import Capabilities, LogChunk, LogRequest, MiB
+from tao_sdk.backends.contract import Backend, Capabilities, LogChunk, LogRequest, MiB
+from tao_sdk.backends.job_environment import revealed
 from tao_sdk.backends.local import logs, parse, render, sight
 from tao_sdk.backends.local import survey as look
 from tao_sdk.backends.local.facts import LocalFacts
 from tao_sdk.backends.local.folder import Folder, create, is_taken, take
 from tao_sdk.backends.local.options import LocalOptions
-from tao_sdk.backends.local.request import Request
+from tao_sdk.backends.local.request import LocalRequest
+from tao_sdk.backends.local.supervisor_message import SupervisorMessage
 from tao_sdk.backends.outcome import json_object
-from tao_sdk.backends.refusals import must_live_at, must_look_at, no_value
+from tao_sdk.backends.refusals import elsewhere, missing_secret, must_live_at, must_look_at, no_value, still_runs
 from tao_sdk.backends.this_machine import LocalFiles, room_left, this_machine
 from tao_sdk.model.diagnosis import Diagnosis, Evidence, NodeEvent
 from tao_sdk.model.errors import Refused, Unreachable, UsageError
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.observation import Observation, Outcome, Phase
 from tao_sdk.model.plan import Attempt, Plan, Ref
+from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.settings import Settings
-from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.units import format_size
 from tao_sdk.store.private_files import make_folders
 from tao_sdk.transports import process
@@ -51,7 +53,7 @@ FULL = 1 << 16  # bytes; a disk with less than this left is full
 LOOK = 0.02  # seconds between looks while waiting for an end
 
 
-class LocalBackend:
+class LocalBackend(Backend[LocalOptions, LocalFacts, LocalRequest]):
     """Jobs as supervised process groups of this machine. Their folders are below `<state_dir>/local`."""
 
     platform = "local"
@@ -65,20 +67,29 @@ class LocalBackend:
         self.aside = self.home / ".aside"
         self.endpoint = this_machine()
 
-    def survey(self, spec: JobSpec, options: LocalOptions) -> LocalFacts:
-        return look.survey(spec, options, self.settings.environ, self.state_dir)
+    def survey(self, job: PreparedJob, options: LocalOptions) -> LocalFacts:
+        return look.survey(job, options, self.settings.environ, self.state_dir)
 
-    def plan(self, spec: JobSpec, options: LocalOptions, facts: LocalFacts, attempt: Attempt) -> Plan:
-        return render.plan(spec, options, facts, attempt)
+    def plan(self, job: PreparedJob, options: LocalOptions, facts: LocalFacts, attempt: Attempt) -> Plan[LocalRequest]:
+        return render.plan(job, options, facts, attempt)
 
-    def plan_again(self, last: Plan, spec: JobSpec, options: LocalOptions, attempt: Attempt) -> Plan:  # noqa: ARG002
+    def plan_again(
+        self,
+        last: Plan[LocalRequest],
+        job: PreparedJob,  # noqa: ARG002  what the last plan sent is sent again
+        options: LocalOptions,  # noqa: ARG002
+        attempt: Attempt,
+    ) -> Plan[LocalRequest]:
         return render.plan_again(last, attempt, str(self.state_dir))
 
-    def check(self, plan: Plan, facts: LocalFacts) -> list[Finding]:
+    def check(self, plan: Plan[LocalRequest], facts: LocalFacts) -> list[Finding]:
         return render.check(plan, facts)
 
-    def submit(self, plan: Plan, secrets: Mapping[str, str]) -> Ref:
-        message = request(plan, secrets).encode()
+    def request_from_json(self, data: Mapping[str, Any]) -> LocalRequest:
+        return LocalRequest.from_json(data)
+
+    def submit(self, plan: Plan[LocalRequest], secrets: Mapping[str, str]) -> Ref:
+        message = supervisor_message(plan, secrets).encode()
         try:
             self.stage(plan)
         except OSError as error:
@@ -93,7 +104,7 @@ class LocalBackend:
             )
         return ref if ref.ready else self.start(ref, message)
 
-    def stage(self, plan: Plan) -> None:
+    def stage(self, plan: Plan[LocalRequest]) -> None:
         """The attempt's folder, under its name only when it is whole; one that is there already is left as it is."""
         target = Path(self.folder(plan.attempt).path)
         if target.is_dir():
@@ -130,7 +141,7 @@ class LocalBackend:
             raise Unreachable(str(error)) from error
         return self.ref(ref.attempt, self.see(ref)) or ref
 
-    def find(self, attempt: Attempt, plan: Plan | None = None) -> Ref | None:  # noqa: ARG002
+    def find(self, attempt: Attempt, plan: Plan[LocalRequest] | None = None) -> Ref | None:  # noqa: ARG002
         folder = self.folder(attempt)
         try:
             seen = sight.Sight().see(folder, "", attempt.number)
@@ -163,7 +174,7 @@ class LocalBackend:
 
     def observed(self, ref: Ref, look: sight.Sight) -> Observation:
         if ref.endpoint != self.endpoint:
-            return Observation(Phase.UNREACHABLE, "", reason=f"it runs on {ref.endpoint}, this is {self.endpoint}")
+            return elsewhere(self.endpoint, ref)
         folder = self.folder(ref.attempt)
         try:
             if not folder.has("attempt"):
@@ -224,7 +235,7 @@ class LocalBackend:
         if not folder.is_dir():
             return
         if not self.cancel(ref, timedelta(seconds=render.GRACE)).phase.over:
-            raise Unreachable(f"{ref.native_id} still runs.", "It could not be ended in time.", "Try again.")
+            raise still_runs(ref.native_id)
         self.remove(folder)
 
     def remove(self, folder: Path) -> None:
@@ -341,7 +352,7 @@ def sweep(aside: Path) -> None:
             shutil.rmtree(left, ignore_errors=True)
 
 
-def fill(folder: Folder, plan: Plan) -> None:
+def fill(folder: Folder, plan: Plan[LocalRequest]) -> None:
     attempt = plan.attempt
     record = {
         "job_id": attempt.job_id,
@@ -351,37 +362,35 @@ def fill(folder: Folder, plan: Plan) -> None:
         "results_dir": plan.results_dir,
         "created": time.time(),
     }
-    create(folder.file("command"), os.fsencode(plan.request["command"]))
+    create(folder.file("command"), os.fsencode(plan.request.command))
     create(folder.file("log"), b"")
     create(folder.file("lock"), b"")
     folder.reserve_exit()
     create(folder.file("attempt"), json.dumps(record).encode())
 
 
-def request(plan: Plan, secrets: Mapping[str, str]) -> Request:
+def supervisor_message(plan: Plan[LocalRequest], secrets: Mapping[str, str]) -> SupervisorMessage:
     """What the supervisor is told; the secrets' values go nowhere else."""
-    wanted: Mapping[str, Any] = plan.request
-    missing = [name for name in plan.secrets if name not in secrets]
-    if missing:
-        raise no_value(missing[0])
+    request = plan.request
+    if missing := missing_secret(plan.secrets, secrets):
+        raise no_value(missing)
+    return SupervisorMessage(
+        job=plan.attempt.job_id,
+        cwd=request.cwd,
+        grace=request.grace,
+        time_limit=request.time_limit,
+        gpu_count=request.gpus.count,
+        gpus=request.gpus.candidates,
+        locks=request.gpus.lock_folder,
+        environment=as_bytes(revealed(request.environment, secrets)),
+    )
+
+
+def as_bytes(variables: Mapping[str, str]) -> dict[bytes, bytes]:
     try:
-        environment = {
-            os.fsencode(name): os.fsencode(value if isinstance(value, str) else secrets[value["secret"]])
-            for name, value in wanted["environment"].items()
-        }
+        return {os.fsencode(name): os.fsencode(value) for name, value in variables.items()}
     except UnicodeEncodeError:
         raise Refused("A variable of the environment is neither text nor bytes that were read as text.") from None
-    gpus = wanted["gpus"]
-    return Request(
-        job=plan.attempt.job_id,
-        cwd=wanted["cwd"],
-        grace=wanted["grace"],
-        time_limit=wanted["time_limit"],
-        gpu_count=gpus["count"],
-        gpus=gpus["from"],
-        locks=gpus["locks"],
-        environment=environment,
-    )
 
 
 def results_dir(ref: Ref) -> str:

@@ -1,76 +1,81 @@
-"""From a JobSpec to the Plan of a process on this machine, and what would stop it. Pure."""
+"""From a prepared job to the Plan of a process on this machine, and what would stop it. Pure."""
 
 from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
+from tao_sdk.backends.job_environment import asked_variables, identity, secret_names
 from tao_sdk.backends.local.facts import Gpu, LocalFacts
 from tao_sdk.backends.local.options import LocalOptions
+from tao_sdk.backends.local.request import LocalRequest, RequestedGpus
 from tao_sdk.backends.mounts import within
+from tao_sdk.backends.native_patch import nothing_to_patch
 from tao_sdk.backends.rendezvous import single_node
+from tao_sdk.backends.results_place import named_folder, own_place, root_variables
 from tao_sdk.model.credentials import NEVER_IN_THE_JOB
 from tao_sdk.model.finding import Finding, error, warning
 from tao_sdk.model.plan import Attempt, Plan
-from tao_sdk.model.secrets import SecretRef, is_secret_name, split_secrets
+from tao_sdk.model.prepared_job import PreparedJob
+from tao_sdk.model.secrets import SecretRef, is_secret_name
 from tao_sdk.model.spec import JobSpec, remote_root
 from tao_sdk.model.units import format_size
-from tao_sdk.net.address import path_of, scheme
-from tao_sdk.payload.declared import chosen_outputs, declared_inputs
-from tao_sdk.payload.schemes import SHARED, is_here
+from tao_sdk.payload.schemes import SHARED
 
 GRACE = 10.0  # seconds between SIGTERM and SIGKILL unless the caller says otherwise
 ROOT = "runs"  # below the folder where the job was submitted
 IN_USE = 1024  # MiB on a GPU; less is what a driver or a desktop takes
 LITTLE_SPACE = 1 << 30  # bytes; less at the results is worth a warning
 
-Variables = dict[str, str | SecretRef]
 
-
-def plan(spec: JobSpec, options: LocalOptions, facts: LocalFacts, attempt: Attempt) -> Plan:
+def plan(job: PreparedJob, options: LocalOptions, facts: LocalFacts, attempt: Attempt) -> Plan[LocalRequest]:
     """Everything that submit will do."""
-    count, gpus = choose_gpus(spec, options, facts)
-    env = environment(spec, options, facts, attempt, count)
-    folder = job_folder(facts.state_dir, attempt)
-    root = results_root(spec, facts.cwd)
-    results = f"{env['TAO_RESULTS_ROOT']}/{attempt.job_id}"
-    request = {
-        "command": spec.command,
-        "cwd": facts.cwd,
-        "environment": {k: {"secret": v.name} if isinstance(v, SecretRef) else v for k, v in sorted(env.items())},
-        "gpus": {
-            "count": count,
-            "asked": spec.gpu_count,
-            "ids": list(options.gpu_ids),
-            "from": gpus,
-            "locks": facts.lock_folder,
-        },
-        "time_limit": spec.time_limit.total_seconds() if spec.time_limit else 0.0,
-        "grace": GRACE,
-        "venv": venv(options, facts),
-        "inputs": local_inputs(spec, facts.cwd),
-        "outside": [path for path in chosen_outputs(spec) if not within(path, root)],
-        "keeps": bool(spec.outputs),
-        "mounts": bool(spec.mounts),
-        "native": sorted(spec.native),
-    }
+    spec, gpus = job.spec, choose_gpus(job.spec, options, facts)
+    variables = environment(spec, options, facts, attempt, gpus.count)
     return Plan(
         attempt=attempt,
-        request=request,
-        secrets=tuple(sorted({value.name for value in env.values() if isinstance(value, SecretRef)})),
-        results_dir=results,
+        request=request(job, options, facts, gpus, variables),
+        secrets=secret_names(variables),
+        results_dir=own_place(remote_root(spec) or results_root(spec, facts.cwd), attempt),
         notes=tuple(notes(spec)),
-        backend_details={"backend_type": "local", "num_gpu": count, "job_dir": folder},
+        backend_details={
+            "backend_type": "local",
+            "num_gpu": gpus.count,
+            "job_dir": job_folder(facts.state_dir, attempt),
+        },
     )
 
 
-def plan_again(last: Plan, attempt: Attempt, state_dir: str) -> Plan:
+def request(
+    job: PreparedJob,
+    options: LocalOptions,
+    facts: LocalFacts,
+    gpus: RequestedGpus,
+    variables: Mapping[str, str | SecretRef],
+) -> LocalRequest:
+    spec, root = job.spec, results_root(job.spec, facts.cwd)
+    return LocalRequest(
+        command=job.command,
+        cwd=facts.cwd,
+        environment=dict(sorted(variables.items())),
+        gpus=gpus,
+        time_limit=spec.time_limit.total_seconds() if spec.time_limit else 0.0,
+        grace=GRACE,
+        venv=venv(options, facts),
+        inputs=local_inputs(job, facts.cwd),
+        outside=tuple(path for path in job.data.chosen_outputs if not within(path, root)),
+        keeps=bool(spec.outputs),
+        mounts=bool(spec.mounts),
+        native=tuple(sorted(spec.native)),
+    )
+
+
+def plan_again(last: Plan[LocalRequest], attempt: Attempt, state_dir: str) -> Plan[LocalRequest]:
     """The same in the same folder and environment: a watcher that asks for it has others."""
-    environment = {**last.request["environment"], "TAO_ATTEMPT": str(attempt.number)}
+    environment = {**last.request.environment, **identity(attempt)}
     details = {**last.backend_details, "job_dir": job_folder(state_dir, attempt)}
-    request = {**last.request, "environment": environment}
+    request = replace(last.request, environment=environment)
     return replace(last, attempt=attempt, request=request, backend_details=details)
 
 
@@ -84,29 +89,27 @@ def caller_environment(environ: Mapping[str, str], marked: Sequence[str]) -> dic
     return {name: value for name, value in environ.items() if name not in left_out and not is_secret_name(name)}
 
 
-def environment(spec: JobSpec, options: LocalOptions, facts: LocalFacts, attempt: Attempt, gpus: int) -> Variables:
+def environment(
+    spec: JobSpec, options: LocalOptions, facts: LocalFacts, attempt: Attempt, gpus: int
+) -> dict[str, str | SecretRef]:
     """The caller's, then ours, then what the job asks for, then what nobody may change."""
-    asked, _ = split_secrets(spec.env_vars, spec.secrets)
     root = results_root(spec, facts.cwd)
+    visible_gpus = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if gpus else {"CUDA_VISIBLE_DEVICES": ""}
     return {
         **with_venv(facts.environment, venv(options, facts)),
         **single_node(gpus),
         "TAO_GRACE": f"{GRACE:g}",
-        **({"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if gpus else {"CUDA_VISIBLE_DEVICES": ""}),
-        **asked,
-        "TAO_JOB_ID": attempt.job_id,
-        "TAO_ATTEMPT": str(attempt.number),
-        **({"TAO_LOCAL_ROOT": root} if remote_root(spec) else {}),
-        "TAO_RESULTS_ROOT": remote_root(spec) or root,
-        "TAO_RESULTS_DIR": f"{root}/{attempt.job_id}",
+        **visible_gpus,
+        **asked_variables(spec),
+        **identity(attempt),
+        **root_variables(spec, root),
+        "TAO_RESULTS_DIR": own_place(root, attempt),
     }
 
 
 def results_root(spec: JobSpec, cwd: str) -> str:
     """The folder; of results that go to a bucket, the one that they are sent from."""
-    asked = spec.env_vars.get("TAO_RESULTS_ROOT")
-    named = asked if isinstance(asked, str) and asked and not remote_root(spec) else ROOT
-    return posixpath.normpath(posixpath.join(cwd, named))
+    return posixpath.normpath(posixpath.join(cwd, named_folder(spec) or ROOT))
 
 
 def venv(options: LocalOptions, facts: LocalFacts) -> str:
@@ -121,15 +124,24 @@ def with_venv(environment: Mapping[str, str], folder: str) -> Mapping[str, str]:
     return {**kept, "VIRTUAL_ENV": folder, "PATH": f"{folder}/bin:{environment.get('PATH', posixpath.defpath)}"}
 
 
-def choose_gpus(spec: JobSpec, options: LocalOptions, facts: LocalFacts) -> tuple[int, list[str]]:
-    """(how many, of which): the supervisor takes as many as are free, in this order. An explicit choice is the user's."""
-    if "CUDA_VISIBLE_DEVICES" in spec.env_vars and not options.gpu_ids:
-        return 0, []
+def choose_gpus(spec: JobSpec, options: LocalOptions, facts: LocalFacts) -> RequestedGpus:
+    """The supervisor takes as many as are free, in this order. An explicit choice is the user's."""
+    count, candidates = gpu_candidates(spec, options, facts)
+    return RequestedGpus(
+        count, spec.gpu_count, options.gpu_ids, tuple(gpu.key for gpu in candidates), facts.lock_folder
+    )
+
+
+def gpu_candidates(spec: JobSpec, options: LocalOptions, facts: LocalFacts) -> tuple[int, list[Gpu]]:
+    """(how many, of which): those that nobody holds or uses come first."""
     if options.gpu_ids:
-        return len(options.gpu_ids), [gpu.key for gpu in facts.gpus if gpu.index in options.gpu_ids]
+        return len(options.gpu_ids), [gpu for gpu in facts.gpus if gpu.index in options.gpu_ids]
+    if "CUDA_VISIBLE_DEVICES" in spec.env_vars:
+        return 0, []
     here = visible(facts)
-    count = len(here) if spec.gpu_count < 0 or (spec.gpu_count == 1 and not here) else spec.gpu_count
-    return count, [gpu.key for gpu in sorted(here, key=lambda gpu: (gpu.held_by != "", gpu.used, gpu.index))]
+    takes_all = spec.gpu_count < 0 or (spec.gpu_count == 1 and not here)
+    free_first = sorted(here, key=lambda gpu: (gpu.held_by != "", gpu.used, gpu.index))
+    return len(here) if takes_all else spec.gpu_count, free_first
 
 
 def visible(facts: LocalFacts) -> list[Gpu]:
@@ -141,17 +153,14 @@ def visible(facts: LocalFacts) -> list[Gpu]:
     return [gpu for gpu in facts.gpus if str(gpu.index) in names or any(n and gpu.uuid.startswith(n) for n in names)]
 
 
-def local_inputs(spec: JobSpec, cwd: str) -> dict[str, str]:
+def local_inputs(job: PreparedJob, cwd: str) -> dict[str, str]:
     """Key -> path of each declared input that must be there now. What travels with the job is looked for in the job."""
-    travels = any(not posixpath.isabs(path) for path in spec.files)
-    paths = {each["key"]: path_of(each["uri"]) for each in declared_inputs(spec) if is_here(each["uri"])}
-    return {key: posixpath.join(cwd, path) for key, path in paths.items() if posixpath.isabs(path) or not travels}
+    return {each.key: posixpath.join(cwd, each.path) for each in job.here_inputs()}
 
 
-def cluster_inputs(spec: JobSpec) -> dict[str, str]:
+def cluster_inputs(job: PreparedJob) -> dict[str, str]:
     """Path -> scheme of each declared input that is named as a path of a cluster's own file system."""
-    addresses = [each["uri"] for each in declared_inputs(spec)]
-    return {path_of(uri): scheme(uri) for uri in addresses if scheme(uri) in SHARED}
+    return {each.path: each.scheme for each in job.data.inputs if each.scheme in SHARED}
 
 
 def notes(spec: JobSpec) -> Iterator[str]:
@@ -160,32 +169,25 @@ def notes(spec: JobSpec) -> Iterator[str]:
         yield f"{', '.join(limits)}: a local job is not limited; it shares this machine with everything else."
 
 
-def check(plan: Plan, facts: LocalFacts) -> list[Finding]:
+def check(plan: Plan[LocalRequest], facts: LocalFacts) -> list[Finding]:
     """What would stop the job (errors), and what it should know (warnings)."""
-    return [*gpu_findings(plan.request, facts), *path_findings(plan, facts), *unused_findings(plan.request)]
+    return [*gpu_findings(plan.request.gpus, facts), *path_findings(plan, facts), *unused_findings(plan.request)]
 
 
-def gpu_findings(request: Mapping[str, Any], facts: LocalFacts) -> Iterator[Finding]:
-    gpus: Mapping[str, Any] = request["gpus"]
-    has = len(facts.gpus) if gpus["ids"] else len(visible(facts))
-    unknown = [index for index in gpus["ids"] if index not in {gpu.index for gpu in facts.gpus}]
+def gpu_findings(gpus: RequestedGpus, facts: LocalFacts) -> Iterator[Finding]:
+    has = len(facts.gpus) if gpus.ids else len(visible(facts))
+    unknown = [index for index in gpus.ids if index not in {gpu.index for gpu in facts.gpus}]
     if unknown:
         known = ", ".join(str(gpu.index) for gpu in facts.gpus) or "none"
         yield error("gpu.unknown", f"This machine has no GPU {unknown[0]}.", f"It has: {known}.", "Leave gpu_ids out.")
-    elif gpus["count"] > has:
-        why = facts.gpu_trouble or f"It has {has}."
-        yield error(
-            "gpu.too_many",
-            f"The job asks for {gpus['count']} GPUs, more than this machine has.",
-            why,
-            f"Use --gpus {has}.",
-        )
-    elif gpus["asked"] and not has and not gpus["ids"]:
-        yield warning(
-            "gpu.none", "The job asks for a GPU and runs without: this machine has none.", facts.gpu_trouble, ""
-        )
-    if 0 < gpus["count"] <= has:
-        yield from busy_findings(gpus["count"], [gpu for gpu in facts.gpus if gpu.key in gpus["from"]])
+    elif gpus.count > has:
+        what = f"The job asks for {gpus.count} GPUs, more than this machine has."
+        yield error("gpu.too_many", what, facts.gpu_trouble or f"It has {has}.", f"Use --gpus {has}.")
+    elif gpus.asked and not has and not gpus.ids:
+        what = "The job asks for a GPU and runs without: this machine has none."
+        yield warning("gpu.none", what, facts.gpu_trouble, "")
+    if 0 < gpus.count <= has:
+        yield from busy_findings(gpus.count, [gpu for gpu in facts.gpus if gpu.key in gpus.candidates])
 
 
 def busy_findings(count: int, gpus: Sequence[Gpu]) -> Iterator[Finding]:
@@ -203,17 +205,17 @@ def busy_findings(count: int, gpus: Sequence[Gpu]) -> Iterator[Finding]:
         )
 
 
-def path_findings(plan: Plan, facts: LocalFacts) -> Iterator[Finding]:
+def path_findings(plan: Plan[LocalRequest], facts: LocalFacts) -> Iterator[Finding]:
     request = plan.request
-    for key, path in request["inputs"].items():
+    for key, path in request.inputs.items():
         if path in facts.missing:
             fix = facts.advice.get(path, "Check the path.")
             yield error("input.missing", f"The input {key} is not there: {path}", facts.missing[path], fix)
-    if request["venv"] and not facts.venv_python:
-        fix = f"python3 -m venv {request['venv']}"
-        yield error("venv.missing", f"venv_path has no bin/python: {request['venv']}", "", fix)
+    if request.venv and not facts.venv_python:
+        fix = f"python3 -m venv {request.venv}"
+        yield error("venv.missing", f"venv_path has no bin/python: {request.venv}", "", fix)
     if not facts.results_writable:
-        finding = error if request["keeps"] else warning
+        finding = error if request.keeps else warning
         fix = "Set TAO_RESULTS_ROOT to a folder of yours."
         yield finding("results.unwritable", f"Results cannot be written to {plan.results_dir}.", "", fix)
     elif facts.disk_free < LITTLE_SPACE:
@@ -223,20 +225,14 @@ def path_findings(plan: Plan, facts: LocalFacts) -> Iterator[Finding]:
             plan.results_dir,
             "",
         )
-    for path in request["outside"]:
+    for path in request.outside:
         yield warning(
             "output.outside", f"The output {path} lies outside the job's results.", f"They are {plan.results_dir}.", ""
         )
 
 
-def unused_findings(request: Mapping[str, Any]) -> Iterator[Finding]:
-    if request["mounts"]:
+def unused_findings(request: LocalRequest) -> Iterator[Finding]:
+    if request.mounts:
         yield warning("mounts.unused", "mounts are not used: a local job sees this machine's own paths.", "", "")
-    if request["native"]:
-        names = ", ".join(request["native"])
-        yield error(
-            "native.unknown",
-            f"native has {names}; there is no request of the local platform to patch.",
-            "",
-            "Leave it out.",
-        )
+    if request.native:
+        yield nothing_to_patch(request.native, "local")

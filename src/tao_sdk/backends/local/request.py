@@ -1,57 +1,78 @@
-"""What the supervisor is told through a pipe: a few numbers and the job's environment, which thus lies on no disk.
-
-Fields end with a NUL, which no path and no variable can hold; the last is a mark, so that half a message is no message.
-Light on purpose: the supervisor imports it.
-"""
+"""LocalRequest: what a plan asks of this machine. JSON only at the store's edge."""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-WHOLE = b"\1whole"
-SETTINGS = 7
+from tao_sdk.backends.job_environment import Variables, variables_from_json, variables_to_json
 
 
-class Request:
-    """How to run the command of a folder."""
+@dataclass(frozen=True)
+class RequestedGpus:
+    """How many GPUs the job gets, and of which. The supervisor takes as many as are free, in the order of `candidates`."""
 
-    def __init__(
-        self,
-        job: str,
-        cwd: str,
-        grace: float,
-        time_limit: float,
-        gpu_count: int,
-        gpus: Sequence[str],
-        locks: str,
-        environment: Mapping[bytes, bytes],
-    ) -> None:
-        self.job, self.cwd, self.grace, self.time_limit = job, cwd, grace, time_limit
-        self.gpu_count, self.gpus, self.locks, self.environment = gpu_count, gpus, locks, environment
+    count: int
+    asked: int  # spec.gpu_count
+    ids: tuple[int, ...]  # chosen by the caller
+    candidates: tuple[str, ...]  # Gpu.key of each
+    lock_folder: str
 
-    @property
-    def results(self) -> str:
-        return os.fsdecode(self.environment.get(b"TAO_RESULTS_DIR", b""))
-
-    def encode(self) -> bytes:
-        numbers = (self.grace, self.time_limit, self.gpu_count)
-        settings = [self.job, self.cwd, *map(repr, numbers), ",".join(self.gpus), self.locks]
-        variables = [name + b"=" + value for name, value in self.environment.items()]
-        return b"".join(field + b"\0" for field in [*map(os.fsencode, settings), *variables, WHOLE])
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "count": self.count,
+            "asked": self.asked,
+            "ids": list(self.ids),
+            "from": list(self.candidates),
+            "locks": self.lock_folder,
+        }
 
     @classmethod
-    def decode(cls, message: bytes) -> Request | None:
-        """None for a message that was cut short: its sender is gone, and nothing may start."""
-        fields = message.split(b"\0")
-        if fields[-2:] != [WHOLE, b""]:
-            return None
-        job, cwd, grace, time_limit, count, gpus, locks = map(os.fsdecode, fields[:SETTINGS])
-        variables = [field.partition(b"=") for field in fields[SETTINGS:-2]]
-        environment = {name: value for name, _, value in variables}
-        return cls(
-            job, cwd, float(grace), float(time_limit), int(count), [g for g in gpus.split(",") if g], locks, environment
-        )
+    def from_json(cls, data: Mapping[str, Any]) -> RequestedGpus:
+        return cls(data["count"], data["asked"], tuple(data["ids"]), tuple(data["from"]), data["locks"])
+
+
+@dataclass(frozen=True)
+class LocalRequest:
+    """The process to start, and what `check` has to look at."""
+
+    command: str
+    cwd: str
+    environment: Variables
+    gpus: RequestedGpus
+    time_limit: float  # seconds; 0 for none
+    grace: float  # seconds between SIGTERM and SIGKILL
+    venv: str  # folder of the virtual environment; "" for none
+    inputs: Mapping[str, str]  # key -> path that must be there before the start
+    outside: tuple[str, ...]  # outputs outside the job's results
+    keeps: bool  # the job declares outputs
+    mounts: bool  # the job names mounts, which nothing uses here
+    native: tuple[str, ...]  # names in `native`, which nothing uses here
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "command": self.command,
+            "cwd": self.cwd,
+            "environment": variables_to_json(self.environment),
+            "gpus": self.gpus.to_json(),
+            "time_limit": self.time_limit,
+            "grace": self.grace,
+            "venv": self.venv,
+            "inputs": dict(self.inputs),
+            "outside": list(self.outside),
+            "keeps": self.keeps,
+            "mounts": self.mounts,
+            "native": list(self.native),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> LocalRequest:
+        typed: dict[str, Any] = {
+            **data,
+            "environment": variables_from_json(data["environment"]),
+            "gpus": RequestedGpus.from_json(data["gpus"]),
+            "outside": tuple(data["outside"]),
+            "native": tuple(data["native"]),
+        }
+        return cls(**typed)

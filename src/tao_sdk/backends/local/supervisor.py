@@ -17,7 +17,7 @@ import time
 
 from tao_sdk.backends.local import gpu_locks
 from tao_sdk.backends.local.folder import Folder, create, discard, take
-from tao_sdk.backends.local.request import Request
+from tao_sdk.backends.local.supervisor_message import SupervisorMessage
 from tao_sdk.transports.process import Identity, ask_to_end, departed, groups, identify, kill, send
 
 TYPE_CHECKING = False
@@ -42,7 +42,7 @@ def main() -> int:
 
     The exit code is 0 also when another has it, or it is over.
     """
-    request = Request.decode(sys.stdin.buffer.read())
+    request = SupervisorMessage.decode(sys.stdin.buffer.read())
     if request is None:
         return CUT_SHORT
     folder = Folder(sys.argv[-1])
@@ -73,7 +73,7 @@ def take_charge(folder: Folder) -> int | None:
 class Supervisor:
     """From having the folder's lock to the exit record."""
 
-    def __init__(self, folder: Folder, request: Request, lock: int) -> None:
+    def __init__(self, folder: Folder, request: SupervisorMessage, lock: int) -> None:
         self.folder, self.request, self.lock = folder, request, lock
         self.gpus: dict[str, int] = {}
         self.leader: Identity | None = None
@@ -280,7 +280,7 @@ def detach(folder: Folder) -> None:
         os.dup2(fd, target)
 
 
-def become_the_job(folder: Folder, request: Request, gpus: dict[str, int], lock: int, say: int) -> None:
+def become_the_job(folder: Folder, request: SupervisorMessage, gpus: dict[str, int], lock: int, say: int) -> None:
     """In the child: turn into the command. What cannot be done is said through the pipe, which else closes empty."""
     try:
         os.setsid()
@@ -303,7 +303,7 @@ def become_the_job(folder: Folder, request: Request, gpus: dict[str, int], lock:
     os._exit(127)
 
 
-def visible(request: Request, gpus: dict[str, int]) -> dict[bytes, bytes]:
+def visible(request: SupervisorMessage, gpus: dict[str, int]) -> dict[bytes, bytes]:
     """Which GPUs the job sees: those whose locks it got, as `index:uuid`; nothing to say when none were asked for."""
     indexes = [name.partition(":")[0] for name in gpus]
     return {b"CUDA_VISIBLE_DEVICES": ",".join(indexes).encode()} if request.gpu_count else {}

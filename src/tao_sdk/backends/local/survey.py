@@ -16,7 +16,7 @@ from tao_sdk.backends.local.facts import Gpu, LocalFacts
 from tao_sdk.backends.local.options import LocalOptions
 from tao_sdk.model.errors import UsageError
 from tao_sdk.model.finding import Finding, Severity
-from tao_sdk.model.spec import JobSpec
+from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.units import format_size
 from tao_sdk.transports.process import NotStarted, output
 
@@ -24,12 +24,12 @@ MOST_NAMES = 1000  # of a folder that are compared with a misspelt one
 NVIDIA_SMI_SECONDS = 30.0  # a sleeping driver takes seconds to wake
 
 
-def survey(spec: JobSpec, options: LocalOptions, environ: Mapping[str, str], state_dir: Path) -> LocalFacts:
-    cwd = current_folder()
+def survey(job: PreparedJob, options: LocalOptions, environ: Mapping[str, str], state_dir: Path) -> LocalFacts:
+    spec, cwd = job.spec, current_folder()
     locks = gpu_locks.lock_folder(f"{state_dir}/local")
     gpus, trouble = look_for_gpus(environ) if spec.gpu_count or options.gpu_ids else ((), "")
     root = nearest(Path(render.results_root(spec, cwd)))
-    missing = {path: why for path in render.local_inputs(spec, cwd).values() if (why := why_not(Path(path)))}
+    missing = {path: why for path in render.local_inputs(job, cwd).values() if (why := why_not(Path(path)))}
     facts = LocalFacts(
         cwd=cwd,
         state_dir=str(state_dir),
@@ -38,7 +38,7 @@ def survey(spec: JobSpec, options: LocalOptions, environ: Mapping[str, str], sta
         gpu_trouble=trouble,
         lock_folder=locks,
         missing=missing,
-        advice=advice(missing, render.cluster_inputs(spec)),
+        advice=advice(missing, render.cluster_inputs(job)),
         results_writable=root.is_dir() and os.access(root, os.W_OK | os.X_OK),
         disk_free=shutil.disk_usage(root).free,
     )

@@ -14,23 +14,34 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
-from tao_sdk.backends.contract import Capabilities, KiB, LogChunk, LogRequest, MiB, NewLog
-from tao_sdk.backends.refusals import must_live_at, must_look_at, no_value
-from tao_sdk.backends.slurm import doctor, handover, logs, look, new_logs, render, rules, survey
+from tao_sdk.backends.contract import Backend, Capabilities, KiB, LogChunk, LogRequest, MiB, NewLog
+from tao_sdk.backends.refusals import (
+    missing_secret,
+    must_live_at,
+    must_look_at,
+    no_value,
+    seen_elsewhere,
+    seen_unreachable,
+    still_runs,
+)
+from tao_sdk.backends.slurm import checks, doctor, handover, logs, look, new_logs, render, rules, survey
+from tao_sdk.backends.slurm.data import Wanted
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.files import SlurmFiles
 from tao_sdk.backends.slurm.options import SlurmOptions
-from tao_sdk.backends.slurm.render import Decided, Paths
+from tao_sdk.backends.slurm.paths import JobHome, Paths, job_name
+from tao_sdk.backends.slurm.request import Decisions, SlurmRequest
 from tao_sdk.backends.slurm.site import Site, fetch_bytes, login, poll_seconds, site
 from tao_sdk.model.diagnosis import Diagnosis, Evidence
 from tao_sdk.model.endpoint import SETTINGS
 from tao_sdk.model.errors import Refused, SpecError, TaoError, Unreachable
 from tao_sdk.model.finding import Finding, Severity
-from tao_sdk.model.observation import Observation, Outcome, Phase
+from tao_sdk.model.observation import Observation, Outcome
 from tao_sdk.model.plan import Attempt, Plan, Ref
+from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.settings import Settings
-from tao_sdk.model.spec import JobSpec
 from tao_sdk.transports.ssh import Ssh
 
 PAYLOAD = 96 * MiB
@@ -39,7 +50,7 @@ KILL_WAIT = 30  # seconds; SLURM's default
 MARGIN = 20.0  # seconds beyond the grace and the site's own, for SLURM to clear up
 
 
-class SlurmBackend:
+class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
     """Jobs of the cluster that SLURM_HOSTNAME names. They lie below SLURM_BASE_RESULTS_DIR there."""
 
     platform = "slurm"
@@ -77,92 +88,99 @@ class SlurmBackend:
 
     # Planning
 
-    def survey(self, spec: JobSpec, options: SlurmOptions) -> SlurmFacts:
+    def survey(self, job: PreparedJob, options: SlurmOptions) -> SlurmFacts:
         """What was seen some minutes ago. If the job could not run by that, the cluster is asked again: it may have changed."""
         facts = self.surveys.facts(self.site, self.endpoint)
-        if survey.is_new(facts) or self.suffices(spec, options, facts):
+        if survey.is_new(facts) or self.suffices(job, options, facts):
             return facts
         return self.surveys.facts(self.site, self.endpoint, fresh=True)
 
-    def suffices(self, spec: JobSpec, options: SlurmOptions, facts: SlurmFacts) -> bool:
+    def suffices(self, job: PreparedJob, options: SlurmOptions, facts: SlurmFacts) -> bool:
         attempt = Attempt("job-0000000000", 1, self.platform, self.endpoint, "")
         try:
-            findings = self.check(self.plan(spec, options, facts, attempt), facts)
+            findings = self.check(self.plan(job, options, facts, attempt), facts)
         except SpecError:
             return False
         return all(each.severity is not Severity.ERROR for each in findings)
 
-    def plan(self, spec: JobSpec, options: SlurmOptions, facts: SlurmFacts, attempt: Attempt) -> Plan:
-        return render.plan(spec, options, facts, attempt)
+    def plan(self, job: PreparedJob, options: SlurmOptions, facts: SlurmFacts, attempt: Attempt) -> Plan[SlurmRequest]:
+        return render.plan(job, options, facts, attempt)
 
-    def plan_again(self, last: Plan, spec: JobSpec, options: SlurmOptions, attempt: Attempt) -> Plan:  # noqa: ARG002
+    def plan_again(
+        self,
+        last: Plan[SlurmRequest],
+        job: PreparedJob,
+        options: SlurmOptions,  # noqa: ARG002
+        attempt: Attempt,
+    ) -> Plan[SlurmRequest]:
         """What was decided for the first attempt holds for the others."""
-        return render.build(render.decided_in(last), spec, attempt)
+        return render.build(last.request.decisions, job, attempt)
 
-    def check(self, plan: Plan, facts: SlurmFacts) -> list[Finding]:
-        return render.check(plan, facts)
+    def check(self, plan: Plan[SlurmRequest], facts: SlurmFacts) -> list[Finding]:
+        return checks.check(plan, facts)
+
+    def request_from_json(self, data: Mapping[str, Any]) -> SlurmRequest:
+        return SlurmRequest.from_json(data)
 
     # Starting
 
-    def submit(self, plan: Plan, secrets: Mapping[str, str]) -> Ref:
-        decided, attempt = render.decided_in(plan), plan.attempt
-        missing = [name for name in plan.secrets if name not in secrets]
-        if missing:
-            return self.adopted(attempt, decided, missing[0])
-        files = {**{file.path: file.content for file in plan.files}, **environment(decided, attempt, secrets)}
+    def submit(self, plan: Plan[SlurmRequest], secrets: Mapping[str, str]) -> Ref:
+        decisions, attempt = plan.request.decisions, plan.attempt
+        if missing := missing_secret(plan.secrets, secrets):
+            return self.adopted(attempt, decisions.home, missing)
+        files = {**{file.path: file.content for file in plan.files}, **environment(decisions, attempt, secrets)}
         folders = dict.fromkeys(posixpath.dirname(name) for name in files)
         if is_small(files):
             stage, given = handover.writing(files), b""
         else:
             stage, given = handover.UNPACKING, packed(files)
-        answer = self.ssh.run(handover.submit(decided, attempt, folders, stage), given, handover.SUBMIT_SECONDS)
+        answer = self.ssh.run(handover.submit(decisions, attempt, folders, stage), given, handover.SUBMIT_SECONDS)
         reply = handover.read_reply(answer.text)
         if reply.missing:
-            raise missing_paths([decided["checks"][index] for index in reply.missing], answer.host)
+            raise missing_paths([decisions.checks[index] for index in reply.missing], answer.host)
         if reply.word == "ID":
-            return self.ref(attempt, decided, reply.text)
+            return self.ref(attempt, decisions.home, reply.text)
         raise not_submitted(reply, answer.words, attempt)
 
-    def adopted(self, attempt: Attempt, decided: Decided, name: str) -> Ref:
+    def adopted(self, attempt: Attempt, home: JobHome, name: str) -> Ref:
         """Without its secrets an attempt cannot be started, only found."""
-        found = self.looked_up(attempt, decided)
+        found = self.looked_up(attempt, home)
         if found is None or not found.ready:
             raise no_value(name)
         return found
 
-    def find(self, attempt: Attempt, plan: Plan | None = None) -> Ref | None:
+    def find(self, attempt: Attempt, plan: Plan[SlurmRequest] | None = None) -> Ref | None:
         """Looks below the base directory of its plan; without a plan, below the one that is set today."""
         if plan is not None:
-            return self.looked_up(attempt, render.decided_in(plan))
+            return self.looked_up(attempt, plan.request.decisions.home)
         facts = self.surveys.facts(self.site, self.endpoint)
-        root = f"{facts.base}/results"
-        return self.looked_up(attempt, {"base": facts.base, "accounting": facts.accounting, "results_root": root})
+        return self.looked_up(attempt, JobHome(facts.base, f"{facts.base}/results", facts.accounting))
 
-    def looked_up(self, attempt: Attempt, decided: Decided) -> Ref | None:
-        reply = handover.read_reply(self.ssh.run(handover.find(decided, attempt)).text)
+    def looked_up(self, attempt: Attempt, home: JobHome) -> Ref | None:
+        reply = handover.read_reply(self.ssh.run(handover.find(home, attempt)).text)
         if reply.word == "ID":
-            return self.ref(attempt, decided, reply.text)
+            return self.ref(attempt, home, reply.text)
         if reply.word in ("NONE", "STRANGER"):
             return None
         if reply.word == "BEGUN":
-            return replace(self.ref(attempt, decided, ""), ready=False, step="being handed over", retry_after=1.0)
+            return replace(self.ref(attempt, home, ""), ready=False, step="being handed over", retry_after=1.0)
         raise Unreachable(f"SLURM could not say whether it has the job: {reply.text}", "", "Try again.")
 
-    def ref(self, attempt: Attempt, decided: Decided, slurm_id: str) -> Ref:
-        at = Paths.of(decided, attempt)
+    def ref(self, attempt: Attempt, home: JobHome, slurm_id: str) -> Ref:
+        at = home.paths(attempt)
         return Ref(
             platform=self.platform,
             endpoint=self.endpoint,
             namespace=at.base,
             native_id=slurm_id,
-            unique_id=f"{slurm_id} {render.job_name(attempt)}",
+            unique_id=f"{slurm_id} {job_name(attempt)}",
             attempt=attempt,
             details={
                 "slurm_job_id": slurm_id,
                 "job_dir": at.job,
-                "results_dir": f"{decided['results_root']}/{attempt.job_id}",
+                "results_dir": f"{home.results_root}/{attempt.job_id}",
                 "slurm_metadata": {"slurm_job_id": slurm_id, "job_dir": at.job},
-                "log_dir": f"{at.job}/slurm-logs/{render.job_name(attempt)}-{slurm_id}",
+                "log_dir": f"{at.job}/slurm-logs/{job_name(attempt)}-{slurm_id}",
             },
         )
 
@@ -171,16 +189,13 @@ class SlurmBackend:
     def observe(self, refs: Sequence[Ref]) -> dict[Ref, Observation]:
         """One squeue and one sacct for all, in one exec; and one exec more for those that have newly ended."""
         here = [ref for ref in refs if ref.endpoint == self.endpoint]
-        seen = {ref: self.elsewhere(ref) for ref in refs if ref.endpoint != self.endpoint}
+        seen = seen_elsewhere(self.endpoint, refs)
         if not here:
             return seen
         try:
             return seen | look.look(self.ssh, here)
         except Unreachable as error:
-            return seen | dict.fromkeys(here, Observation(Phase.UNREACHABLE, "", reason=error.what))
-
-    def elsewhere(self, ref: Ref) -> Observation:
-        return Observation(Phase.UNREACHABLE, "", reason=f"it lives on {ref.endpoint}, this is {self.endpoint}")
+            return seen | seen_unreachable(here, error.what)
 
     def outcome(self, ref: Ref) -> Outcome | None:
         left = look.records(self.ssh, [ref], over=[ref])[ref].record
@@ -223,9 +238,8 @@ class SlurmBackend:
     def release(self, ref: Ref) -> None:
         must_live_at(self.endpoint, ref)
         if not self.cancel(ref, timedelta(0)).phase.over:
-            raise Unreachable(f"SLURM job {ref.native_id} still runs.", "It could not be ended in time.", "Try again.")
-        decided = {"base": ref.namespace, "accounting": False}
-        answer = self.ssh.run(handover.release(decided, ref.attempt), seconds=120)
+            raise still_runs(f"SLURM job {ref.native_id}")
+        answer = self.ssh.run(handover.release(JobHome(ref.namespace), ref.attempt), seconds=120)
         if answer.rc:
             raise Unreachable(f"{paths(ref).job} could not be removed: {answer.words}", "", "Try again.")
 
@@ -249,8 +263,8 @@ def paths(ref: Ref) -> Paths:
     return Paths(ref.namespace, ref.attempt.job_id, ref.attempt.number)
 
 
-def environment(decided: Decided, attempt: Attempt, secrets: Mapping[str, str]) -> dict[str, bytes]:
-    return {f"attempts/{attempt.number}/env.sh": render.encoded(render.environment_file(decided, attempt, secrets))}
+def environment(decisions: Decisions, attempt: Attempt, secrets: Mapping[str, str]) -> dict[str, bytes]:
+    return {f"attempts/{attempt.number}/env.sh": render.encoded(render.environment_file(decisions, attempt, secrets))}
 
 
 def is_small(files: Mapping[str, bytes]) -> bool:
@@ -269,9 +283,9 @@ def packed(files: Mapping[str, bytes]) -> bytes:
     return gzip.compress(data.getvalue(), compresslevel=1)
 
 
-def missing_paths(lacking: Sequence[Sequence[str]], host: str) -> Refused:
-    first, what = lacking[0]
-    more = "".join(f"; {what}: {path}" for path, what in lacking[1:])
+def missing_paths(lacking: Sequence[Wanted], host: str) -> Refused:
+    first, what = lacking[0].path, lacking[0].what
+    more = "".join(f"; {each.what}: {each.path}" for each in lacking[1:])
     error = Refused(
         f"{what} is not on the cluster: {first}{more}",
         f"Looked for on {host}. SLURM jobs cannot read this machine's files. Nothing was submitted.",

@@ -11,12 +11,9 @@ from typing import Any, cast
 from tao_sdk.backends.mounts import Mount, read_mounts, within
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.model.errors import SpecError
+from tao_sdk.model.prepared_job import PreparedJob
 from tao_sdk.model.spec import JobSpec
-from tao_sdk.net.address import path_of, scheme
-from tao_sdk.payload.declared import chosen_outputs, declared_inputs, shared_paths, undeclared_paths
 
-ON_THE_CLUSTER = frozenset({"", "lustre", "slurm"})
-FETCHED = frozenset({"s3", "aws", "hf_model", "hf_dataset", "ngc", "http", "https"})
 # Stands in for the caller's folder and home: what resolves to a path below it is on this machine.
 HERE = "/.this-machine"
 STAGE = "Copy it to the cluster's shared file system, and name it lustre:///absolute/path."
@@ -30,22 +27,17 @@ class Wanted:
     what: str
 
 
-def wanted(spec: JobSpec) -> list[Wanted]:
+def wanted(job: PreparedJob) -> list[Wanted]:
     """Every path on the cluster that the job declares. Raises SpecError for one on this machine."""
-    found = [*inputs(spec), *addresses(spec), *sources(spec)]
+    found = [*inputs(job), *addresses(job), *sources(job.spec)]
     return list({each.path: each for each in reversed(found)}.values())[::-1]
 
 
-def inputs(spec: JobSpec) -> Iterator[Wanted]:
-    travels = any(not posixpath.isabs(path) for path in spec.files)
-    for each in declared_inputs(spec):
-        kind, path = scheme(each["uri"]), path_of(each["uri"])
-        if kind in FETCHED or (travels and not kind and not posixpath.isabs(path)):
-            continue
-        if kind == "file" or (not kind and not posixpath.isabs(path)):
-            raise local(f"The input {each['key']}", each["uri"])
-        if kind in ON_THE_CLUSTER:
-            yield Wanted(path, f"The input {each['key']}")
+def inputs(job: PreparedJob) -> Iterator[Wanted]:
+    for each in job.here_inputs():
+        if each.scheme == "file" or not posixpath.isabs(each.path):
+            raise local(f"The input {each.key}", each.uri)
+        yield Wanted(each.path, f"The input {each.key}")
 
 
 def local(what: str, value: str) -> SpecError:
@@ -56,9 +48,9 @@ def local(what: str, value: str) -> SpecError:
     )
 
 
-def addresses(spec: JobSpec) -> Iterator[Wanted]:
+def addresses(job: PreparedJob) -> Iterator[Wanted]:
     """Paths in lustre:// and slurm:// values that are not declared as inputs; the job gets them without the scheme."""
-    for key, path in shared_paths(spec):
+    for key, path in job.data.shared:
         yield Wanted(path, f"The value {key}")
 
 
@@ -87,31 +79,29 @@ def without_scheme(given: Any) -> Any:
     return given
 
 
-def mounts(spec: JobSpec, facts: SlurmFacts, root: str) -> list[Mount]:
+def mounts(job: PreparedJob, facts: SlurmFacts, root: str) -> list[Mount]:
     """The job's own mounts, then the site's, then those of base directory, results and data that neither covers."""
-    found = asked_mounts(spec)
+    found = asked_mounts(job.spec)
     for default in site_mounts(facts):
         if all(each.target != default.target for each in found):
             found.append(default)
-    read = (Mount(each.path, each.path, read_only=True) for each in inputs(spec))
-    named = (Mount(each.path, each.path) for each in addresses(spec))  # writable: nobody has said what they are for
+    read = (Mount(each.path, each.path, read_only=True) for each in inputs(job))
+    named = (Mount(each.path, each.path) for each in addresses(job))  # writable: nobody has said what they are for
     for each in (Mount(facts.base, facts.base), Mount(root, root), *read, *named):
         if not any(has(mount, each.source) for mount in found):
             found.append(each)
     return found
 
 
-def lost_outputs(spec: JobSpec, mounted: Sequence[Mount]) -> list[str]:
+def lost_outputs(job: PreparedJob, mounted: Sequence[Mount]) -> list[str]:
     """Outputs that the spec places on no writable mount: they are gone when the container ends."""
     kept = [mount.target for mount in mounted if not mount.read_only]
-    return [path for path in chosen_outputs(spec) if not any(within(path, target) for target in kept)]
+    return [path for path in job.data.chosen_outputs if not any(within(path, target) for target in kept)]
 
 
-def unmounted(spec: JobSpec, mounted: Sequence[Mount]) -> list[tuple[str, str]]:
+def unmounted(job: PreparedJob, mounted: Sequence[Mount]) -> list[tuple[str, str]]:
     """(key, path) of what the spec names, nobody declares and no mount holds."""
-    return [
-        (key, path) for key, path in undeclared_paths(spec) if not any(within(path, each.target) for each in mounted)
-    ]
+    return [(key, path) for key, path in job.data.undeclared if not any(within(path, each.target) for each in mounted)]
 
 
 def has(mount: Mount, path: str) -> bool:

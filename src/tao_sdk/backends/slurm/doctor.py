@@ -10,9 +10,9 @@ import shlex
 from collections.abc import Iterator
 from datetime import datetime, timezone
 
+from tao_sdk.backends.image_name import NGC
 from tao_sdk.backends.slurm import containers, enroot_login, images, site, survey
 from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
-from tao_sdk.backends.slurm.image_name import NGC
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.backends.slurm.shape import CLUSTER_DEFAULT, accounts
 from tao_sdk.backends.slurm.site import Site

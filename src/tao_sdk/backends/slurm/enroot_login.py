@@ -10,8 +10,8 @@ import re
 import shlex
 import sys
 
+from tao_sdk.backends.image_name import NGC
 from tao_sdk.backends.slurm import site
-from tao_sdk.backends.slurm.image_name import NGC
 from tao_sdk.model.errors import CredentialError, Refused, TaoError
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.settings import Settings

@@ -16,7 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tao_sdk.backends.slurm import parse
-from tao_sdk.backends.slurm.render import Decided, Paths, job_name, sbatch_words
+from tao_sdk.backends.slurm.data import Wanted
+from tao_sdk.backends.slurm.paths import JobHome, job_name, sbatch_words
+from tao_sdk.backends.slurm.request import Decisions
 from tao_sdk.model.plan import Attempt
 
 SUBMIT_SECONDS = 180  # after which the client gives up
@@ -102,12 +104,12 @@ ENDED = "CANCELLED*|COMPLETED|FAILED|TIMEOUT|NODE_FAIL|PREEMPTED|BOOT_FAIL|DEADL
 WORDS = ("ID", "NONE", "BEGUN", "STRANGER", "REFUSED", "DOUBT", "ALIVE", "NOROOM", "UNSAFE", "DENIED")
 
 
-def names(decided: Decided, attempt: Attempt, preamble: str = PREAMBLE) -> str:
+def names(home: JobHome, attempt: Attempt, preamble: str = PREAMBLE) -> str:
     """How every script begins: its variables, and the functions that more than one of them needs."""
-    at = Paths.of(decided, attempt)
+    at = home.paths(attempt)
     values = {
         "base": at.base, "job": at.job, "n": str(attempt.number), "a": at.attempt, "logs": at.logs, "k": f"{at.attempt}.lock",
-        "name": job_name(attempt), "store": attempt.store_id, "accounting": "yes" if decided["accounting"] else "no",
+        "name": job_name(attempt), "store": attempt.store_id, "accounting": "yes" if home.accounting else "no",
         "since": LOOK_BACK,
     }  # fmt: skip
     return "\n".join(
@@ -183,11 +185,11 @@ KNOWN = """known() {
 }"""
 
 
-def path_checks(checks: Sequence[Sequence[str]]) -> str:
+def path_checks(checks: Sequence[Wanted]) -> str:
     """Say which of the paths that the job needs are not there, by their numbers, and end. Not asked again once it is staged."""
     tests = "\n".join(
-        f"  [ -e {shlex.quote(path)} ] || {{ echo MISSING {number}; lacks=yes; }}"
-        for number, (path, _) in enumerate(checks)
+        f"  [ -e {shlex.quote(each.path)} ] || {{ echo MISSING {number}; lacks=yes; }}"
+        for number, each in enumerate(checks)
     )
     return f"""if [ ! -s "$a/store" ]; then
   lacks=
@@ -221,12 +223,12 @@ if [ -z "$id" ] && [ -n "$before" ]; then
 fi"""
 
 
-def stage_and_sbatch(decided: Decided, attempt: Attempt, stage: str) -> str:
+def stage_and_sbatch(decisions: Decisions, attempt: Attempt, stage: str) -> str:
     """Unless it was found by its name: fill the folders and call sbatch, which sets $id."""
-    *sbatch, script = map(shlex.quote, sbatch_words(Paths.of(decided, attempt), attempt))
-    image: str = decided["image"]["prepare"] if decided["image"] else ":"
-    results = shlex.quote(f"{decided['results_root']}/{attempt.job_id}")
-    named = (f" SBATCH_{name.upper()}" for name in LEFT_OPEN if name in decided["directives"])
+    *sbatch, script = map(shlex.quote, sbatch_words(decisions.home.paths(attempt), attempt))
+    image = decisions.image.prepare if decisions.image else ":"
+    results = shlex.quote(f"{decisions.results_root}/{attempt.job_id}")
+    named = (f" SBATCH_{name.upper()}" for name in LEFT_OPEN if name in decisions.directives)
     return f"""if [ -z "$id" ]; then
   [ -d {results} ] || said=$(umask 022; mkdir -p {results} 2>&1) || noroom
   renew
@@ -258,27 +260,27 @@ echo "ID $id"
 """
 
 
-def submit(decided: Decided, attempt: Attempt, folders: Iterable[str], stage: str) -> str:
+def submit(decisions: Decisions, attempt: Attempt, folders: Iterable[str], stage: str) -> str:
     """Have `stage` fill the folders of the job and hand it to SLURM, unless that was done before: then say which job it is."""
     others = (folder for folder in folders if folder != f"attempts/{attempt.number}")
     functions = [NO_ROOM, SAFE_FOLDERS, lock(others), RENEW, UNLOCK, KNOWN]
     steps = [
         "check_folders",
         "known",
-        path_checks(decided["checks"]),
+        path_checks(decisions.checks),
         WAIT_FOR_THE_LOCK,
         "known",  # again: it may have been handed over while the lock was waited for
         LOOK_BY_NAME,
         SEE_THE_ATTEMPT_BEFORE_ENDED,
-        stage_and_sbatch(decided, attempt, stage),
+        stage_and_sbatch(decisions, attempt, stage),
         KEEP_THE_ID,
     ]
-    return "\n".join([names(decided, attempt, KEEPING_UMASK), ME, *functions, *steps])
+    return "\n".join([names(decisions.home, attempt, KEEPING_UMASK), ME, *functions, *steps])
 
 
-def find(decided: Decided, attempt: Attempt) -> str:
+def find(home: JobHome, attempt: Attempt) -> str:
     """Says NONE only when the attempt's folder, squeue and, where there is accounting, sacct have all answered."""
-    return f"""{names(decided, attempt)}
+    return f"""{names(home, attempt)}
 said=$(stat "$a" 2>&1 >/dev/null) || case $said in *"No such file"*) ;; *) echo "DOUBT $said"; exit 0 ;; esac
 if is_strangers; then echo STRANGER; exit 0; fi
 read_line "$a/slurm_id"; [ -z "$line" ] || {{ echo "ID $line"; exit 0; }}
@@ -293,13 +295,13 @@ if [ -e "$k" ]; then echo BEGUN; else echo NONE; fi
 """
 
 
-def cancel(decided: Decided, attempt: Attempt, job_id: str, seconds: float) -> str:
+def cancel(home: JobHome, attempt: Attempt, job_id: str, seconds: float) -> str:
     """End an attempt's SLURM job and wait for that; then `$id`, squeue's row `$row` and its state `$s` are what was seen.
 
     $s is empty when squeue does not know the job, or knows another under its id: ids are used again, names are not. Where
     SLURM refuses, the script says DENIED and SLURM's words. Without an id the job is looked up, as `find` does.
     """
-    return f"""{names(decided, attempt)}
+    return f"""{names(home, attempt)}
 id={shlex.quote(job_id)}
 if [ -z "$id" ]; then
   tries=0
@@ -337,9 +339,9 @@ done
 """
 
 
-def release(decided: Decided, attempt: Attempt) -> str:
+def release(home: JobHome, attempt: Attempt) -> str:
     """Remove what an attempt left but its results; the job's folder goes with the last one."""
-    return f"""{names(decided, attempt)}
+    return f"""{names(home, attempt)}
 is_strangers && exit 0
 rm -rf "$a" "$k" "$logs"
 for link in "$job/slurm-logs/$name-"*; do [ -L "$link" ] && rm -f "$link"; done

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
-from tao_sdk.backends.slurm import containers, image_name
+from tao_sdk.backends import image_name
+from tao_sdk.backends.image_name import ImageName
+from tao_sdk.backends.slurm import containers
 from tao_sdk.backends.slurm.containers import APPTAINER, ENROOT, NONE, PYXIS
 from tao_sdk.backends.slurm.facts import SlurmFacts
-from tao_sdk.backends.slurm.image_name import ImageName
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.backends.slurm.site import PLAIN_PATH, Site
 from tao_sdk.model.errors import SpecError
@@ -37,6 +39,14 @@ class ImagePlan:
     runtime: str = PYXIS
     log: str = ""
     notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "notes": list(self.notes)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ImagePlan:
+        typed: dict[str, Any] = {**data, "notes": tuple(data["notes"])}
+        return cls(**typed)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from tao_sdk.backends.slurm import handover, parse, rules
 from tao_sdk.backends.slurm.handover import PREAMBLE
-from tao_sdk.backends.slurm.render import Paths, job_name
+from tao_sdk.backends.slurm.paths import JobHome, Paths, job_name
 from tao_sdk.model.diagnosis import Evidence, NodeEvent
 from tao_sdk.model.errors import Refused, TaoError, Unreachable
 from tao_sdk.model.observation import Observation, Phase
@@ -174,8 +174,7 @@ case $s in {handover.ENDED}) over=over ;; *) over= ;; esac"""
 
 def cancel(ssh: Ssh, ref: Ref, seconds: float) -> Observation:
     """End an attempt's job and see how it is then, in one exec. Raises Refused, Unreachable."""
-    decided = {"base": ref.namespace, "accounting": False}
-    end = handover.cancel(decided, ref.attempt, ref.native_id, seconds)
+    end = handover.cancel(JobHome(ref.namespace), ref.attempt, ref.native_id, seconds)
     answer = ssh.run("\n".join([end, CAPTURE, READ, SEEN_LAST, f"{read_command(ref)} $over"]), seconds=seconds + 120)
     first, _, shown = answer.out.partition(b"\n")
     head = first.decode("ascii", "replace")

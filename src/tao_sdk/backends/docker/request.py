@@ -1,0 +1,81 @@
+"""DockerRequest: what a plan asks of a daemon. JSON only at the store's edge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tao_sdk.backends.docker.facts import DockerFacts
+from tao_sdk.backends.job_environment import Variables, variables_from_json, variables_to_json
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What is known of the caller alone. A further attempt keeps it, whoever asks for that from where."""
+
+    cwd: str
+    home: str
+    uid: int
+    gid: int
+    network: str
+    pull: str
+    ssh_path: str
+
+    @classmethod
+    def of(cls, facts: DockerFacts) -> Surroundings:
+        return cls(facts.cwd, facts.home, facts.uid, facts.gid, facts.network, facts.pull, facts.ssh_path)
+
+
+@dataclass(frozen=True)
+class DockerRequest:
+    """The container to create, and what to do before and after that."""
+
+    name: str
+    container: Mapping[str, Any]  # body of the daemon's POST /containers/create
+    environment: Variables  # delivered through standard input, so that `docker inspect` does not show it
+    command: str  # delivered as a file; "" where it is part of the body
+    pull: str  # when to pull the image: missing, always or never
+    folders: tuple[str, ...]  # made on this machine before the container is
+    make_network: bool  # our own network is made where it is absent
+    surroundings: Surroundings
+    daemon: str = ""  # the identity of the daemon that was planned for
+    opens_results: bool = False  # the command's user gets /results in the container
+    cache: str = ""  # folder in the container for fetched inputs that jobs share
+
+    @property
+    def image(self) -> str:
+        return self.container["Image"]
+
+    @property
+    def host_config(self) -> Mapping[str, Any]:
+        return self.container["HostConfig"]
+
+    @property
+    def network(self) -> str:
+        return self.host_config["NetworkMode"]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "container": dict(self.container),
+            "environment": variables_to_json(self.environment),
+            "command": self.command,
+            "daemon": self.daemon,
+            "pull": self.pull,
+            "folders": list(self.folders),
+            "opens_results": self.opens_results,
+            "make_network": self.make_network,
+            "surroundings": asdict(self.surroundings),
+            **({"cache": self.cache} if self.cache else {}),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> DockerRequest:
+        typed: dict[str, Any] = {
+            **data,
+            "environment": variables_from_json(data["environment"]),
+            "folders": tuple(data["folders"]),
+            "surroundings": Surroundings(**data["surroundings"]),
+        }
+        return cls(**typed)

@@ -1,0 +1,59 @@
+"""Start script: what /bin/sh does in a container before the job's command, and what it is told through its input. Pure."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+
+GRACE = 10  # seconds between SIGTERM and SIGKILL unless the caller says otherwise
+FOLDER = ".tao-job"  # in the container: what is delivered before it starts
+MAX_ARGUMENT = 96 * 1024  # bytes; Linux takes 128 KiB
+NOT_BEGUN = 125  # the exit code of what could not begin
+NOT_WHOLE = "tao: the environment did not arrive whole"
+# Started again from outside, a container would wait for an environment that nobody gives it any more. It says nothing:
+# its job may have ended long ago, and its log with it. Where the mark can be made nowhere, it waits.
+ONLY_ONCE = f"""_tao_mark=.tao-$TAO_JOB_ID-$TAO_ATTEMPT
+if [ -e "/$_tao_mark" ] || [ -e "/tmp/$_tao_mark" ]; then exit {NOT_BEGUN}; fi"""
+MARK = """{ echo > "/$_tao_mark"; } 2>/dev/null || { echo > "/tmp/$_tao_mark"; } 2>/dev/null
+unset _tao_mark"""
+# The environment comes through standard input: so it is on no disk, neither before the start nor after a crash.
+TAKE_IN = f"""_tao_newline='
+'
+while IFS= read -r _tao_line && [ "$_tao_line" != whole ]; do eval "$_tao_line"; done
+[ "$_tao_line" = whole ] || {{ echo "{NOT_WHOLE}" >&2; exit {NOT_BEGUN}; }}
+unset _tao_line _tao_newline"""
+# Of results in a folder that the command's user may not write to, the command itself says more.
+MAKE_RESULTS = '[ -z "$TAO_RESULTS_DIR" ] || mkdir -p "$TAO_RESULTS_DIR" 2>/dev/null'
+USE_BASH = 'if command -v bash >/dev/null; then set -- bash "$@"; else set -- /bin/sh "$@"; fi'
+
+
+def is_long(command: str) -> bool:
+    """Whether a command is delivered as a file."""
+    return len(command.encode()) > MAX_ARGUMENT
+
+
+def start_script(command: str, time_limit: timedelta | None, takes_environment: bool) -> str:
+    """What /bin/sh does before the command: takes in the environment, and hands over to bash where there is one."""
+    return "\n".join(steps(command, time_limit, takes_environment))
+
+
+def steps(command: str, time_limit: timedelta | None, takes_environment: bool) -> Iterator[str]:
+    if takes_environment:
+        yield from (ONLY_ONCE, TAKE_IN, MARK, MAKE_RESULTS)
+    yield f"set -- /{FOLDER}/command" if is_long(command) else 'set -- -c "$1"'
+    yield USE_BASH
+    if time_limit is not None:
+        limit = f"timeout -k {GRACE} {math.ceil(time_limit.total_seconds())}"
+        yield f'if command -v timeout >/dev/null; then set -- {limit} "$@"; fi'
+    yield 'exec "$@" </dev/null'
+
+
+def statements(values: Mapping[str, str]) -> str:
+    """What TAKE_IN reads: one statement a line, and a last line that says that it is whole.
+
+    `command`: a shell that keeps a name for itself (bash its UID) says so and goes on, where it would end without it.
+    """
+    quoted = {name: shlex.quote(value).replace("\n", "'\"$_tao_newline\"'") for name, value in values.items()}
+    return "".join(f"command export {name}={value}\n" for name, value in quoted.items()) + "whole\n"

@@ -1,0 +1,38 @@
+"""`native` of a job file: a patch laid over the request that a backend has rendered.
+
+Here: how one mapping is laid over another. Not here: what a backend keeps from being patched (its own render), and how
+sbatch's directives are written (slurm/directives.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from tao_sdk.model.fields import FieldError
+from tao_sdk.model.finding import Finding, error
+
+KINDS: Mapping[type, str] = {str: "a text", list: "a list", Mapping: "a mapping"}
+
+
+def patched(body: Mapping[str, Any], patch: Mapping[str, Any], where: str = "native") -> dict[str, Any]:
+    """The body with the patch laid over it, mapping by mapping. Raises SpecError for a value of another kind."""
+    merged = dict(body)
+    for name, value in patch.items():
+        merged[name] = patched_value(merged.get(name), value, f"{where}.{name}")
+    return merged
+
+
+def patched_value(value: Any, patch: Any, where: str) -> Any:
+    kind = next((kind for kind in KINDS if isinstance(value, kind)), None)
+    if kind and not isinstance(patch, kind):
+        raise FieldError("native", f"{where} is {patch!r}; it must be {KINDS[kind]}.")
+    if kind is Mapping:
+        return patched(cast("Mapping[str, Any]", value), cast("Mapping[str, Any]", patch), where)
+    return patch
+
+
+def nothing_to_patch(names: Iterable[str], platform: str) -> Finding:
+    """For a platform that sends no request."""
+    what = f"native has {', '.join(names)}; there is no request of the {platform} platform to patch."
+    return error("native.unknown", what, "", "Leave it out.")

@@ -1,0 +1,35 @@
+"""Where a job's results go: the root that a job names, the bucket it names, and the job's own place below either.
+
+Here: how every backend reads what the job says. Not here: which root a backend takes when the job names none.
+"""
+
+from __future__ import annotations
+
+from tao_sdk.model.plan import Attempt
+from tao_sdk.model.spec import JobSpec, remote_root
+
+ROOT = "TAO_RESULTS_ROOT"
+
+
+def named_root(spec: JobSpec) -> str:
+    """The folder or the prefix in a bucket that the job names for results of all jobs; "" for none."""
+    root = spec.env_vars.get(ROOT)
+    return root if isinstance(root, str) else ""
+
+
+def named_folder(spec: JobSpec) -> str:
+    """The folder that the job names; "" for none, and for a prefix in a bucket."""
+    return "" if remote_root(spec) else named_root(spec)
+
+
+def own_place(root: str, attempt: Attempt) -> str:
+    """Where one job's results lie below a root."""
+    return f"{root}/{attempt.job_id}"
+
+
+def root_variables(spec: JobSpec, local_root: str) -> dict[str, str]:
+    """What tells the job where results go. Results for a bucket are written to `local_root` and sent from there."""
+    bucket = remote_root(spec)
+    if not bucket:
+        return {ROOT: local_root}
+    return {ROOT: bucket, "TAO_LOCAL_ROOT": local_root}

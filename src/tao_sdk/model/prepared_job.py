@@ -1,0 +1,84 @@
+"""PreparedJob: a spec that has been read once, with the shell text to run and the data that it names.
+
+Here: the records that every backend plans from. Not here: how a spec is read (payload/prepared_job.py).
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tao_sdk.model.spec import JobSpec
+
+KeyAndValue = tuple[str, str]  # where it stands in the spec, and what stands there
+
+
+@dataclass(frozen=True)
+class DataInput:
+    """One thing that the job will be told to have in place, declared or not."""
+
+    key: str  # of specs or args; without them the path in the job
+    uri: str  # as the spec has it
+    scheme: str = ""  # "" for a plain path
+    path: str = ""  # the path that `uri` names; "" where it has to be fetched
+    patterns: tuple[str, ...] = ()  # which files of a folder are fetched
+    selective: bool = False  # only the files that another input names are fetched
+
+    @property
+    def is_path(self) -> bool:
+        """Whether it is used where it is: nothing has to be fetched."""
+        return self.path != ""
+
+
+@dataclass(frozen=True)
+class JobData:
+    """Every value of a spec that is data, by what becomes of it."""
+
+    inputs: tuple[DataInput, ...] = ()
+    outputs: tuple[str, ...] = ()  # absolute paths and addresses that the spec names for them
+    shared: tuple[KeyAndValue, ...] = ()  # (key, path) of lustre:// and slurm:// values that are no input or output
+    passed_on: tuple[KeyAndValue, ...] = ()  # (key, address) of s3:// values that are neither: the program reads them
+    undeclared: tuple[KeyAndValue, ...] = ()  # (key, path) of values that are absolute paths and that nothing declares
+
+    @property
+    def chosen_outputs(self) -> tuple[str, ...]:
+        """The absolute paths among the outputs: the user's word."""
+        return tuple(place for place in self.outputs if posixpath.isabs(place))
+
+
+@dataclass(frozen=True)
+class PreparedJob:
+    """What a backend is asked to run. `command` is what runs: the spec's own, or wrapped with its data."""
+
+    spec: JobSpec
+    command: str = field(repr=False)
+    data: JobData = JobData()
+
+    @property
+    def brings_files(self) -> bool:
+        """Whether files travel with the job into its work folder, where a relative path may name one of them."""
+        return any(not posixpath.isabs(path) for path in self.spec.files)
+
+    def absolute_inputs(self) -> dict[str, str]:
+        """Key -> absolute path in the job of each input that does not travel with it."""
+        return {
+            each.key: posixpath.normpath(each.path)
+            for each in self.data.inputs
+            if posixpath.isabs(each.path) and not self.brings(each.path)
+        }
+
+    def brings(self, path: str) -> bool:
+        """Whether the file at a path, or something in the folder there, travels with the job."""
+        return any(lies_in(each, path) for each in self.spec.files)
+
+    def here_inputs(self) -> Iterator[DataInput]:
+        """Inputs that are paths and do not travel: the place where the job runs has to have them."""
+        for each in self.data.inputs:
+            if each.is_path and (posixpath.isabs(each.path) or not self.brings_files):
+                yield each
+
+
+def lies_in(path: str, folder: str) -> bool:
+    """Whether a path is a folder, or lies in it."""
+    return f"{posixpath.normpath(path)}/".startswith(f"{posixpath.normpath(folder)}/")

@@ -1,0 +1,30 @@
+"""Reading a spec once: its inputs, outputs and other data, and the shell text that a backend runs.
+
+Not here: what each declaration may say (declared.py), and how the shell text is made (entrypoint.py).
+"""
+
+from __future__ import annotations
+
+from tao_sdk.model.prepared_job import JobData, PreparedJob
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.payload.declared import read_data
+from tao_sdk.payload.entrypoint import packed_job
+
+
+def prepare_job(spec: JobSpec, packed: str = "") -> PreparedJob:
+    """The spec with its data and what runs. `packed`: the shell text that was made of it before; "" to make it.
+
+    Raises SpecError for what no job can have.
+    """
+    if packed:
+        return PreparedJob(spec, packed, read_data(spec))
+    if not needs_wrapping(spec):
+        return PreparedJob(spec, spec.command, JobData())
+    command, data = packed_job(spec)
+    return PreparedJob(spec, command, data)
+
+
+def needs_wrapping(spec: JobSpec) -> bool:
+    """Whether data or a configuration goes with the command."""
+    parts = (spec.specs, spec.args, spec.inputs, spec.outputs, spec.files or None, spec.mode)
+    return any(part is not None for part in parts)

@@ -1,0 +1,70 @@
+"""Plans that stores hold: opened by this version, they are sent as they were."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tao_sdk.backends.docker.request import DockerRequest
+from tao_sdk.backends.local.request import LocalRequest
+from tao_sdk.backends.slurm.render import build
+from tao_sdk.backends.slurm.request import SlurmRequest
+from tao_sdk.model.job import AttemptRow
+from tao_sdk.model.plan import Attempt, Plan
+from tao_sdk.model.prepared_job import PreparedJob
+from tao_sdk.model.spec import JobSpec
+
+RECORDED = Path(__file__).parents[1] / "recorded" / "plans"  # written before a plan's request had a type
+REQUESTS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
+    "local": LocalRequest.from_json,
+    "docker": DockerRequest.from_json,
+    "slurm": SlurmRequest.from_json,
+}
+
+
+def recorded(platform: str) -> dict[str, dict[str, Any]]:
+    return json.loads((RECORDED / f"{platform}.json").read_text())
+
+
+def opened(platform: str, name: str) -> Plan[Any]:
+    kept = recorded(platform)[name]
+    return Plan.from_json(kept["plan"], Attempt(**kept["attempt"]), REQUESTS[platform])
+
+
+CASES = [(platform, name) for platform in REQUESTS for name in recorded(platform)]
+
+
+@pytest.mark.parametrize(("platform", "name"), CASES)
+def test_a_plan_of_an_earlier_store_is_sent_as_it_was(platform: str, name: str) -> None:
+    kept = recorded(platform)[name]["plan"]
+    again = json.loads(json.dumps(opened(platform, name).to_json()))
+    assert {field: again[field] for field in kept} == kept
+
+
+@pytest.mark.parametrize(("platform", "name"), CASES)
+def test_a_plan_is_the_same_after_the_store(platform: str, name: str) -> None:
+    plan = opened(platform, name)
+    kept = json.loads(json.dumps(plan.to_json()))
+    assert Plan.from_json(kept, plan.attempt, REQUESTS[platform]) == plan
+
+
+def test_a_plan_of_an_earlier_store_has_as_many_logs_as_nodes() -> None:
+    kept = recorded("slurm")["root-1"]
+    assert opened("slurm", "root-1").ranks == 2
+    assert AttemptRow(Attempt(**kept["attempt"]), kept["plan"]).ranks == 2
+    assert opened("local", "config-0").ranks == 1
+
+
+def test_a_plan_of_an_earlier_store_says_where_to_fetch_the_results() -> None:
+    assert opened("docker", "config-0-near").results_at == "container tao-job-digits-0123456789"
+    assert opened("docker", "kept-0-near").results_at == ""
+
+
+def test_a_further_attempt_of_an_earlier_stores_job_runs_the_same_scripts() -> None:
+    first = opened("slurm", "root-1")
+    again = build(first.request.decisions, PreparedJob(JobSpec(command="t"), "t"), first.attempt)
+    assert again.request == first.request
