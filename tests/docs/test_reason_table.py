@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import reason_table
-
+from support import reason_table
 from tao_sdk.model.reasons import Reason
 
 

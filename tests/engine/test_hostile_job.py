@@ -11,6 +11,7 @@ from tao_sdk.backends.outcome import MOST, read_outcome
 from tao_sdk.backends.this_machine import LocalFiles
 from tao_sdk.client.client import Client
 from tao_sdk.engine import status_file
+from tao_sdk.model.log_reading import FilePlace
 from tao_sdk.model.observation import Outcome
 from tao_sdk.model.spec import JobSpec
 
@@ -70,7 +71,7 @@ def test_a_line_of_a_status_file_that_never_ends_is_passed_over(
 ) -> None:
     monkeypatch.setattr(status_file, "MOST_AT_ONCE", 100)
     (tmp_path / "status.json").write_text("x" * 250 + '\n{"epoch": 1}\n')
-    place, told = status_file.Place(), b""
+    place, told = FilePlace(), b""
     for _ in range(5):
         data, place = status_file.read_on(LocalFiles(), str(tmp_path), place)
         told += data
@@ -82,9 +83,9 @@ def test_a_status_file_is_looked_for_in_a_number_of_folders(tmp_path: Path, monk
     for number in range(20):
         (tmp_path / f"{number:02}").mkdir()
     (tmp_path / "19" / "status.json").write_text('{"epoch": 1}\n')
-    assert status_file.read_on(LocalFiles(), str(tmp_path), status_file.Place())[0] == b""
+    assert status_file.read_on(LocalFiles(), str(tmp_path), FilePlace())[0] == b""
     (tmp_path / "03" / "status.json").write_text('{"epoch": 2}\n')
-    assert status_file.read_on(LocalFiles(), str(tmp_path), status_file.Place())[0] == b'{"epoch": 2}\n'
+    assert status_file.read_on(LocalFiles(), str(tmp_path), FilePlace())[0] == b'{"epoch": 2}\n'
 
 
 def test_a_secret_that_a_job_prints_is_in_no_diagnosis_and_no_event(client: Client) -> None:

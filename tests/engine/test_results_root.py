@@ -74,7 +74,7 @@ class ByName:
 
 def test_a_bucket_that_is_named_by_itself_is_held_to_the_same(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = ByName(client.engine.backend("local"))
-    monkeypatch.setattr(client.engine, "backend", lambda platform: backend)
+    monkeypatch.setattr(client.engine, "backend", lambda platform, endpoint: backend)
     with pytest.raises(SpecError, match="cannot be the name of a bucket"):
         client.submit(JobSpec(command="true", gpu_count=0, env_vars={"S3_BUCKET_NAME": "s3://acme"}), "local")
     assert client.list_jobs() == []

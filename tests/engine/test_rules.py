@@ -312,7 +312,7 @@ def test_what_is_said_of_broken_hardware_is_recognized_alike_on_every_platform()
         ("no_gpu", "No CUDA GPUs are available"),
         ("bad_gpu", "uncorrectable ECC"),
     ]:
-        for evidence in (Evidence(exit_code=1, log_tail=words), Evidence(exit_code=1, reason=words)):
+        for evidence in (Evidence(exit_code=1, log_tail=words), Evidence(exit_code=1, backend_words=words)):
             found, there = general[name].apply(evidence), on_slurm[f"slurm.{name}"].apply(evidence)
             assert found is not None
             assert there is not None

@@ -57,7 +57,7 @@ class Decisions:
             "container": asdict(self.container),
             "environment": variables_to_json(self.environment),
             "checks": [[each.path, each.what] for each in self.checks],
-            "findings": [each.to_json() for each in self.findings],
+            "findings": [finding_to_json(each) for each in self.findings],
             "notes": list(self.notes),
         }
 
@@ -98,6 +98,9 @@ class SlurmRequest:
         return cls(data["script"], tuple(data["sbatch"]), data["job_dir"], Decisions.from_json(data["parts"]))
 
 
+def finding_to_json(finding: Finding) -> dict[str, str]:
+    return {**asdict(finding), "severity": finding.severity.value}
+
+
 def finding_from_json(data: Mapping[str, str]) -> Finding:
-    fix = data.get("hint") or data["fix"]  # without a hint: of an earlier version, or a command
-    return Finding(Severity(data["severity"]), data["code"], data["what"], data["evidence"], fix)
+    return Finding(Severity(data["severity"]), data["code"], data["what"], data["evidence"], data["fix"])

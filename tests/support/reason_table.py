@@ -1,11 +1,11 @@
-"""The table of reasons in docs/failures.md. `python tests/docs/reason_table.py` writes it anew."""
+"""The table of reasons in docs/failures.md. `PYTHONPATH=tests python -m support.reason_table` writes it anew."""
 
 from __future__ import annotations
 
 import ast
 from itertools import pairwise
 
-from pages import ROOT
+from support.pages import ROOT
 
 PAGE = ROOT / "docs" / "failures.md"
 SOURCE = ROOT / "src" / "tao_sdk" / "model" / "reasons.py"
