@@ -293,7 +293,15 @@ def test_what_slurm_answers_of_a_real_job_is_understood(name: str, told: Told) -
     assert Phase.UNKNOWN not in [each.phase for each in story]
     if rule := CASES[name].rule:
         last = story[-1]
-        found = rules.diagnose(Evidence(last.phase.value, last.raw, last.exit_code, last.reason))
+        evidence = Evidence(
+            last.phase.value,
+            last.raw,
+            last.exit_code,
+            last.reason,
+            reason_code=last.reason_code,
+            backend_words=last.backend_words,
+        )
+        found = rules.diagnose(evidence)
         assert found is not None
         assert found.rule == rule
         assert last.raw not in (found.cause, found.suggestion)
