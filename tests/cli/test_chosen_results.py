@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from support.tao_command import Ended
+from support.tao_command import Ended, Tao
 
 
 def copied(folder: Path) -> set[str]:
@@ -51,8 +51,8 @@ def test_after_a_copy_it_is_said_where_the_files_now_lie(ended: Ended) -> None:
     ]
 
 
-def test_why_no_checkpoint_is_the_best_is_told(ended: Ended) -> None:
+def test_why_no_checkpoint_is_the_best_is_told(tao: Tao) -> None:
     make = 'mkdir "$TAO_RESULTS_DIR/train"; echo 1 > "$TAO_RESULTS_DIR/train/model_epoch_001.pth"'
-    job = ended.tao.run_detached(make, "--name", "untold")
-    ended.tao("wait", job)
-    assert "best     -  (the job told no metric by which one is the best)" in ended.tao("results", job).out
+    job = tao.run_detached(make)
+    tao("wait", job)
+    assert "best     -  (the job told no metric by which one is the best)" in tao("results", job).out

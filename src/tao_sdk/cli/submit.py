@@ -275,10 +275,18 @@ def watched(client: Client, out: Output, job: Job) -> int:
     except JobNotFound:  # it was removed meanwhile
         raise
     except TaoError as error:
-        if not client.get_job(job.id, look=False).status.terminal:
+        if not has_ended(client, job):
             error.next = sentences(error.next, f"{job.id} goes on: tao logs -f {job.id}")
         raise
     return exit_codes.of_statuses([ended.status])
+
+
+def has_ended(client: Client, job: Job) -> bool:
+    """True if the store knows that the job has ended; False also when the store cannot be read."""
+    try:
+        return client.get_job(job.id, look=False).status.terminal
+    except TaoError:
+        return False
 
 
 def warn_of_open_secrets(out: Output, params: Mapping[str, Any]) -> None:

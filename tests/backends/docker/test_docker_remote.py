@@ -183,13 +183,13 @@ def test_a_context_that_is_not_there_does_not_lead_to_the_daemon_of_this_machine
         find_address(Settings({"HOME": str(tmp_path), "DOCKER_CONTEXT": "gpu-box"}))
 
 
-def test_a_job_of_another_daemon_is_not_looked_for_here(surroundings: dict[str, str], here: Daemon) -> None:
+def test_a_job_is_looked_for_at_its_own_daemon_whichever_the_settings_name(surroundings: dict[str, str], here: Daemon) -> None:
     with Client(settings=Settings(surroundings)) as client:
         job = client.submit(JobSpec(image=BUSYBOX, command="sleep 60", gpu_count=0), "docker").job
         client.get_job(job.id)
     with Client(settings=Settings({**surroundings, "DOCKER_HOST": "tcp://localhost:1"})) as client:
         seen = client.get_job(job.id)
-        assert (seen.status, "not seen since" in seen.message) == (Status.RUNNING, True)
-    with Client(settings=Settings(surroundings)) as client:
+        assert (seen.status, "not seen since" in seen.message) == (Status.RUNNING, False)
         client.cancel_job(job.id, grace=0)
+        assert client.get_job(job.id).status is Status.CANCELED
         client.remove(job.id)
