@@ -9,7 +9,8 @@ import click
 
 from tao_sdk.cli import show
 from tao_sdk.cli.command import command, jobs_argument, newest
-from tao_sdk.cli.output import cut, printable
+from tao_sdk.cli.output import cut
+from tao_sdk.model.printable import printable
 
 if TYPE_CHECKING:
     from tao_sdk.cli.output import Output

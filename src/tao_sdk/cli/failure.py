@@ -15,9 +15,10 @@ from pathlib import Path
 import click
 
 from tao_sdk.cli import exit_codes
-from tao_sdk.cli.output import cut, has_color, printable
+from tao_sdk.cli.output import cut, has_color
 from tao_sdk.cli.verbs import flag_instead
 from tao_sdk.model.errors import TaoError, UsageError
+from tao_sdk.model.printable import printable
 from tao_sdk.model.secrets import Redactor, is_secret_name
 from tao_sdk.model.settings import Settings
 from tao_sdk.store.private_files import make_folders

@@ -11,9 +11,9 @@ import click
 
 from tao_sdk.backends.registry import backend_class, platform_at, platform_name
 from tao_sdk.cli.command import command, platform_option
-from tao_sdk.cli.output import printable
 from tao_sdk.client.job_file import default_name
 from tao_sdk.model.errors import UsageError
+from tao_sdk.model.printable import printable
 from tao_sdk.model.settings import Settings
 
 if TYPE_CHECKING:

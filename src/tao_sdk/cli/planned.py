@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tao_sdk.cli import show
-from tao_sdk.cli.output import printable
 from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.printable import printable
 from tao_sdk.model.units import format_duration
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ import click
 
 from tao_sdk.cli import show
 from tao_sdk.cli.command import command, job_or_newest, optional_job_argument, platform_option
-from tao_sdk.cli.output import printable
 from tao_sdk.model.clock import to_iso
 from tao_sdk.model.errors import PathNotFound, UsageError
+from tao_sdk.model.printable import printable
 from tao_sdk.model.units import format_size
 
 if TYPE_CHECKING:

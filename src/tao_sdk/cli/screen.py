@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tao_sdk.cli import show
-from tao_sdk.cli.output import printable
 from tao_sdk.model.curve import curve_text
 from tao_sdk.model.errors import sentences
 from tao_sdk.model.job import Job
+from tao_sdk.model.printable import printable
 from tao_sdk.model.progress import Progress, richer
 from tao_sdk.model.progress_reader import ProgressReader
 from tao_sdk.model.status import Status
