@@ -14,14 +14,15 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tao_sdk.cli import screen, show
-from tao_sdk.cli.screen import Line, Plain, Scene
+from tao_sdk.cli.screen import Line, Plain
+from tao_sdk.client.scene import Scene
 from tao_sdk.engine.curve_file import leave_curve
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.curve import curve_text
 from tao_sdk.model.errors import PathNotFound, TaoError, Unreachable
 from tao_sdk.model.job import Job
 from tao_sdk.model.printable import printable
-from tao_sdk.model.progress import Progress
+from tao_sdk.model.progress import Progress, richer
 from tao_sdk.model.status import Status
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class LogFeed:
 
 def ended_with_screen(client: Client, out: Output, job: Job) -> Job:
     """Draw the job until it has ended, then how it ended; the job as it then is."""
-    scene = Scene(job, began=began(job))
+    scene = Scene(job, began_at=began(job))
     drawing = live_screen(out) if out.screen else plain_lines(out)
     with drawing as draw:
         follow(client, scene, draw)
@@ -97,11 +98,11 @@ def follow(client: Client, scene: Scene, draw: Draw) -> None:
     feed, looks = LogFeed(client, scene.job.id), Looks(client.polite_seconds(scene.job))
     draw(scene, [])
     while not (scene.job.status.terminal and (feed.over or feed.silent_for(LAST_WORDS_SECONDS))):
-        epochs = [epoch for chunk in feed.take() for epoch in scene.see(chunk, time.monotonic())]
+        epochs = [epoch for chunk in feed.take() for epoch in scene.take_log(chunk, time.monotonic())]
         if looks.due(asking=feed.over):
-            epochs += scene.look(known(client, scene, asking=feed.over))
+            epochs += scene.take_job(known(client, scene, asking=feed.over))
         draw(scene, epochs)
-    draw(scene, scene.end(time.monotonic()))
+    draw(scene, scene.end_log(time.monotonic()))
 
 
 def known(client: Client, scene: Scene, asking: bool) -> Job:
@@ -147,7 +148,7 @@ def live_screen(out: Output) -> AbstractContextManager[Draw]:
         with Live(console=console, auto_refresh=False, transient=False) as live:
 
             def draw(scene: Scene, _: list[Progress]) -> None:
-                scene.began = began(scene.job)
+                scene.began_at = began(scene.job)
                 lines = screen.drawn(scene, console.width, time.monotonic(), console.height)
                 live.update(Group(*map(rich_text, lines)), refresh=True)
 
@@ -171,12 +172,12 @@ def painted(out: Output, line: Line) -> str:
 def tell_end(client: Client, out: Output, scene: Scene) -> None:
     """How it ended: the final line, where the results are, the curve; why it failed."""
     found = results_of(client, out, scene.job)
-    progress = scene.progress if found is None else screen.richer(scene.progress, found.progress)
+    progress = scene.progress if found is None else richer(scene.progress, found.progress)
     width = out.width or 80
     if progress.epoch > 1 and out.terminal:
         out.lines(["", *(f"  {line}" for line in curve_text(progress, min(width - 4, 96))), ""])
     if not progress.epoch and scene.job.status is not Status.ERROR:
-        out.lines(f"  {line}" for line in scene.tail)
+        out.lines(f"  {line}" for line in scene.log_tail)
     left = found.checkpoints if found else []
     out.lines(painted(out, line) for line in screen.final(scene.job, progress, left, out.width or UNBOUNDED))
     if scene.job.status is not Status.COMPLETE:
@@ -207,9 +208,11 @@ def tell_why(client: Client, out: Output, scene: Scene) -> None:
     diagnosis = client.diagnose(scene.job.id)
     if diagnosis is not None:
         out.lines(f"  {line}" for line in show.explanation(diagnosis, out))
-    if scene.tail:
+    if scene.log_tail:
         out.line(out.paint("  The end of its log:", dim=True))
-        out.lines(screen.text_of(screen.fit([("  | ", ""), (line, "")], out.width or UNBOUNDED)) for line in scene.tail)
+        out.lines(
+            screen.text_of(screen.fit([("  | ", ""), (line, "")], out.width or UNBOUNDED)) for line in scene.log_tail
+        )
 
 
 def ended_with_events(client: Client, out: Output, job: Job) -> Job:
