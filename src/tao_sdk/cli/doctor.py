@@ -16,6 +16,7 @@ from tao_sdk.cli.command import Platform, command, platform_option
 from tao_sdk.cli.submit import DEFAULT_PLATFORM, Asked, asked, set_option
 from tao_sdk.client.smoke import IMAGE
 from tao_sdk.client.smoke import smoke as smoke_finding
+from tao_sdk.client.views import doctor_view
 from tao_sdk.model.errors import SpecError, TaoError, Unreachable, UsageError
 from tao_sdk.model.finding import Finding, Severity
 
@@ -59,8 +60,7 @@ def doctor(
     if job is not None:
         found[job.platform] += new(checked_job(client, job), found[job.platform])
     ready = [name for name, findings in found.items() if not any(each.severity is Severity.ERROR for each in findings)]
-    told = [{"platform": name, **each.to_json()} for name, findings in found.items() for each in findings]
-    out.object({"schema": 1, "ready": ready, "findings": told})
+    out.object(doctor_view(found, ready))
     out.lines([*finding_lines(found, out), *([] if platform else ready_lines(ready))])
     needed = platform or DEFAULT_PLATFORM  # what nobody asked for may be missing
     return exit_codes.DONE if needed in ready else exit_codes.WRONG

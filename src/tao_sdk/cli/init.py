@@ -12,6 +12,7 @@ import click
 from tao_sdk.backends.registry import backend_class, platform_at, platform_name
 from tao_sdk.cli.command import command, platform_option
 from tao_sdk.client.job_file import default_name
+from tao_sdk.client.views import job_file_view
 from tao_sdk.model.errors import UsageError
 from tao_sdk.model.printable import printable
 from tao_sdk.model.settings import Settings
@@ -89,5 +90,5 @@ def init(out: Output, job_file: Path, name: str | None, image: str | None, platf
         raise UsageError(f"{job_file} is there already.", "", "Name another file: tao init other.yaml") from None
     except OSError as error:
         raise UsageError(f"{job_file} cannot be written: {error.strerror}.") from None
-    out.object({"schema": 1, "file": str(job_file), "platform": platform_name(platform)})
+    out.object(job_file_view(job_file, platform_name(platform)))
     out.line(f"{job_file} is written. Run it: tao run {job_file}")

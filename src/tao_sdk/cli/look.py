@@ -18,6 +18,7 @@ from tao_sdk.cli.command import (
 )
 from tao_sdk.cli.failure import Detached
 from tao_sdk.cli.flags import pairs
+from tao_sdk.client.views import why_view
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.ranking import FIXED_ORDERS
 from tao_sdk.model.reasons import Reason
@@ -153,16 +154,7 @@ def why(client: Client, out: Output, job: str | None) -> None:
     """Say why a job waits or failed: the cause, what was seen, what to do. Without a job, that of the newest."""
     found = client.get_job(job_or_newest(client, out, job))
     diagnosis = client.diagnose(found.id)
-    out.object(
-        {
-            "schema": 1,
-            "job": found.id,
-            "status": found.status.value,
-            "message": found.message,
-            "reason_code": found.reason_code.value if found.reason_code else None,
-            "diagnosis": diagnosis.to_json() if diagnosis else None,
-        }
-    )
+    out.object(why_view(found, diagnosis))
     lines = [] if out.json else show.why(found, diagnosis, out)
     lost = client.lost_results(found.id) if found.status is Status.CANCELED else ""
     out.lines([*lines, *show.labelled("Not kept:", lost, out.width)])

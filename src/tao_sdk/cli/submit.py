@@ -21,6 +21,7 @@ from tao_sdk.cli.flags import OPTION, SPEC, flags, generic, given
 from tao_sdk.cli.output import Output
 from tao_sdk.client.job_file import JobFile, options_class, read_job_file
 from tao_sdk.client.set_values import with_values
+from tao_sdk.client.views import plan_view
 from tao_sdk.model.errors import JobNotFound, SpecError, TaoError, Unreachable, UsageError, sentences
 from tao_sdk.model.fields import settings_of
 from tao_sdk.model.finding import Severity
@@ -30,7 +31,6 @@ from tao_sdk.model.spec import JobSpec, read_spec
 
 if TYPE_CHECKING:
     from tao_sdk.client.client import Client
-    from tao_sdk.engine.prepare import Planned
     from tao_sdk.engine.submit import Submission
     from tao_sdk.model.job import Job
 
@@ -318,22 +318,11 @@ def plan(
         raise
     from tao_sdk.cli import planned as shown
 
-    out.object(plan_json(planned))
-    out.lines(
-        shown.whole(planned, plan_json(planned), out) if full else [] if out.json else shown.summary(planned, out)
-    )
+    view = plan_view(planned)
+    out.object(view)
+    if full:
+        out.lines(shown.whole(planned, view, out))
+    elif not out.json:
+        out.lines(shown.summary(planned, out))
     refused = any(finding.severity is Severity.ERROR for finding in planned.findings)
     return exit_codes.WRONG if refused else exit_codes.DONE
-
-
-def plan_json(planned: Planned) -> dict[str, Any]:
-    """The plan object of --json, schema 1."""
-    plan = planned.plan
-    return {
-        "schema": 1,
-        "id": plan.attempt.job_id,
-        "platform": plan.attempt.platform,
-        "endpoint": plan.attempt.endpoint,
-        **plan.to_json(),
-        "findings": [finding.to_json() for finding in planned.findings],
-    }

@@ -14,6 +14,7 @@ import click
 from tao_sdk.cli import exit_codes, show
 from tao_sdk.cli.command import Duration, JobId, command, jobs_argument, newest, one_or_list
 from tao_sdk.cli.failure import Detached
+from tao_sdk.client.views import watch_view
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import TaoError, UsageError
 from tao_sdk.model.status import Status
@@ -127,7 +128,7 @@ def watch(client: Client, out: Output, forever: bool) -> int:
     except KeyboardInterrupt:
         raise Detached("No longer watching; the jobs go on.", "tao watch") from None
     left = len(client.store.live())
-    out.object({"schema": 1, "live": left})
+    out.object(watch_view(left))
     out.note("No job is live." if not left else "No longer watching; the jobs go on. Come back: tao watch")
     if untold := client.jobs_with_failed_hooks():
         out.note(f"Hooks of {', '.join(untold)} have failed and are tried again by whoever watches later: tao watch")
