@@ -17,7 +17,7 @@ from tao_sdk.cli.command import (
     platform_option,
 )
 from tao_sdk.cli.failure import Detached
-from tao_sdk.cli.flags import pairs
+from tao_sdk.client.typed_values import read_pairs
 from tao_sdk.client.views import why_view
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.ranking import FIXED_ORDERS
@@ -73,7 +73,7 @@ def ls(
 ) -> None:
     """List jobs, newest first. The live ones are looked at first."""
     most = (None if out.json else MANY) if limit is None else limit or None
-    asked_labels = pairs("--label", labels)
+    asked_labels = read_pairs("--label", labels)
     jobs = client.list_jobs(
         statuses=[Status(status) for status in statuses],
         platform=platform,

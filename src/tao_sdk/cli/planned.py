@@ -16,7 +16,7 @@ from tao_sdk.model.units import format_duration
 
 if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
-    from tao_sdk.engine.prepare import Planned
+    from tao_sdk.client import Planned
 
 SUMMARY_LINES = 12
 LONGEST_COMMAND = 200  # characters of it in a summary
