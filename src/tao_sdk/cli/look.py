@@ -23,7 +23,6 @@ from tao_sdk.model.clock import utc_now
 from tao_sdk.model.ranking import FIXED_ORDERS
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.status import Status
-from tao_sdk.store import published
 
 if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
@@ -106,8 +105,9 @@ def chosen(statuses: tuple[str, ...], platform: str | None, labels: tuple[str, .
 def none_of(client: Client, narrowed: str) -> str:
     if narrowed and client.list_jobs(limit=1, look=False):
         return f"There are jobs, but none for {narrowed}. All of them: tao ls"
-    theirs = client.settings.home / ".tao_sdk" / published.DEFAULT
-    if published.is_published(theirs):
+    from tao_sdk.client.opening import published_store
+
+    if theirs := published_store(client.settings):
         return f"No jobs here. Those of version 7 are in {theirs}: tao --state-file {theirs} ls"
     return "No jobs. Start one: tao run job.yaml"
 

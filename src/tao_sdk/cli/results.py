@@ -68,9 +68,7 @@ def results(
 
 
 def fetched(client: Client, out: Output, job_id: str, left: Results, into: Path, only: Sequence[str]) -> list[Path]:
-    from tao_sdk.client.results import writing
-    from tao_sdk.engine.curve_file import CURVE, write_curve
-    from tao_sdk.model.curve import curve_svg
+    from tao_sdk.client.results import add_curve
 
     def told(name: str, size: int) -> None:
         out.note(f"{show.one_line(name)}  {format_size(size)}")
@@ -82,9 +80,8 @@ def fetched(client: Client, out: Output, job_id: str, left: Results, into: Path,
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be told to end leaves no half of a file
     copied = client.fetch_results(job_id, into, on_file=told, on_skip=skipped, only=only)
-    if not only and len(left.progress.history) > 1 and into / CURVE not in copied:
-        with writing(into):
-            write_curve(into, curve_svg(left.progress), renew=True)
+    if not only:
+        add_curve(into, copied, left.progress)
     return copied
 
 

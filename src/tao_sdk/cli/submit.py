@@ -18,6 +18,7 @@ from tao_sdk.cli.flags import OPTION, SPEC, flags, typed_under
 from tao_sdk.cli.output import Output
 from tao_sdk.client.job_file import options_class
 from tao_sdk.client.job_request import DEFAULT_PLATFORM, JobRequest, TypedJob, platforms_with, read_request
+from tao_sdk.client.known_jobs import last_submitted
 from tao_sdk.client.place_names import place_in_file, platform_of
 from tao_sdk.client.typed_values import open_secrets
 from tao_sdk.client.views import plan_view
@@ -189,8 +190,8 @@ def tell_notes(out: Output, notes: Iterable[str]) -> None:
 
 def interrupted(client: Client) -> Detached:
     """Ctrl-C while the job was handed over: whoever looks next at one that is left finishes that."""
-    job = client.engine.last_kept
-    if not job or not client.store.named(job):
+    job = last_submitted(client)
+    if not job:
         return Detached("Interrupted; nothing was started.")
     return Detached(f"Interrupted; {job} goes on.", f"tao logs -f {job}")
 
