@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from tao_sdk.backends.contract import Files, LogRequest
 from tao_sdk.backends.registry import backend_class, is_known, platform_at, platform_name, platforms, unknown
 from tao_sdk.client import results
+from tao_sdk.client.background import BackgroundWatch
 from tao_sdk.engine import cancel, diagnose, hooks, prepare, progress, submit, try_again
 from tao_sdk.engine.bucket_files import files_at
 from tao_sdk.engine.drain import drain
@@ -26,7 +26,6 @@ from tao_sdk.engine.logs import LogView, read, refuse_stream
 from tao_sdk.engine.look import look
 from tao_sdk.engine.reading import look_and_read, may_have_news
 from tao_sdk.engine.waiting import SharedLooks, Waiting, endpoint_of, polite_seconds
-from tao_sdk.engine.watch import Watcher
 from tao_sdk.model.clock import to_iso, utc_now
 from tao_sdk.model.comparison import Comparison, compare
 from tao_sdk.model.diagnosis import Diagnosis
@@ -76,13 +75,10 @@ class Client:
         self._looks = SharedLooks(self.engine, look_only)
         self._readings = SharedLooks(self.engine, look_and_read)
         self._callbacks = hooks.Callbacks(epoch_milestone_interval)
-        self._watching: threading.Thread | None = None
-        self._more_to_watch = False
-        self._watch_lock = threading.Lock()
-        self._stop = threading.Event()
+        self._background = BackgroundWatch(self.engine, self._callbacks, poll_interval)
         self._watch = watch
         if watch and self.store.live():
-            self._start_watching()
+            self._background.start()
 
     @property
     def store(self) -> Store:
@@ -103,9 +99,7 @@ class Client:
 
     def close(self) -> None:
         """Stop watching, let go of every connection, and close the store. Jobs go on."""
-        self._stop.set()
-        if (watching := self._watching) is not None:
-            watching.join()
+        self._background.close()
         self.engine.close()
         self.store.close()
 
@@ -130,7 +124,7 @@ class Client:
         if callables:
             self._callbacks.of_job[submission.job.id] = callables
         if self._watch or callables:
-            self._start_watching()
+            self._background.start()
         return submission
 
     def _submitted(self, request: prepare.Request) -> submit.Submission:
@@ -255,7 +249,7 @@ class Client:
         """What happened after sequence number `since`, in order; with follow, without end or until the job has ended."""
         job_id = self.store.resolve(job) if job else None
         waiting = Waiting(self.engine)
-        with self._carrying() as carry:
+        with self._background.carrying() as carry:
             while True:
                 over = not follow or self._has_ended(job_id, waiting, carry)
                 for event in self.store.events(job_id, since):
@@ -321,7 +315,7 @@ class Client:
         """
         give_up = time.monotonic() + (math.inf if timeout is None else timeout)
         waiting = Waiting(self.engine)
-        with self._carrying() as carry:
+        with self._background.carrying() as carry:
             jobs = self._fired(waiting.look([self.store.get(self.store.resolve(job_id)) for job_id in ids]))
             yield jobs
             while any(not job.status.terminal for job in jobs):
@@ -332,23 +326,6 @@ class Client:
                 time.sleep(max(0.0, min(waiting.pause(jobs), give_up - time.monotonic())))
                 jobs = self._fired(waiting.look(jobs))
                 yield jobs
-
-    @contextmanager
-    def _carrying(self) -> Generator[Callable[[], None]]:
-        """Gives what makes this process the watcher, if it is none, until the block is left."""
-        stop, threads = threading.Event(), list[threading.Thread]()
-
-        def carry() -> None:
-            if not threads and self._watching is None:
-                threads.append(threading.Thread(target=self.watch, args=(stop,), name="tao-carry", daemon=True))
-                threads[0].start()
-
-        try:
-            yield carry
-        finally:
-            stop.set()
-            for thread in threads:
-                thread.join()
 
     def polite_seconds(self, job: Job) -> float:
         """How often asking the job's backend is polite."""
@@ -378,7 +355,7 @@ class Client:
         return self._logs(found, LogView(request, events, every_rank=rank is None))
 
     def _logs(self, job_id: str, view: LogView) -> Iterator[bytes]:
-        with self._carrying() as carry:
+        with self._background.carrying() as carry:
             yield from read(self.engine, job_id, replace(view, carry=carry))
 
     def get_job_logs(self, job_id: str, tail: int | None = None, *, stream: str = "", rank: int | None = None) -> str:
@@ -406,7 +383,7 @@ class Client:
         """
         job = try_again.retry(self.engine, self.get_job(job_id).id)
         if self._watch:
-            self._start_watching()
+            self._background.start()
         return self._named([job])[0]
 
     def submit_again(self, job_id: str) -> submit.Submission:
@@ -414,7 +391,7 @@ class Client:
         request = try_again.request_anew(self.engine, self.get_job(job_id, look=False))
         submission = self._submitted(request)
         if self._watch:
-            self._start_watching()
+            self._background.start()
         return submission
 
     def cancel_jobs(self, job_ids: Sequence[str], grace: float = 10.0) -> dict[str, bool | TaoError]:
@@ -498,29 +475,11 @@ class Client:
 
     def watch(self, stop: threading.Event | None = None) -> None:
         """Carry the live jobs to their end, in this thread; returns when none is live, or `stop` is set."""
-        Watcher(self.engine, self._callbacks, stop or self._stop, self.poll_interval).run()
+        self._background.watch(stop)
 
     def jobs_with_failed_hooks(self) -> list[str]:
         """The ids of jobs with hooks that are still to be delivered: between two watches, those that have failed."""
         return hooks.undelivered(self.engine)
-
-    def _start_watching(self) -> None:
-        with self._watch_lock:
-            self._more_to_watch = True
-            if self._watching is None or not self._watching.is_alive():
-                self._watching = threading.Thread(target=self._watch_on, name="tao-watch", daemon=True)
-                self._watching.start()
-
-    def _watch_on(self) -> None:
-        """Watch for as long as jobs come: one that is submitted while the watcher is about to leave is watched too."""
-        while self._is_more_to_watch():
-            self.watch()
-
-    def _is_more_to_watch(self) -> bool:
-        with self._watch_lock:
-            more, self._more_to_watch = self._more_to_watch and not self._stop.is_set(), False
-            self._watching = self._watching if more else None
-            return more
 
     # Explaining
 
