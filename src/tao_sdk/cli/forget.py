@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 )
 def rm(client: Client, out: Output, jobs: tuple[str, ...], force: bool) -> None:
     """Forget ended jobs: their rows, logs, and what the backend still has of them. Their results stay where they are."""
-    from tao_sdk.client.client import ended
+    from tao_sdk.client.cleaning import refuse_live
 
     found = [client.get_job(job) for job in jobs]
     for job in [] if force else found:
-        ended(job)  # none is forgotten where one still runs
+        refuse_live(job)  # none is forgotten where one still runs
     ids = list(dict.fromkeys(job.id for job in found))
     for job in ids:
         gone = client.remove(job, force=force)

@@ -16,17 +16,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from tao_sdk.backends.contract import Files, LogRequest
 from tao_sdk.backends.registry import backend_class, is_known, platform_at, platform_name, platforms, unknown
-from tao_sdk.client import results
+from tao_sdk.client import cleaning, results
 from tao_sdk.client.background import BackgroundWatch
 from tao_sdk.engine import cancel, diagnose, hooks, prepare, progress, submit, try_again
 from tao_sdk.engine.bucket_files import files_at
-from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.logs import LogView, read, refuse_stream
 from tao_sdk.engine.look import look
 from tao_sdk.engine.reading import look_and_read, may_have_news
 from tao_sdk.engine.waiting import SharedLooks, Waiting, endpoint_of, polite_seconds
-from tao_sdk.model.clock import to_iso, utc_now
+from tao_sdk.model.clock import to_iso
 from tao_sdk.model.comparison import Comparison, compare
 from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.errors import JobNotFound, PathNotFound, TaoError, UsageError, WaitTimeout
@@ -423,18 +422,26 @@ class Client:
         does not end it in time: then False, for what that has of it stays there.
         """
         job = self.get_job(job_id)
-        released = self._ended_and_released(job) if force else self._release(ended(job))
+        released = True
+        if force:
+            released = self._end_and_release(job)
+        else:
+            cleaning.refuse_live(job)
+            cleaning.release(self.engine, job)
         self.store.remove(job.id)
         return released
 
-    def _ended_and_released(self, job: Job) -> bool:
+    def _end_and_release(self, job: Job) -> bool:
         """False when the backend cannot be asked, has not ended it, or is the published SDK's to ask."""
         if job.imported_from:
             return job.status.terminal
         try:
-            return self.cancel_job(job.id) and self._release(self.store.get(job.id))
+            if not self.cancel_job(job.id):
+                return False
+            cleaning.release(self.engine, self.store.get(job.id))
         except TaoError:
             return False
+        return True
 
     def gc(self, *, older_than: timedelta, dry_run: bool = False) -> list[str]:
         """Remove what ended jobs left at the backends, after keeping their logs, and what crashes left in the store.
@@ -443,35 +450,7 @@ class Client:
         """
         if not isinstance(older_than, timedelta):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(f"older_than is {older_than!r}.", "It is a timedelta.", "Three days: timedelta(days=3)")
-        old = [
-            job for job in self.store.list() if job.status.terminal and job.ended and utc_now() - job.ended > older_than
-        ]
-        left = [job.id for job in old if not job.released]
-        if not dry_run:
-            errors = [error for job in left if (error := self._cleaned(job)) is not None]
-            self.store.sweep()
-            if errors:
-                raise errors[0]
-        return left
-
-    def _cleaned(self, job_id: str) -> TaoError | None:
-        """Why nothing could be removed of it, if so. One that was forgotten meanwhile is clean."""
-        try:
-            self._release(self.store.get(job_id))
-            submit.change(self.engine, job_id, _released)
-        except JobNotFound:
-            return None
-        except TaoError as error:
-            return error
-        return None
-
-    def _release(self, job: Job) -> bool:
-        """True once nothing of it is left at its backend. Raises Unreachable."""
-        for row in self.store.attempts(job.id):
-            if row.ref is not None:
-                drain(self.engine, job, row)
-                self.engine.backend_of(job).release(row.ref)
-        return True
+        return cleaning.clean_old_jobs(self.engine, older_than, dry_run)
 
     def watch(self, stop: threading.Event | None = None) -> None:
         """Carry the live jobs to their end, in this thread; returns when none is live, or `stop` is set."""
@@ -566,16 +545,6 @@ def may_change(job: Job) -> bool:
     return not job.status.terminal or may_have_news(job)
 
 
-def ended(job: Job) -> Job:
-    """The job. Raises UsageError for one that is live."""
-    if job.status.terminal:
-        return job
-    if job.imported_from:
-        why = "The published SDK has started it, and it alone can end it."
-        raise UsageError(f"{job.id} is {job.status}.", why, f"To forget it nevertheless: tao rm --force {job.id}")
-    raise UsageError(f"{job.id} is {job.status}.", "", f"End it first: tao cancel {job.id}")
-
-
 def _status(name: Status | str) -> Status:
     try:
         return Status(name)
@@ -589,7 +558,3 @@ def _gave_up(jobs: Sequence[Job], timeout: float | None) -> WaitTimeout:
     return WaitTimeout(
         f"Not ended after {timeout:g} s: {live}.", "", "It goes on; wait again, or look with tao status."
     )
-
-
-def _released(job: Job) -> Job:
-    return replace(job, released=True)
