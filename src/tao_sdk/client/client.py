@@ -15,8 +15,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tao_sdk.backends.contract import Files, LogRequest
-from tao_sdk.backends.registry import backend_class, is_known, platform_at, platform_name, platforms, unknown
-from tao_sdk.client import cleaning, results
+from tao_sdk.backends.registry import backend_class, platform_at, platforms
+from tao_sdk.client import cleaning, listing, results
 from tao_sdk.client.background import BackgroundWatch
 from tao_sdk.engine import cancel, diagnose, hooks, prepare, progress, submit, try_again
 from tao_sdk.engine.bucket_files import files_at
@@ -31,7 +31,6 @@ from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.errors import JobNotFound, PathNotFound, TaoError, UsageError, WaitTimeout
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job, JobStatus
-from tao_sdk.model.ranking import in_order
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec, read_spec
 from tao_sdk.model.status import Status
@@ -128,7 +127,7 @@ class Client:
 
     def _submitted(self, request: prepare.Request) -> submit.Submission:
         submission = submit.submit(self.engine, request)
-        return replace(submission, job=self._named([submission.job])[0])
+        return replace(submission, job=listing.named_jobs(self.engine, [submission.job])[0])
 
     def plan(
         self, spec: JobSpec | Mapping[str, Any], platform: str, options: Mapping[str, Any] | None = None
@@ -153,14 +152,6 @@ class Client:
         """The platform that the name of a platform or an endpoint means."""
         return platform_at(name, self.settings)
 
-    def _named(self, jobs: Sequence[Job]) -> list[Job]:
-        """The jobs with the names that config.yaml has for where they live."""
-        if not self.engine.places.endpoints:
-            return list(jobs)
-        places = {(job.platform, job.endpoint) for job in jobs}
-        names = {place: self.engine.places.name_of(*place) for place in places}
-        return [replace(job, endpoint_name=names[job.platform, job.endpoint]) for job in jobs]
-
     # Looking
 
     def get_job(self, job: str, *, look: bool = True) -> Job:
@@ -170,7 +161,7 @@ class Client:
         """
         found = self.store.get(self.store.resolve(job))
         seen = self._fired([self._readings.look(found)])[0] if look and may_change(found) else found
-        return self._named([seen])[0]
+        return listing.named_jobs(self.engine, [seen])[0]
 
     def get_job_status(self, job_id: str) -> JobStatus:
         """The job's status, message, and when that was seen. Asks its backend first. Raises JobNotFound."""
@@ -196,34 +187,9 @@ class Client:
 
         The live ones are looked at first, in one query per endpoint, and what is new in their logs is read.
         """
-        if limit is not None and limit < 0:
-            raise UsageError(f"limit is {limit}.", "It is how many jobs are wanted at most.", "For all, leave it out.")
-        wanted = [_status(one) for one in ([statuses] if isinstance(statuses, str) else statuses)]
-        named = platform or self.endpoint or self.platform
-        where, endpoint = self._narrowed(named)
-        seen = self._see(self._live(where, endpoint)) if look else []
-        parent_id = parent and self._id_of_parent(parent)
-        most = limit if sort == "created" else None  # what comes first by another order may be the oldest
-        stored = self.store.list(
-            statuses=wanted, platform=where, endpoint=endpoint, labels=labels or {}, parent=parent_id, limit=most
-        )
-        newer = {(job.id, job.revision): job for job in seen}  # what a look that found nothing new has not written down
-        jobs = [newer.get((job.id, job.revision), job) for job in stored]
-        if where and not jobs and not is_known(where):  # jobs of the published SDK may have run on one that is gone
-            raise unknown(named, self.endpoints())
-        return self._named(in_order(jobs, sort)[:limit])
-
-    def _live(self, platform: str | None, endpoint: str | None) -> list[Job]:
-        if platform is None or endpoint is None:
-            return self.store.live(platform)
-        return self.store.live_at((platform, endpoint))
-
-    def _narrowed(self, named: str) -> tuple[str | None, str | None]:
-        """The platform, and the endpoint, to which a list is narrowed by a name; None for all."""
-        if named in self.engine.places.endpoints:
-            backend = self.engine.backend(named)
-            return backend.platform, backend.endpoint
-        return platform_name(named) or None, None
+        place = platform or self.endpoint or self.platform
+        query = listing.JobQuery(statuses, place, labels or {}, parent, limit, sort)
+        return listing.list_jobs(self.engine, query, self._see if look else None)
 
     def compare(self, jobs: Sequence[str], metric: str | None = None) -> Comparison:
         """In which settings the jobs differ, and the best and last value of `metric`, or of the one that most of them have.
@@ -236,13 +202,6 @@ class Client:
         found = {job_id: self.store.get(job_id) for job_id in ids}
         seen = self._see([job for job in found.values() if may_change(job)])  # one query per endpoint
         return compare(list({**found, **{job.id: job for job in seen}}.values()), metric)
-
-    def _id_of_parent(self, parent: str) -> str:
-        """A parent may have been forgotten since: then what was given is its id."""
-        try:
-            return self.store.resolve(parent)
-        except JobNotFound:
-            return parent
 
     def events(self, job: str | None = None, since: int = 0, follow: bool = False) -> Iterator[Event]:
         """What happened after sequence number `since`, in order; with follow, without end or until the job has ended."""
@@ -383,7 +342,7 @@ class Client:
         job = try_again.retry(self.engine, self.get_job(job_id).id)
         if self._watch:
             self._background.start()
-        return self._named([job])[0]
+        return listing.named_jobs(self.engine, [job])[0]
 
     def submit_again(self, job_id: str) -> submit.Submission:
         """Hand over a new job that is the same as this one. Raises as `submit`."""
@@ -543,14 +502,6 @@ def look_only(engine: Engine, jobs: Sequence[Job]) -> list[Job]:
 def may_change(job: Job) -> bool:
     """True for a job that lives, and for one whose log has still something to say."""
     return not job.status.terminal or may_have_news(job)
-
-
-def _status(name: Status | str) -> Status:
-    try:
-        return Status(name)
-    except ValueError:
-        known = ", ".join(status.value for status in Status)
-        raise UsageError(f"{name!r} is no status.", "", f"Known are: {known}") from None
 
 
 def _gave_up(jobs: Sequence[Job], timeout: float | None) -> WaitTimeout:
