@@ -88,6 +88,29 @@ def test_no_backend_imports_another(path: Path) -> None:
     assert not imported & (others - {own}), "what two backends share lies beside them, in backends/"
 
 
+DOOR = {"cli", "client", "model", "versions"}
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE / "cli").glob("*.py")), ids=lambda path: path.name)
+def test_the_command_reaches_into_no_engine_store_or_backend(path: Path) -> None:
+    """Every other door (a page, a tool server) needs what it would find there, so the client has it."""
+    rooms = {path.name for path in SOURCE.iterdir() if path.is_dir()} | PUBLIC.keys()
+    beyond = (imports_of(path) & rooms) - DOOR
+    assert not beyond, f"cli/{path.name} imports {', '.join(sorted(beyond))}: let client/ do that for every door"
+
+
+@pytest.mark.parametrize("path", sorted((SOURCE / "cli").glob("*.py")), ids=lambda path: path.name)
+def test_the_command_asks_the_client_and_not_what_the_client_is_made_of(path: Path) -> None:
+    inside = {
+        node.attr
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "client"
+    } & {"engine", "store"}
+    assert not inside, (
+        f"cli/{path.name} uses client.{', client.'.join(sorted(inside))}: let client/ have a function for it"
+    )
+
+
 def test_the_engine_names_no_platform() -> None:
     """Rules that only one platform needs live in its folder. `local` is also a word."""
     platforms = {path.name for path in (SOURCE / "backends").iterdir() if path.is_dir()} - {"local", "__pycache__"}

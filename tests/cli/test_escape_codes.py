@@ -10,7 +10,8 @@ import pytest
 from support.tao_command import Tao
 from support.tao_terminal import COLOR, on_terminal
 from tao_sdk.backends.contract import FileStat
-from tao_sdk.cli.results import file_json, file_line
+from tao_sdk.cli.results import file_line
+from tao_sdk.client.views import file_view
 
 NASTY = "a\033]0;title\007b\033[2J\033[31mc\u202ed"
 
@@ -60,4 +61,4 @@ def test_names_of_files_that_a_job_wrote_are_shown_without_escape_codes(tao: Tao
 def test_a_time_that_no_calendar_has_does_not_keep_a_file_from_being_listed(mtime: float) -> None:
     stat = FileStat("/x", False, 3, mtime)
     assert file_line(stat).split() == ["3", "B", "/x"]
-    assert file_json(stat)["mtime"] is None
+    assert file_view(stat)["mtime"] is None

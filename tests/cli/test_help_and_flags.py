@@ -11,9 +11,10 @@ import pytest
 
 from support.tao_command import COMMAND, Ended, Ran, Tao
 from tao_sdk.backends.registry import backend_class
-from tao_sdk.cli.flags import SPEC, file_pair, given
+from tao_sdk.cli.flags import SPEC, typed_under
 from tao_sdk.cli.submit import run
 from tao_sdk.cli.verbs import VERBS
+from tao_sdk.client.typed_values import file_pair, read_fields
 from tao_sdk.model.fields import plain, settings_of
 from tao_sdk.model.spec import JobSpec, read_spec
 
@@ -93,7 +94,7 @@ def test_a_flag_gives_its_field_the_value_that_was_typed(
     monkeypatch.chdir(tmp_path)
     Path("spec.yaml").write_text("a: {b: 1e-05}")
     with run.make_context("run", [*flags, "--", "true"]) as context:
-        typed = given(JobSpec, context.params, SPEC)
+        typed = read_fields(JobSpec, typed_under(SPEC, context.params))
     assert plain(getattr(read_spec({"command": "x", **typed}), field)) == value
 
 

@@ -9,7 +9,8 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from tao_sdk.cli import screen
-from tao_sdk.cli.screen import Line, Plain, Scene
+from tao_sdk.cli.screen import Line, Plain
+from tao_sdk.client.scene import Scene
 from tao_sdk.model.checkpoints import Checkpoint
 from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Best, Progress
@@ -42,7 +43,7 @@ EPOCHS = [
 def scene(*chunks: bytes, job: Job = DIGITS) -> Scene:
     made = Scene(job)
     for second, chunk in enumerate(chunks):
-        made.see(chunk, float(second))
+        made.take_log(chunk, float(second))
     return made
 
 
@@ -101,9 +102,9 @@ def test_until_epochs_come_the_end_of_what_the_job_prints_is_shown_without_its_e
 
 def test_a_new_attempt_starts_its_stages_anew() -> None:
     made = scene(STARTED)
-    made.look(replace(DIGITS, attempt=2))
+    made.take_job(replace(DIGITS, attempt=2))
     assert lines(made)[0] == "digits-7f3k2q9d1x  local  attempt 2  ▸ running"
-    made.see(event("stage", stage="files") + event("fetched", what="files", bytes=1200))
+    made.take_log(event("stage", stage="files") + event("fetched", what="files", bytes=1200))
     assert lines(made)[0] == "digits-7f3k2q9d1x  local  attempt 2  ▸ files 1.2 kB"
 
 
@@ -128,16 +129,16 @@ def test_a_log_that_is_cut_anywhere_gives_the_same_screen() -> None:
     for size in (1, 2, 3, 7, 100):
         made = Scene(DIGITS)
         for start in range(0, len(whole), size):
-            made.see(whole[start : start + size])
+            made.take_log(whole[start : start + size])
         assert lines(made) == expected
 
 
 def plain(*chunks: bytes, at: float = 0.0) -> list[str]:
     made, told, printed = Scene(DIGITS), Plain(), list[str]()
     for chunk in chunks:
-        printed += told.lines(made, made.see(chunk), at)
-    made.look(replace(DIGITS, status=Status.COMPLETE))
-    return printed + told.lines(made, made.end(), at)
+        printed += told.lines(made, made.take_log(chunk), at)
+    made.take_job(replace(DIGITS, status=Status.COMPLETE))
+    return printed + told.lines(made, made.end_log(), at)
 
 
 def test_plain_lines_tell_every_stage_and_every_epoch_once() -> None:
@@ -159,9 +160,9 @@ def test_plain_lines_of_a_job_that_is_seen_running_wait_for_its_log_but_not_for_
 def test_plain_lines_announce_a_stage_that_takes_long() -> None:
     made, told = Scene(DIGITS), Plain()
     begun = event("stage", stage="inputs")
-    assert told.lines(made, made.see(begun), 0.0) == ["digits-7f3k2q9d1x  local"]
+    assert told.lines(made, made.take_log(begun), 0.0) == ["digits-7f3k2q9d1x  local"]
     assert told.lines(made, [], 2.0) == ["inputs ..."]
-    assert told.lines(made, made.see(event("fetched", what="inputs", bytes=300_000)), 3.0) == ["inputs 0.3 MB"]
+    assert told.lines(made, made.take_log(event("fetched", what="inputs", bytes=300_000)), 3.0) == ["inputs 0.3 MB"]
 
 
 def moving(size: float, **facts: object) -> bytes:
@@ -173,19 +174,19 @@ def test_a_transfer_shows_its_bytes_rate_and_the_time_left_until_it_is_over() ->
     job = replace(DIGITS, spec={"outputs": {"results_dir": {}}})
     made = scene(event("stage", stage="outputs") + moving(1.2e9), job=job)
     assert lines(made, 120)[0].endswith("▸ saving outputs 1.2 GB of 4.0 GB  85.0 MB/s  ETA 0:33")
-    made.see(moving(1.3e9, total_bytes=-1, rate=0, eta=-1))
+    made.take_log(moving(1.3e9, total_bytes=-1, rate=0, eta=-1))
     assert lines(made, 120)[0].endswith("▸ saving outputs 1.3 GB")
-    made.see(event("sent", what="outputs", bytes=4e9))
+    made.take_log(event("sent", what="outputs", bytes=4e9))
     assert lines(made, 120)[0].endswith("▸ outputs 4.0 GB")
 
 
 def test_plain_lines_tell_a_transfer_now_and_then() -> None:
     made, told = scene(job=replace(DIGITS, spec={"outputs": ["o"]})), Plain()
-    made.see(event("stage", stage="outputs") + moving(1e9))
+    made.take_log(event("stage", stage="outputs") + moving(1e9))
     told.lines(made, [], 0.0)
-    assert told.lines(made, made.see(moving(2e9)), 5.0)[-1:] != ["outputs 2.0 GB of 4.0 GB  85.0 MB/s  ETA 0:33"]
-    assert told.lines(made, made.see(moving(3e9)), 11.0) == ["outputs 3.0 GB of 4.0 GB  85.0 MB/s  ETA 0:33"]
-    assert told.lines(made, made.see(moving(3.1e9)), 12.0) == []
+    assert told.lines(made, made.take_log(moving(2e9)), 5.0)[-1:] != ["outputs 2.0 GB of 4.0 GB  85.0 MB/s  ETA 0:33"]
+    assert told.lines(made, made.take_log(moving(3e9)), 11.0) == ["outputs 3.0 GB of 4.0 GB  85.0 MB/s  ETA 0:33"]
+    assert told.lines(made, made.take_log(moving(3.1e9)), 12.0) == []
 
 
 def test_plain_lines_give_an_epoch_the_values_it_ended_with() -> None:
@@ -195,7 +196,7 @@ def test_plain_lines_give_an_epoch_the_values_it_ended_with() -> None:
 
 def test_an_epoch_that_has_settled_is_told_before_the_next_one_begins() -> None:
     made, told = Scene(DIGITS), Plain()
-    assert told.lines(made, made.see(STARTED + b"epoch 1/9 loss 5.0\n"), 0.0)[-1] != "epoch 1/9  loss 5.000"
+    assert told.lines(made, made.take_log(STARTED + b"epoch 1/9 loss 5.0\n"), 0.0)[-1] != "epoch 1/9  loss 5.000"
     assert told.lines(made, [], 0.5) == []
     assert told.lines(made, [], 1.5) == ["epoch 1/9  loss 5.000"]
     assert told.lines(made, [], 3.0) == []
@@ -265,7 +266,7 @@ def test_who_waits_for_a_server_sees_for_which_until_something_else_is_told() ->
     plain = Plain()
     assert plain.lines(made)[1:] == ["waiting for 127.0.0.1:1, which does not answer"]
     assert plain.lines(made, at=60.0) == []
-    made.see(event("stage", stage="command"))
+    made.take_log(event("stage", stage="command"))
     assert lines(made, 120)[0].endswith("local  ▸ running")
 
 
@@ -273,7 +274,7 @@ def test_who_waits_for_another_job_that_fetches_sees_for_what() -> None:
     job = replace(DIGITS, spec={"inputs": {"weights": {}}})
     made = scene(event("stage", stage="inputs") + event("waiting", what="weights"), job=job)
     assert lines(made, 120)[0].endswith("▸ inputs waiting for another job that fetches weights")
-    made.see(event("fetched", what="inputs", bytes=1e6))
+    made.take_log(event("fetched", what="inputs", bytes=1e6))
     assert lines(made, 120)[0].endswith("▸ inputs 1.0 MB")
 
 
@@ -311,9 +312,9 @@ def test_on_a_large_terminal_the_curve_grows_and_the_time_and_the_way_out_are_to
 
 def test_outputs_that_are_on_their_way_are_told_as_being_saved() -> None:
     made, told = Scene(replace(DIGITS, spec={"outputs": ["out"]})), Plain()
-    made.see(STARTED + event("stage", stage="outputs"))
+    made.take_log(STARTED + event("stage", stage="outputs"))
     assert "▸ saving outputs" in lines(made)[0]
     told.lines(made, [], 0.0)
     assert told.lines(made, [], 2.0) == ["saving outputs ..."]
-    made.see(event("stage", stage="done"))
+    made.take_log(event("stage", stage="done"))
     assert "▸ outputs" in lines(made)[0]

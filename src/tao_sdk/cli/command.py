@@ -19,12 +19,12 @@ from click.shell_completion import CompletionItem
 
 from tao_sdk.cli.output import Output
 from tao_sdk.cli.verbs import VERBS
+from tao_sdk.client.known_jobs import ids_named
 from tao_sdk.model.errors import JobNotFound, NoStore
-from tao_sdk.model.settings import Settings
 from tao_sdk.model.units import parse_duration
 
 if TYPE_CHECKING:
-    from tao_sdk.client.client import Client
+    from tao_sdk.client import Client
 
 Verb = Callable[..., "int | None"]
 WARNING = frozenset({"watch", "logs"})  # verbs that go on for long and say meanwhile what they cannot do
@@ -68,14 +68,10 @@ def command(
 
 def open_client(state_file: str | None, watch: bool = False, begins: bool = True) -> Client:
     """Unless the verb `begins` a job store, one that is named has to be there. Raises NoStore."""
-    from tao_sdk.client.client import Client
-    from tao_sdk.model.settings import Settings
-    from tao_sdk.store.place import require_store
+    from tao_sdk.client import opening
 
-    named, settings = state_file or before_the_verb("state_file"), Settings.load()
-    if named and not begins:
-        require_store(named, settings.state_dir)
-    return Client(named, settings=settings, watch=watch)
+    named = state_file or before_the_verb("state_file")
+    return opening.open_client(named, watch=watch, begins=begins)
 
 
 def before_the_verb(flag: str) -> Any:
@@ -137,10 +133,9 @@ class Platform(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]
     name = "platform"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from tao_sdk.backends.registry import endpoints, platforms
+        from tao_sdk.client.place_names import place_names
 
-        names = [*platforms(), *endpoints(Settings.load())]
-        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+        return [CompletionItem(name) for name in place_names() if name.startswith(incomplete)]
 
 
 def platform_option(**more: Any) -> Callable[[Verb], Verb]:
@@ -168,7 +163,7 @@ def job_or_newest(client: Client, out: Output, job: str | None) -> str:
 
 def newest(client: Client, out: Output, job: str) -> str:
     """What a verb that only looks takes a name for that several jobs have: the newest of them, and it says so."""
-    named = client.store.named(job)
+    named = ids_named(client, job)
     if len(named) < 2:
         return job
     out.note(f"{named[0]}, the newest of {len(named)} jobs named {job}.")

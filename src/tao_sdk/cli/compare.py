@@ -9,7 +9,9 @@ import click
 
 from tao_sdk.cli import show
 from tao_sdk.cli.command import command, jobs_argument, newest
-from tao_sdk.cli.output import cut, printable
+from tao_sdk.cli.output import cut
+from tao_sdk.client.views import comparison_view
+from tao_sdk.model.printable import printable
 
 if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
@@ -32,7 +34,7 @@ def compare(client: Client, out: Output, jobs: tuple[str, ...], metric: str | No
     comparison = client.compare([newest(client, out, job) for job in jobs], metric)
     svg = draw(comparison)
     written = write_picture(picture or Path(PICTURE), svg) if svg else None
-    out.object({**comparison.to_json(), "picture": str(written) if written else None})
+    out.object(comparison_view(comparison, written))
     head, *rows = table(comparison, CELL if out.width else None)
     out.table(head, rows)
     if written:

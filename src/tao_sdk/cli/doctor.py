@@ -5,25 +5,32 @@ from __future__ import annotations
 import shlex
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from tao_sdk.backends.registry import is_known, unknown
 from tao_sdk.cli import exit_codes, show
 from tao_sdk.cli.command import Platform, command, platform_option
-from tao_sdk.cli.submit import DEFAULT_PLATFORM, Asked, asked, set_option
+from tao_sdk.cli.submit import asked, set_option
+from tao_sdk.client.doctor import (
+    asked_platforms,
+    install_commands,
+    is_platform,
+    job_findings,
+    new_findings,
+    platform_findings,
+    ready_platforms,
+)
+from tao_sdk.client.job_request import DEFAULT_PLATFORM
 from tao_sdk.client.smoke import IMAGE
 from tao_sdk.client.smoke import smoke as smoke_finding
-from tao_sdk.model.errors import SpecError, TaoError, Unreachable, UsageError
-from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.client.views import doctor_view
+from tao_sdk.model.errors import UsageError
 
 if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
-    from tao_sdk.client.client import Client
-
-MENDED_HERE = frozenset({"extra.missing"})  # what --fix runs: installing a library into this Python
+    from tao_sdk.client import Client
+    from tao_sdk.model.finding import Finding
 
 
 @command("doctor")
@@ -47,20 +54,19 @@ def doctor(
 
     The exit code is 2 when no job could run on the platform that was named; on local, where none was.
     """
-    job = asked(of, platform, (), {}, values) if of and not is_place(of, client) else None
+    job = asked(of, platform, (), {}, values) if of and not is_platform(of, client) else None
     if values and job is None:
         raise UsageError(
             "--set changes a value of a job file, and none is named.", "", "tao doctor job.yaml --set KEY=VALUE"
         )
     platform = job.platform if job else platform or of
-    found = looked_at(client, out, platforms_asked(client, platform), fix)
+    found = looked_at(client, out, asked_platforms(client, platform), fix)
     if smoke:
         found[named(platform)].append(smoke_finding(client, named(platform), smoke_image))
     if job is not None:
-        found[job.platform] += new(checked_job(client, job), found[job.platform])
-    ready = [name for name, findings in found.items() if not any(each.severity is Severity.ERROR for each in findings)]
-    told = [{"platform": name, **each.to_json()} for name, findings in found.items() for each in findings]
-    out.object({"schema": 1, "ready": ready, "findings": told})
+        found[job.platform] += new_findings(job_findings(client, job), found[job.platform])
+    ready = ready_platforms(found)
+    out.object(doctor_view(found, ready))
     out.lines([*finding_lines(found, out), *([] if platform else ready_lines(ready))])
     needed = platform or DEFAULT_PLATFORM  # what nobody asked for may be missing
     return exit_codes.DONE if needed in ready else exit_codes.WRONG
@@ -73,21 +79,12 @@ def named(platform: str | None) -> str:
     raise UsageError("--smoke runs a job, and no platform is named.", "", "Run: tao doctor docker --smoke")
 
 
-def platforms_asked(client: Client, platform: str | None) -> list[str]:
-    """The one that was named, else all. Raises UsageError for a name that nobody knows."""
-    if not platform:
-        return [*sorted(client.platforms(), key=lambda name: name != DEFAULT_PLATFORM), *client.endpoints()]
-    if not is_known(platform) and platform not in client.endpoints():
-        raise unknown(platform, client.endpoints())
-    return [platform]
-
-
 def looked_at(client: Client, out: Output, names: Sequence[str], fix: bool) -> dict[str, list[Finding]]:
     """What is found of each platform; with `fix`, after what can be mended here has been."""
-    found = {name: checked(client, name) for name in names}
+    found = {name: platform_findings(client, name) for name in names}
     for name in names if fix else ():
-        mend(out, found[name])
-        found[name] = checked(client, name)
+        install_missing(out, found[name])
+        found[name] = platform_findings(client, name)
     return found
 
 
@@ -103,43 +100,7 @@ def ready_lines(ready: Sequence[str]) -> list[str]:
     return ["", f"Jobs can run on: {', '.join(ready) or 'no platform yet'}"]
 
 
-def is_place(word: str, client: Client) -> bool:
-    """Whether it is a platform's or an endpoint's name, and no file's."""
-    return is_known(word) or word in client.endpoints() or not (Path(word).exists() or Path(word).suffix)
-
-
-def checked(client: Client, platform: str) -> list[Finding]:
-    try:
-        return client.doctor(platform)
-    except TaoError as error:
-        return [finding(error)]
-
-
-def checked_job(client: Client, job: Asked) -> list[Finding]:
-    """What would stop the job, or what it should know; good news where that is nothing."""
-    try:
-        seen = list(client.plan(job.spec, job.platform, job.options).findings)
-    except SpecError as error:
-        return [finding(job.located(error))]
-    except TaoError as error:
-        return [finding(error)]
-    return seen or [Finding(Severity.OK, "job.ready", "Nothing would stop the job.")]
-
-
-def new(findings: list[Finding], told: list[Finding]) -> list[Finding]:
-    """Those that say what has not been said: what is wrong with the platform stops every job on it."""
-    wrong = [each for each in told if each.severity is Severity.ERROR]
-    codes, fixes = {each.code for each in wrong}, {each.fix for each in wrong if each.fix}
-    return [each for each in findings if each.code not in codes and each.fix not in fixes]
-
-
-def finding(error: TaoError) -> Finding:
-    fix = error.next if isinstance(error, Unreachable) else error.next.partition("Run: ")[2] or error.next
-    return Finding(Severity.ERROR, error.code, error.what, error.why, fix)
-
-
-def mend(out: Output, findings: list[Finding]) -> None:
-    for each in findings:
-        if each.code in MENDED_HERE and each.fix:
-            out.note(f"+ {each.fix}")
-            subprocess.run(shlex.split(each.fix), check=False)
+def install_missing(out: Output, findings: Sequence[Finding]) -> None:
+    for line in install_commands(findings):
+        out.note(f"+ {line}")
+        subprocess.run(shlex.split(line), check=False)

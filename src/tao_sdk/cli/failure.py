@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import sys
-import tempfile
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 
 import click
 
 from tao_sdk.cli import exit_codes
-from tao_sdk.cli.output import cut, has_color, printable
+from tao_sdk.cli.output import cut, has_color
 from tao_sdk.cli.verbs import flag_instead
+from tao_sdk.client.crash_file import keep_crash
 from tao_sdk.model.errors import TaoError, UsageError
+from tao_sdk.model.printable import printable
 from tao_sdk.model.secrets import Redactor, is_secret_name
 from tao_sdk.model.settings import Settings
-from tao_sdk.store.private_files import make_folders
 
 LONGEST_LINE = 1000  # characters of an error that quotes what was given; --json has all of it
 
@@ -125,21 +123,12 @@ def bug(error: BaseException, argv: list[str]) -> Bug:
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     command = " ".join(shlex.quote(word) for word in argv)
     try:
-        path = keep(Redactor.of(secrets_around(argv))(f"tao {command}\n\n{text}"))
+        path = keep_crash(Redactor.of(secrets_around(argv))(f"tao {command}\n\n{text}"))
     except OSError as unwritable:
         return Bug(what, f"The details could not be kept: {unwritable.strerror}.")
     except TaoError as nowhere:
         return Bug(what, f"The details could not be kept: {nowhere.what}", nowhere.next)
     return Bug(what, "", f"{do} {path}")
-
-
-def keep(text: str) -> Path:
-    folder = Settings.load().state_dir / "crashes"
-    make_folders(folder)
-    handle, name = tempfile.mkstemp(prefix="crash-", suffix=".txt", dir=folder)
-    with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
-        file.write(text)
-    return Path(name)
 
 
 def secrets_around(argv: list[str]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tao_sdk.cli.command import Duration, command, jobs_argument
+from tao_sdk.client.views import cleaned_view, removed_view
 from tao_sdk.model.units import format_duration
 
 if TYPE_CHECKING:
@@ -22,18 +23,18 @@ if TYPE_CHECKING:
 )
 def rm(client: Client, out: Output, jobs: tuple[str, ...], force: bool) -> None:
     """Forget ended jobs: their rows, logs, and what the backend still has of them. Their results stay where they are."""
-    from tao_sdk.client.client import ended
+    from tao_sdk.client.cleaning import refuse_live
 
     found = [client.get_job(job) for job in jobs]
     for job in [] if force else found:
-        ended(job)  # none is forgotten where one still runs
+        refuse_live(job)  # none is forgotten where one still runs
     ids = list(dict.fromkeys(job.id for job in found))
     for job in ids:
         gone = client.remove(job, force=force)
         out.line(
             f"{job}  removed" + ("" if gone else "; its platform could not be asked, what it has of the job stays")
         )
-    out.object({"schema": 1, "removed": ids})
+    out.object(removed_view(ids))
 
 
 @command("gc")
@@ -48,7 +49,7 @@ def rm(client: Client, out: Output, jobs: tuple[str, ...], force: bool) -> None:
 def gc(client: Client, out: Output, older_than: timedelta, dry_run: bool) -> None:
     """Remove what ended jobs left at the backends (containers, staged files). Logs are kept first; rows and results stay."""
     cleaned = client.gc(older_than=older_than, dry_run=dry_run)
-    out.object({"schema": 1, "dry_run": dry_run, "jobs": cleaned})
+    out.object(cleaned_view(cleaned, dry_run))
     for job in cleaned:
         out.line(f"{job}  {'would be cleaned' if dry_run else 'cleaned'}")
     if not cleaned:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tao_sdk.cli.command import command
+from tao_sdk.client.views import images_view
 
 if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
@@ -20,7 +21,7 @@ def images(out: Output) -> None:
 
     path = manifest_path()
     found = image_keys(load_manifest(path))
-    out.object({"schema": 1, "file": str(path), "images": found})
+    out.object(images_view(path, found))
     if found:
         out.table(("KEY", "IMAGE"), list(found.items()))
     out.note(f"As {path} says." if found else f"{path} names no images.")

@@ -2,76 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from tao_sdk.backends.registry import backend_class, platform_at, platform_name
 from tao_sdk.cli.command import command, platform_option
-from tao_sdk.cli.output import printable
-from tao_sdk.client.job_file import default_name
-from tao_sdk.model.errors import UsageError
-from tao_sdk.model.settings import Settings
+from tao_sdk.client.first_job_file import IMAGE, write_job_file
+from tao_sdk.client.views import job_file_view
 
 if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
-
-IMAGE = "python:3.12-slim"  # small, and has the Python that a job with specs needs
-
-TEMPLATE = """\
-# What to run, and where. Run it: tao run {file}
-# Each key is a flag of `tao run` too, which wins over this file: tao run {file} --time-limit 1h
-
-name: {name}
-platform: {platform}              # where to run it: local, docker or slurm; also --platform
-{image}
-
-# Shell text. {{config_path}} is replaced by the path of a file that holds the specs below.
-command: |
-  cat {{config_path}}
-  for epoch in 1 2 3; do echo "epoch $epoch/3 loss 0.$((9 - epoch))"; done
-  date > "$TAO_RESULTS_DIR/result.txt"
-
-# The settings of the program, nested as it reads them. One of them for one run: --set train.lr=0.1
-specs:
-  train:
-    epochs: 3
-    lr: 0.01
-config_format: yaml          # of the file at {{config_path}}: toml, yaml or json
-
-gpu_count: 0                 # GPUs per node; 0 for none, -1 for all
-time_limit: 10m              # the job is ended after that: 90s, 45m, 4h, 2d
-# num_nodes: 1               # machines
-# cpus: 4                    # CPU cores per node
-# memory: 8g                 # per node
-
-# files:                     # path in the job: path here, relative to this file
-#   train.py: ./train.py
-# env_vars:                  # environment of the command
-#   OMP_NUM_THREADS: 1
-# secrets: [MY_TOKEN]        # names of variables here whose values are secret
-# labels: {{team: vision}}     # to find the job by: tao ls --label team=vision
-# retries: 2                 # how often a failure of the infrastructure is tried again
-# options:                   # by platform: what only that one has; tao run --platform slurm --help
-#   slurm: {{partition: gpu}}
-"""
-
-IMAGE_LINE = "image: {image}              # the container's image; tao images lists keys that stand for some"
-NO_IMAGE = "# image: python:3.12-slim    # the container's image; local jobs need none"
-
-
-def job_text(job_file: Path, name: str | None, image: str | None, platform: str) -> str:
-    """The job file's text. What was typed is quoted as JSON, which YAML reads as the same text."""
-    image = image or (IMAGE if backend_class(platform_at(platform, Settings.load())).capabilities.needs_image else None)
-    return TEMPLATE.format(
-        file=shlex.quote(printable(str(job_file))),
-        name=json.dumps(name or default_name(job_file)),
-        platform=platform,
-        image=IMAGE_LINE.format(image=json.dumps(image)) if image else NO_IMAGE,
-    )
 
 
 @command("init")
@@ -81,13 +22,6 @@ def job_text(job_file: Path, name: str | None, image: str | None, platform: str)
 @platform_option(default="local", show_default=True, help="Where the job is to run.")
 def init(out: Output, job_file: Path, name: str | None, image: str | None, platform: str) -> None:
     """Write a job file that runs as it is, with comments that explain its keys. A file that is there is left alone."""
-    text = job_text(job_file, name, image, platform_name(platform))
-    try:
-        with job_file.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise UsageError(f"{job_file} is there already.", "", "Name another file: tao init other.yaml") from None
-    except OSError as error:
-        raise UsageError(f"{job_file} cannot be written: {error.strerror}.") from None
-    out.object({"schema": 1, "file": str(job_file), "platform": platform_name(platform)})
+    written = write_job_file(job_file, name, image, platform)
+    out.object(job_file_view(job_file, written))
     out.line(f"{job_file} is written. Run it: tao run {job_file}")

@@ -6,8 +6,8 @@ import logging
 import sys
 
 from tao_sdk.cli.failure import bug
-from tao_sdk.cli.output import printable
 from tao_sdk.model.errors import sentences
+from tao_sdk.model.printable import printable
 
 
 class WarningLines(logging.Handler):

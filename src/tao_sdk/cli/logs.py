@@ -10,6 +10,7 @@ import click
 
 from tao_sdk.cli.command import command, job_or_newest, optional_job_argument
 from tao_sdk.cli.failure import Detached
+from tao_sdk.client.views import log_view
 
 ALL = "all"
 
@@ -76,6 +77,6 @@ def pieces(out: Output, job_id: str, chunks: Iterable[bytes]) -> None:
     decode = codecs.getincrementaldecoder("utf-8")("replace").decode
     for chunk in chunks:
         if text := decode(chunk):
-            out.json_line({"job": job_id, "text": text})
+            out.json_line(log_view(job_id, text))
     if rest := decode(b"", True):
-        out.json_line({"job": job_id, "text": rest})
+        out.json_line(log_view(job_id, rest))

@@ -17,12 +17,12 @@ from tao_sdk.cli.command import (
     platform_option,
 )
 from tao_sdk.cli.failure import Detached
-from tao_sdk.cli.flags import pairs
+from tao_sdk.client.typed_values import read_pairs
+from tao_sdk.client.views import why_view
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.ranking import FIXED_ORDERS
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.status import Status
-from tao_sdk.store import published
 
 if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
@@ -72,7 +72,7 @@ def ls(
 ) -> None:
     """List jobs, newest first. The live ones are looked at first."""
     most = (None if out.json else MANY) if limit is None else limit or None
-    asked_labels = pairs("--label", labels)
+    asked_labels = read_pairs("--label", labels)
     jobs = client.list_jobs(
         statuses=[Status(status) for status in statuses],
         platform=platform,
@@ -105,8 +105,9 @@ def chosen(statuses: tuple[str, ...], platform: str | None, labels: tuple[str, .
 def none_of(client: Client, narrowed: str) -> str:
     if narrowed and client.list_jobs(limit=1, look=False):
         return f"There are jobs, but none for {narrowed}. All of them: tao ls"
-    theirs = client.settings.home / ".tao_sdk" / published.DEFAULT
-    if published.is_published(theirs):
+    from tao_sdk.client.opening import published_store
+
+    if theirs := published_store(client.settings):
         return f"No jobs here. Those of version 7 are in {theirs}: tao --state-file {theirs} ls"
     return "No jobs. Start one: tao run job.yaml"
 
@@ -153,16 +154,7 @@ def why(client: Client, out: Output, job: str | None) -> None:
     """Say why a job waits or failed: the cause, what was seen, what to do. Without a job, that of the newest."""
     found = client.get_job(job_or_newest(client, out, job))
     diagnosis = client.diagnose(found.id)
-    out.object(
-        {
-            "schema": 1,
-            "job": found.id,
-            "status": found.status.value,
-            "message": found.message,
-            "reason_code": found.reason_code.value if found.reason_code else None,
-            "diagnosis": diagnosis.to_json() if diagnosis else None,
-        }
-    )
+    out.object(why_view(found, diagnosis))
     lines = [] if out.json else show.why(found, diagnosis, out)
     lost = client.lost_results(found.id) if found.status is Status.CANCELED else ""
     out.lines([*lines, *show.labelled("Not kept:", lost, out.width)])

@@ -17,6 +17,8 @@ from typing import Any, TextIO, cast
 
 import click
 
+from tao_sdk.model.printable import printable
+
 COLORS: Mapping[str, str] = {
     "Complete": "green", "Running": "cyan", "Pending": "yellow", "Paused": "yellow", "Error": "red",
     "Canceled": "magenta", "ok": "green", "warning": "yellow", "error": "red",
@@ -113,18 +115,6 @@ SPELLED = str.maketrans({"▸": ">", "✓": "+", "✗": "x", "■": "#", "·": "
 
 def spelled(text: str, encoding: str) -> str:
     return text if "utf" in encoding.lower() else text.translate(SPELLED)
-
-
-ESCAPES = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07?")
-
-
-def printable(line: str) -> str:
-    """One line of text without what would move the cursor, colour the screen or turn the text around.
-
-    Whatever is printed for people goes through it on its way out: job's names, metrics, files and other people's words.
-    """
-    plain = ESCAPES.sub("", line).replace("\t", "    ").replace("\n", " ")
-    return "".join(letter for letter in plain if letter.isprintable())
 
 
 # Stands for an escape code until a line is printed. It is drawn anew for each run, so no text from elsewhere can hold it.

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tao_sdk.cli import show
-from tao_sdk.cli.output import printable
 from tao_sdk.model.finding import Finding, Severity
+from tao_sdk.model.printable import printable
 from tao_sdk.model.units import format_duration
 
 if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
-    from tao_sdk.engine.prepare import Planned
+    from tao_sdk.client import Planned
 
 SUMMARY_LINES = 12
 LONGEST_COMMAND = 200  # characters of it in a summary

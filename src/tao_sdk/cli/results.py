@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
-from datetime import datetime, timezone
 from glob import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from tao_sdk.cli import show
 from tao_sdk.cli.command import command, job_or_newest, optional_job_argument, platform_option
-from tao_sdk.cli.output import printable
-from tao_sdk.model.clock import to_iso
+from tao_sdk.client.views import changed_at, path_view, results_view
 from tao_sdk.model.errors import PathNotFound, UsageError
+from tao_sdk.model.printable import printable
 from tao_sdk.model.units import format_size
 
 if TYPE_CHECKING:
-    from tao_sdk.backends.contract import FileStat
     from tao_sdk.cli.output import Output
-    from tao_sdk.client.client import Client
-    from tao_sdk.client.results import Results
-    from tao_sdk.model.checkpoints import Checkpoint
+    from tao_sdk.client import Client, FileStat, Results
     from tao_sdk.model.job import Job
 
 
@@ -64,9 +60,7 @@ def results(
     checkpoint = left.of_epoch(epoch) if epoch is not None else None
     wanted = ["./" + escape(relative(checkpoint.path, left.dir))] if checkpoint else only
     copied = fetched(client, out, found.id, left, fetch, wanted) if fetch is not None else None
-    out.object(
-        {**results_json(found.id, left, copied), "of_epoch": checkpoint_json(checkpoint) if checkpoint else None}
-    )
+    out.object(results_view(found.id, left, copied, checkpoint))
     if checkpoint:
         out.line(f"{show.path(checkpoint.path)}  {format_size(checkpoint.size)}  {WHOLE[checkpoint.complete]}")
         return
@@ -74,9 +68,7 @@ def results(
 
 
 def fetched(client: Client, out: Output, job_id: str, left: Results, into: Path, only: Sequence[str]) -> list[Path]:
-    from tao_sdk.client.results import writing
-    from tao_sdk.engine.curve_file import CURVE, write_curve
-    from tao_sdk.model.curve import curve_svg
+    from tao_sdk.client.results import add_curve
 
     def told(name: str, size: int) -> None:
         out.note(f"{show.one_line(name)}  {format_size(size)}")
@@ -88,44 +80,9 @@ def fetched(client: Client, out: Output, job_id: str, left: Results, into: Path,
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # to be told to end leaves no half of a file
     copied = client.fetch_results(job_id, into, on_file=told, on_skip=skipped, only=only)
-    if not only and len(left.progress.history) > 1 and into / CURVE not in copied:
-        with writing(into):
-            write_curve(into, curve_svg(left.progress), renew=True)
+    if not only:
+        add_curve(into, copied, left.progress)
     return copied
-
-
-def results_json(job_id: str, left: Results, copied: list[Path] | None) -> dict[str, Any]:
-    """The results object of --json, schema 1."""
-    return {
-        "schema": 1,
-        "job": job_id,
-        "dir": left.dir,
-        "elsewhere": list(left.elsewhere),
-        "best": left.best,
-        "newest": left.newest,
-        "checkpoints": [checkpoint_json(each) for each in left.checkpoints],
-        "unsent": left.unsent,
-        "lost": left.lost,
-        "progress": left.progress.to_json(),
-        "files": [file_json(file) for file in left.files],
-        "fetched": None if copied is None else [str(path) for path in copied],
-    }
-
-
-def checkpoint_json(checkpoint: Checkpoint) -> dict[str, Any]:
-    """`complete` is true where it is known that it was written to its end."""
-    return {
-        "path": checkpoint.path,
-        "is_dir": checkpoint.is_dir,
-        "size": checkpoint.size,
-        "epoch": checkpoint.epoch,
-        "step": checkpoint.step,
-        "complete": checkpoint.complete,
-    }
-
-
-def file_json(file: FileStat) -> dict[str, Any]:
-    return {"path": file.path, "is_dir": file.is_dir, "size": file.size, "mtime": moment(file)}
 
 
 def results_lines(left: Results, live: bool) -> list[str]:
@@ -214,7 +171,7 @@ def files(client: Client, out: Output, uri: str, platform: str) -> None:
     except PathNotFound as error:
         raise elsewhere(error, uri, client.platform_at(platform)) from None
     inside = sorted(there.list(path), key=lambda each: each.path) if stat.is_dir else []
-    out.object({"schema": 1, **file_json(stat), "files": [file_json(each) for each in inside]})
+    out.object(path_view(stat, inside))
     out.lines(file_line(each) for each in (inside if stat.is_dir else [stat]))
 
 
@@ -227,21 +184,8 @@ def elsewhere(error: PathNotFound, uri: str, platform: str) -> PathNotFound:
     return PathNotFound(error.what, why, "Ask the cluster: --platform slurm")
 
 
-def moment(stat: FileStat) -> str | None:
-    when = time_of(stat)
-    return to_iso(when) if when else None
-
-
-def time_of(stat: FileStat) -> datetime | None:
-    """None also for a time that no calendar has: a job may give its files any."""
-    try:
-        return datetime.fromtimestamp(stat.mtime, timezone.utc) if stat.mtime else None
-    except (ValueError, OverflowError, OSError):
-        return None
-
-
 def file_line(stat: FileStat) -> str:
-    moment = time_of(stat)
+    moment = changed_at(stat)
     when = moment.astimezone().strftime("%Y-%m-%d %H:%M") if moment else ""
     size = "folder" if stat.is_dir else format_size(stat.size)
     return f"{size:>10}  {when:<16}  {printable(stat.path)}{'/' if stat.is_dir else ''}"

@@ -1,27 +1,23 @@
-"""The screen of a running job: what is known of it, as lines of styled text. Pure: bytes and jobs in, lines out.
+"""The screen of a running job: its scene as lines of styled text, at any width. Pure: a scene in, lines out.
 
-Here: Scene, and how it is drawn at any width. Not here: where the bytes come from and where the lines go (watching.py).
+Not here: what is known of the job (client/scene.py) and where the lines go (watching.py).
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from tao_sdk.cli import show
-from tao_sdk.cli.output import printable
 from tao_sdk.model.curve import curve_text
-from tao_sdk.model.errors import sentences
 from tao_sdk.model.job import Job
-from tao_sdk.model.progress import Progress, richer
-from tao_sdk.model.progress_reader import ProgressReader
+from tao_sdk.model.progress import Progress
 from tao_sdk.model.status import Status
-from tao_sdk.model.units import format_clock, format_size
-from tao_sdk.runner.events import Event, EventFilter
+from tao_sdk.model.units import format_clock
 
 if TYPE_CHECKING:
+    from tao_sdk.client.scene import Scene
     from tao_sdk.model.checkpoints import Checkpoint
 
 Span = tuple[str, str]  # text, style
@@ -29,125 +25,15 @@ Line = list[Span]
 
 BAR = 22  # cells
 LEAST_BAR = 6
-PATHS = 3  # of a warning that are named
 CURVE_HEIGHT, CURVE_WIDTH = 24, 60  # of a terminal on which the curve grows
 WIDEST_CURVE = 96
 LEAVE = "  Ctrl-C detaches, the job goes on"
-TAIL = 6  # last lines of the log that are kept to be shown
 TOLD_SECONDS = 10.0  # between two lines about a transfer, where lines are printed
 SETTLED_SECONDS = 1.0  # an epoch that says nothing new for so long is told
-LONGEST_LINE = 2000  # bytes of an unfinished line that are kept
 
-# The runner's stages that people care about -> what they are called. "command" is the job's own work.
+# The stages of a scene -> what they are called. "command" is the job's own work.
 SAVING = "saving outputs"
 STAGES = {"files": "files", "inputs": "inputs", "command": "running", "outputs": "outputs"}
-
-
-@dataclass
-class Scene:
-    """What is known of a running job. `see` takes its log as it comes, event lines included."""
-
-    job: Job
-    stages: dict[str, str] = field(default_factory=dict[str, str])  # the stage -> its size, once known
-    stage: str = ""
-    moving: dict[str, str] = field(default_factory=dict[str, str])  # the stage -> how far its transfer is
-    awaited: str = ""  # the server that does not answer
-    warnings: list[str] = field(default_factory=list[str])
-    tail: deque[str] = field(default_factory=lambda: deque[str](maxlen=TAIL))
-    attempt: int = 1
-    began: float = 0.0  # by the same steady clock as `at` below
-    told: float = 0.0  # when the time left was last told
-    _events: EventFilter = field(default_factory=EventFilter)
-    _reader: ProgressReader = field(default_factory=ProgressReader)
-    _open_line: bytes = b""
-
-    @property
-    def progress(self) -> Progress:
-        return richer(self._reader.progress, show.progress_of(self.job))
-
-    def see(self, chunk: bytes, at: float | None = None) -> list[Progress]:
-        """Take a piece of the log; a Progress for each epoch that it speaks of."""
-        own, events = self._events.feed(chunk)
-        for event in events:
-            self._tell(event)
-        self._keep_tail(own)
-        epochs = self._reader.feed(own, at)
-        self.told = at if epochs and at is not None else self.told
-        return epochs
-
-    def end(self, at: float | None = None) -> list[Progress]:
-        """No more of the log will come."""
-        own = self._events.close() + b"\n"
-        self._keep_tail(own)
-        return self._reader.feed(own, at)
-
-    @property
-    def hears_epochs(self) -> bool:
-        """Whether the log tells how far the training is; else the job's status file may."""
-        return self._reader.progress.epoch > 0
-
-    def look(self, job: Job) -> list[Progress]:
-        """Take what is known of the job now, and what it adds to the log. A new attempt starts from its first stage."""
-        if job.attempt != self.job.attempt:
-            self.stages, self.moving, self.awaited = {}, {}, ""
-            self.stage, self.attempt = "", job.attempt
-        before, self.job = self.progress, job
-        return [self.progress] if not self.hears_epochs and self.progress.epoch > before.epoch else []
-
-    def _tell(self, event: Event) -> None:
-        self.awaited = ""  # whatever comes after it
-        if event.name == "stage":
-            self._enter(str(event.facts.get("stage")))
-        elif event.name in ("fetched", "sent"):
-            size = format_size(float(event.facts.get("bytes") or 0))
-            self._moved(str(event.facts.get("what")), size)
-        elif event.name == "waiting" and "host" in event.facts:
-            host = printable(str(event.facts["host"]))
-            self.awaited = f"waiting for {host}, which does not answer" * (self.stage != "command")
-        elif event.name == "waiting":
-            self.moving["inputs"] = f"waiting for another job that fetches {printable(str(event.facts.get('what')))}"
-        elif event.name == "transfer" and event.facts.get("stage") in STAGES:
-            self.moving[str(event.facts["stage"])] = transfer(event.facts)
-        elif event.name in ("warning", "failed"):
-            self.warnings.append(warning(event.facts))
-
-    def _moved(self, stage: str, size: str) -> None:
-        """The transfer of a stage is over; a stage of another name is nobody's."""
-        if stage in STAGES:
-            self.stages[stage] = size
-            self.moving.pop(stage, None)
-
-    def _enter(self, stage: str) -> None:
-        self.stage = stage
-        if stage == "files":  # the first of an attempt
-            self.stages.clear()
-        if stage in STAGES and (stage == "command" or self._declared(stage)):
-            self.stages.setdefault(stage, "")
-
-    def _declared(self, stage: str) -> bool:
-        return bool(self.job.spec.get(stage))
-
-    def _keep_tail(self, data: bytes) -> None:
-        *whole, self._open_line = (self._open_line + data).replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-        self._open_line = self._open_line[-LONGEST_LINE:]
-        lines = (line.decode("utf-8", "replace").rstrip() for line in whole[-TAIL * 4 :])
-        self.tail.extend(printable(line) for line in lines if line)
-
-
-def warning(facts: Mapping[str, Any]) -> str:
-    """What, why and next; with the first of the paths that it speaks of."""
-    paths = [str(path) for path in facts.get("paths") or ()]
-    named = "; ".join(paths[:PATHS]) + (f"; and {len(paths) - PATHS} more" if len(paths) > PATHS else "")
-    return printable(sentences(*(str(facts.get(part) or "") for part in ("what", "why", "next")), named))
-
-
-def transfer(facts: Mapping[str, Any]) -> str:
-    """`1.2 GB of 4.0 GB  85.0 MB/s  ETA 0:33`, as far as it is known."""
-    total, left = facts.get("total_bytes") or 0, facts.get("eta")
-    words = [format_size(facts.get("bytes") or 0) + (f" of {format_size(total)}" if total > 0 else "")]
-    words += [f"{format_size(facts['rate'])}/s"] if facts.get("rate") else []
-    words += [f"ETA {format_clock(left)}"] if left is not None and left >= 0 else []
-    return "  ".join(words)
 
 
 def text_of(line: Iterable[Span]) -> str:
@@ -170,9 +56,9 @@ def header(scene: Scene, width: int) -> Line:
     line: Line = [(scene.job.id, "bold"), (f"  {scene.job.place}", "dim")]
     if scene.job.attempt > 1:
         line.append((f"  attempt {scene.job.attempt}", "yellow"))
-    steps = [step(scene, stage, scene.moving.get(stage) or size) for stage, size in scene.stages.items()]
-    if scene.awaited and not scene.job.status.terminal:
-        steps.append([(f"  ▸ {scene.awaited}", "yellow")])
+    steps = [step(scene, stage, scene.transfers.get(stage) or size) for stage, size in scene.stages.items()]
+    if scene.server_wait and not scene.job.status.terminal:
+        steps.append([(f"  ▸ {scene.server_wait}", "yellow")])
     elif not steps and not scene.job.status.terminal:
         steps = [waiting(scene.job)]
     while len(steps) > 1 and length([*line, *flat(steps)]) > width:
@@ -256,17 +142,17 @@ def drawn(scene: Scene, width: int, at: float, height: int = 0) -> list[Line]:
     ended = scene.job.status.terminal
     if scene.progress.epoch:
         lines += growing_curve(scene.progress, width, height) if not ended else []
-        lines.append(fit(progress_line(counted_down(scene.progress, at - scene.told), width), width))
+        lines.append(fit(progress_line(counted_down(scene.progress, at - scene.epoch_at), width), width))
         return lines if ended or not height else [*lines, footer(scene, width, at, LEAVE)]
     if ended:
         return lines
-    printed = [fit([("  ", ""), (line, "dim")], width) for line in scene.tail]
+    printed = [fit([("  ", ""), (line, "dim")], width) for line in scene.log_tail]
     return [*lines, *printed, footer(scene, width, at, LEAVE if height else "")]
 
 
 def footer(scene: Scene, width: int, at: float, leave: str) -> Line:
     """`⠹ 0:42  Ctrl-C detaches, the job goes on`."""
-    seconds = max(at - scene.began, 0)
+    seconds = max(at - scene.began_at, 0)
     return fit([(f"{spinner(seconds)} {format_clock(seconds)}", "dim"), (leave, "dim")], width)
 
 
@@ -360,14 +246,14 @@ class Plain:
 
     def _stages(self, scene: Scene, at: float) -> Iterable[str]:
         yield f"{scene.job.id}  {scene.job.place}" + (f"  attempt {scene.attempt}" if scene.attempt > 1 else "")
-        if scene.awaited:
-            yield scene.awaited
+        if scene.server_wait:
+            yield scene.server_wait
         elif not scene.stages and not scene.job.status.terminal and not self._log_may_tell(scene, at):
             yield text_of(waiting(scene.job)).removeprefix("  ▸ ")
         for stage, size in scene.stages.items():
-            if stage in scene.moving and at - self.moved.setdefault((scene.attempt, stage), at) > TOLD_SECONDS:
+            if stage in scene.transfers and at - self.moved.setdefault((scene.attempt, stage), at) > TOLD_SECONDS:
                 self.moved[scene.attempt, stage] = at
-                yield f"{STAGES[stage]} {scene.moving[stage]}"
+                yield f"{STAGES[stage]} {scene.transfers[stage]}"
             if size or stage == "command":
                 yield f"{STAGES[stage]} {size}".rstrip()
             elif at - self.entered.setdefault((scene.attempt, stage), at) > SETTLED_SECONDS:

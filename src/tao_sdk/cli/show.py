@@ -11,11 +11,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tao_sdk.cli.output import COLORS, Output, cut, printable
+from tao_sdk.cli.output import COLORS, Output, cut
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job
+from tao_sdk.model.printable import printable
 from tao_sdk.model.progress import Progress, telling_metrics, telling_order
 from tao_sdk.model.ranking import best_value
 from tao_sdk.model.status import Status

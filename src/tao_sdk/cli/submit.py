@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import shutil
 import signal
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tao_sdk.backends.registry import endpoints, is_known, platform_at, platforms
 from tao_sdk.cli import exit_codes, show
 from tao_sdk.cli.command import command, platform_option
 from tao_sdk.cli.failure import Detached
-from tao_sdk.cli.flags import OPTION, SPEC, flags, generic, given
+from tao_sdk.cli.flags import OPTION, SPEC, flags, typed_under
 from tao_sdk.cli.output import Output
-from tao_sdk.client.job_file import JobFile, options_class, read_job_file
-from tao_sdk.client.set_values import with_values
-from tao_sdk.model.errors import JobNotFound, SpecError, TaoError, Unreachable, UsageError, sentences
+from tao_sdk.client.job_file import options_class
+from tao_sdk.client.job_request import DEFAULT_PLATFORM, JobRequest, TypedJob, platforms_with, read_request
+from tao_sdk.client.known_jobs import last_submitted
+from tao_sdk.client.place_names import place_in_file, platform_of
+from tao_sdk.client.typed_values import open_secrets
+from tao_sdk.client.views import plan_view
+from tao_sdk.model.errors import JobNotFound, SpecError, TaoError, Unreachable, sentences
 from tao_sdk.model.fields import settings_of
 from tao_sdk.model.finding import Severity
-from tao_sdk.model.secrets import is_secret_name
-from tao_sdk.model.settings import Settings
-from tao_sdk.model.spec import JobSpec, read_spec
+from tao_sdk.model.spec import JobSpec
 
 if TYPE_CHECKING:
-    from tao_sdk.client.client import Client
-    from tao_sdk.engine.prepare import Planned
-    from tao_sdk.engine.submit import Submission
+    from tao_sdk.client import Client, Submission
     from tao_sdk.model.job import Job
 
-DEFAULT_PLATFORM = "local"
 OWN_FLAGS = frozenset({*settings_of(JobSpec), "platform", "option", "set", "detach", "json", "state_file", "help"})
-NAMED = re.compile(r"""^platform:[ \t]*["']?([\w-]+)""", re.MULTILINE)  # in a job file
 NEEDS_FACTS = "A plan needs an answer of the place that it is for: nothing was planned."
 
 
@@ -46,7 +41,7 @@ class Submitting(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         before, words = split_at_dashes(args)
         ctx.meta["tao.words"] = words
-        ctx.meta["tao.platform"] = platform_at(place_in(before), Settings.load())
+        ctx.meta["tao.platform"] = platform_of(place_in(before))
         try:
             return super().parse_args(ctx, [*before])
         except click.UsageError as error:
@@ -79,7 +74,7 @@ def flag_of_another(error: click.UsageError) -> click.UsageError:
     if not isinstance(error, click.NoSuchOption):
         return error
     name = error.option_name.removeprefix("--").replace("-", "_")
-    theirs = [each for each in platforms() if (record := options_class(each)) and name in settings_of(record)]
+    theirs = platforms_with(name)
     if not theirs:
         return error
     return click.UsageError(
@@ -110,31 +105,10 @@ def place_in(args: Sequence[str]) -> str:
             return value if equals else "".join(args[index + 1 : index + 2])
     for word in args:
         if word.endswith((".yaml", ".yml")) and Path(word).is_file():
-            found = NAMED.search(Path(word).read_text(errors="replace"))
-            if found and (
-                is_known(found[1]) or found[1] in endpoints(Settings.load())
-            ):  # else its reader tells where it is wrong
-                return found[1]
+            named = place_in_file(Path(word))
+            if named:  # else its reader tells where it is wrong
+                return named
     return DEFAULT_PLATFORM
-
-
-def is_place(name: str) -> bool:
-    """Whether it names a platform or an endpoint."""
-    return is_known(name) or name in endpoints(Settings.load())
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is to be run where, and the file it came from, if any."""
-
-    spec: JobSpec
-    platform: str  # or the name of an endpoint
-    options: Mapping[str, Any]
-    file: JobFile | None
-    notes: tuple[str, ...] = ()
-
-    def located(self, error: SpecError) -> SpecError:
-        return self.file.located(error) if self.file else error
 
 
 def asked(
@@ -143,46 +117,11 @@ def asked(
     option: Sequence[str],
     params: Mapping[str, Any],
     values: Sequence[str] = (),
-) -> Asked:
-    """The job that the command line asks for; what it says wins over the job file."""
+) -> JobRequest:
+    """The job that the command line asks for."""
     words: list[str] = click.get_current_context().meta.get("tao.words", [])
-    changes = given(JobSpec, params, SPEC)
-    if words:
-        changes["command"] = words[0] if len(words) == 1 else shlex.join(words)
-    refuse_nothing(job_file, changes)
-    native = changes.pop("native", None)
-    file = read_job_file(job_file, changes) if job_file else None
-    where = platform or (file.platform if file else None) or DEFAULT_PLATFORM
-    platform = platform_at(where, Settings.load())
-    spec = file.spec_for(platform) if file else read_spec(changes)
-    if spec.keep_results is None:
-        spec = replace(spec, keep_results=True)
-    changed = with_values(replace(spec, native=native) if native else spec, values)
-    return Asked(changed.spec, where, options(platform, file, option, params), file, changed.notes)
-
-
-def options(platform: str, file: JobFile | None, option: Sequence[str], params: Mapping[str, Any]) -> dict[str, Any]:
-    record = options_class(platform)
-    typed = {**given(record, params, OPTION), **generic(record, option, platform)} if record else {}
-    return {**(file.options_for(platform) if file else {}), **typed}
-
-
-def refuse_nothing(job_file: str | None, changes: Mapping[str, Any]) -> None:
-    if job_file is None and not changes.get("command"):
-        raise UsageError(
-            "There is nothing to run.",
-            "",
-            "Name a job file, or write a command after --, such as `tao run -- python train.py`.",
-        )
-    if job_file is not None and job_file.endswith((".py", ".sh")):
-        runner = "python" if job_file.endswith(".py") else "bash"
-        raise UsageError(
-            f"{job_file} is not a job file.",
-            "",
-            f"To run it: tao run --files {job_file} -- {runner} {Path(job_file).name}",
-        )
-    if job_file is not None and shutil.which(job_file) and not Path(job_file).exists():
-        raise UsageError(f"{job_file} is not a job file.", "", f"To run it as a command: tao run -- {job_file}")
+    fields, options = typed_under(SPEC, params), typed_under(OPTION, params)
+    return read_request(TypedJob(job_file, platform, words, fields, options, option, values))
 
 
 set_option = click.option(
@@ -251,8 +190,8 @@ def tell_notes(out: Output, notes: Iterable[str]) -> None:
 
 def interrupted(client: Client) -> Detached:
     """Ctrl-C while the job was handed over: whoever looks next at one that is left finishes that."""
-    job = client.engine.last_kept
-    if not job or not client.store.named(job):
+    job = last_submitted(client)
+    if not job:
         return Detached("Interrupted; nothing was started.")
     return Detached(f"Interrupted; {job} goes on.", f"tao logs -f {job}")
 
@@ -291,11 +230,9 @@ def has_ended(client: Client, job: Job) -> bool:
 
 def warn_of_open_secrets(out: Output, params: Mapping[str, Any]) -> None:
     """A value on the command line can be read by everybody on this machine, while the command runs."""
-    for text in params.get(SPEC + "env_vars") or ():
-        name, equals, _ = text.partition("=")
-        if equals and is_secret_name(name):
-            note = f"others on this machine can read {name} in this command line; --env {name} takes it from here."
-            out.aside(f"warning: {note}", {"note": note})
+    for name in open_secrets(params.get(SPEC + "env_vars") or ()):
+        note = f"others on this machine can read {name} in this command line; --env {name} takes it from here."
+        out.aside(f"warning: {note}", {"note": note})
 
 
 @command("plan", cls=Submitting)
@@ -326,22 +263,11 @@ def plan(
         raise
     from tao_sdk.cli import planned as shown
 
-    out.object(plan_json(planned))
-    out.lines(
-        shown.whole(planned, plan_json(planned), out) if full else [] if out.json else shown.summary(planned, out)
-    )
+    view = plan_view(planned)
+    out.object(view)
+    if full:
+        out.lines(shown.whole(planned, view, out))
+    elif not out.json:
+        out.lines(shown.summary(planned, out))
     refused = any(finding.severity is Severity.ERROR for finding in planned.findings)
     return exit_codes.WRONG if refused else exit_codes.DONE
-
-
-def plan_json(planned: Planned) -> dict[str, Any]:
-    """The plan object of --json, schema 1."""
-    plan = planned.plan
-    return {
-        "schema": 1,
-        "id": plan.attempt.job_id,
-        "platform": plan.attempt.platform,
-        "endpoint": plan.attempt.endpoint,
-        **plan.to_json(),
-        "findings": [finding.to_json() for finding in planned.findings],
-    }

@@ -14,6 +14,8 @@ import click
 from tao_sdk.cli import exit_codes, show
 from tao_sdk.cli.command import Duration, JobId, command, jobs_argument, newest, one_or_list
 from tao_sdk.cli.failure import Detached
+from tao_sdk.client.known_jobs import count_live, id_of
+from tao_sdk.client.views import watch_view
 from tao_sdk.model.clock import utc_now
 from tao_sdk.model.errors import TaoError, UsageError
 from tao_sdk.model.status import Status
@@ -84,7 +86,7 @@ def cancel(client: Client, out: Output, jobs: tuple[str, ...], parent: str | Non
     named = [job.id for job in client.live_children(parent)] if parent else list(jobs)
     ended = client.cancel_jobs(named, grace.total_seconds())
     errors = [error for error in ended.values() if isinstance(error, TaoError)]
-    over = {client.store.resolve(job): result for job, result in ended.items() if isinstance(result, bool)}
+    over = {id_of(client, job): result for job, result in ended.items() if isinstance(result, bool)}
     found = [client.get_job(job) for job in over]
     if found or not errors:
         out.object(one_or_list([job.to_json() for job in found], len(jobs)))
@@ -118,7 +120,7 @@ def watch(client: Client, out: Output, forever: bool) -> int:
     """Carry live jobs to their end in the foreground: retries, hooks, kept logs. Ends when no job is live."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, partial(told_to_stop, stop))
-    live = len(client.store.live())
+    live = count_live(client)
     out.note(f"Watching {live} live job{'s' * (live != 1)}. Ctrl-C stops watching; the jobs go on.")
     try:
         client.watch(stop)
@@ -126,8 +128,8 @@ def watch(client: Client, out: Output, forever: bool) -> int:
             client.watch(stop)
     except KeyboardInterrupt:
         raise Detached("No longer watching; the jobs go on.", "tao watch") from None
-    left = len(client.store.live())
-    out.object({"schema": 1, "live": left})
+    left = count_live(client)
+    out.object(watch_view(left))
     out.note("No job is live." if not left else "No longer watching; the jobs go on. Come back: tao watch")
     if untold := client.jobs_with_failed_hooks():
         out.note(f"Hooks of {', '.join(untold)} have failed and are tried again by whoever watches later: tao watch")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -16,24 +15,22 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from tao_sdk.backends.contract import Files, LogRequest
-from tao_sdk.backends.registry import backend_class, is_known, platform_at, platform_name, platforms, unknown
-from tao_sdk.client import results
+from tao_sdk.backends.registry import backend_class, platform_at, platforms
+from tao_sdk.client import cleaning, listing, results
+from tao_sdk.client.background import BackgroundWatch
 from tao_sdk.engine import cancel, diagnose, hooks, prepare, progress, submit, try_again
 from tao_sdk.engine.bucket_files import files_at
-from tao_sdk.engine.drain import drain
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.logs import LogView, read, refuse_stream
 from tao_sdk.engine.look import look
 from tao_sdk.engine.reading import look_and_read, may_have_news
 from tao_sdk.engine.waiting import SharedLooks, Waiting, endpoint_of, polite_seconds
-from tao_sdk.engine.watch import Watcher
-from tao_sdk.model.clock import to_iso, utc_now
+from tao_sdk.model.clock import to_iso
 from tao_sdk.model.comparison import Comparison, compare
 from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.errors import JobNotFound, PathNotFound, TaoError, UsageError, WaitTimeout
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job, JobStatus
-from tao_sdk.model.ranking import in_order
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec, read_spec
 from tao_sdk.model.status import Status
@@ -76,13 +73,10 @@ class Client:
         self._looks = SharedLooks(self.engine, look_only)
         self._readings = SharedLooks(self.engine, look_and_read)
         self._callbacks = hooks.Callbacks(epoch_milestone_interval)
-        self._watching: threading.Thread | None = None
-        self._more_to_watch = False
-        self._watch_lock = threading.Lock()
-        self._stop = threading.Event()
+        self._background = BackgroundWatch(self.engine, self._callbacks, poll_interval)
         self._watch = watch
         if watch and self.store.live():
-            self._start_watching()
+            self._background.start()
 
     @property
     def store(self) -> Store:
@@ -103,9 +97,7 @@ class Client:
 
     def close(self) -> None:
         """Stop watching, let go of every connection, and close the store. Jobs go on."""
-        self._stop.set()
-        if (watching := self._watching) is not None:
-            watching.join()
+        self._background.close()
         self.engine.close()
         self.store.close()
 
@@ -130,12 +122,12 @@ class Client:
         if callables:
             self._callbacks.of_job[submission.job.id] = callables
         if self._watch or callables:
-            self._start_watching()
+            self._background.start()
         return submission
 
     def _submitted(self, request: prepare.Request) -> submit.Submission:
         submission = submit.submit(self.engine, request)
-        return replace(submission, job=self._named([submission.job])[0])
+        return replace(submission, job=listing.named_jobs(self.engine, [submission.job])[0])
 
     def plan(
         self, spec: JobSpec | Mapping[str, Any], platform: str, options: Mapping[str, Any] | None = None
@@ -160,14 +152,6 @@ class Client:
         """The platform that the name of a platform or an endpoint means."""
         return platform_at(name, self.settings)
 
-    def _named(self, jobs: Sequence[Job]) -> list[Job]:
-        """The jobs with the names that config.yaml has for where they live."""
-        if not self.engine.places.endpoints:
-            return list(jobs)
-        places = {(job.platform, job.endpoint) for job in jobs}
-        names = {place: self.engine.places.name_of(*place) for place in places}
-        return [replace(job, endpoint_name=names[job.platform, job.endpoint]) for job in jobs]
-
     # Looking
 
     def get_job(self, job: str, *, look: bool = True) -> Job:
@@ -177,7 +161,7 @@ class Client:
         """
         found = self.store.get(self.store.resolve(job))
         seen = self._fired([self._readings.look(found)])[0] if look and may_change(found) else found
-        return self._named([seen])[0]
+        return listing.named_jobs(self.engine, [seen])[0]
 
     def get_job_status(self, job_id: str) -> JobStatus:
         """The job's status, message, and when that was seen. Asks its backend first. Raises JobNotFound."""
@@ -203,34 +187,9 @@ class Client:
 
         The live ones are looked at first, in one query per endpoint, and what is new in their logs is read.
         """
-        if limit is not None and limit < 0:
-            raise UsageError(f"limit is {limit}.", "It is how many jobs are wanted at most.", "For all, leave it out.")
-        wanted = [_status(one) for one in ([statuses] if isinstance(statuses, str) else statuses)]
-        named = platform or self.endpoint or self.platform
-        where, endpoint = self._narrowed(named)
-        seen = self._see(self._live(where, endpoint)) if look else []
-        parent_id = parent and self._id_of_parent(parent)
-        most = limit if sort == "created" else None  # what comes first by another order may be the oldest
-        stored = self.store.list(
-            statuses=wanted, platform=where, endpoint=endpoint, labels=labels or {}, parent=parent_id, limit=most
-        )
-        newer = {(job.id, job.revision): job for job in seen}  # what a look that found nothing new has not written down
-        jobs = [newer.get((job.id, job.revision), job) for job in stored]
-        if where and not jobs and not is_known(where):  # jobs of the published SDK may have run on one that is gone
-            raise unknown(named, self.endpoints())
-        return self._named(in_order(jobs, sort)[:limit])
-
-    def _live(self, platform: str | None, endpoint: str | None) -> list[Job]:
-        if platform is None or endpoint is None:
-            return self.store.live(platform)
-        return self.store.live_at((platform, endpoint))
-
-    def _narrowed(self, named: str) -> tuple[str | None, str | None]:
-        """The platform, and the endpoint, to which a list is narrowed by a name; None for all."""
-        if named in self.engine.places.endpoints:
-            backend = self.engine.backend(named)
-            return backend.platform, backend.endpoint
-        return platform_name(named) or None, None
+        place = platform or self.endpoint or self.platform
+        query = listing.JobQuery(statuses, place, labels or {}, parent, limit, sort)
+        return listing.list_jobs(self.engine, query, self._see if look else None)
 
     def compare(self, jobs: Sequence[str], metric: str | None = None) -> Comparison:
         """In which settings the jobs differ, and the best and last value of `metric`, or of the one that most of them have.
@@ -244,18 +203,11 @@ class Client:
         seen = self._see([job for job in found.values() if may_change(job)])  # one query per endpoint
         return compare(list({**found, **{job.id: job for job in seen}}.values()), metric)
 
-    def _id_of_parent(self, parent: str) -> str:
-        """A parent may have been forgotten since: then what was given is its id."""
-        try:
-            return self.store.resolve(parent)
-        except JobNotFound:
-            return parent
-
     def events(self, job: str | None = None, since: int = 0, follow: bool = False) -> Iterator[Event]:
         """What happened after sequence number `since`, in order; with follow, without end or until the job has ended."""
         job_id = self.store.resolve(job) if job else None
         waiting = Waiting(self.engine)
-        with self._carrying() as carry:
+        with self._background.carrying() as carry:
             while True:
                 over = not follow or self._has_ended(job_id, waiting, carry)
                 for event in self.store.events(job_id, since):
@@ -321,7 +273,7 @@ class Client:
         """
         give_up = time.monotonic() + (math.inf if timeout is None else timeout)
         waiting = Waiting(self.engine)
-        with self._carrying() as carry:
+        with self._background.carrying() as carry:
             jobs = self._fired(waiting.look([self.store.get(self.store.resolve(job_id)) for job_id in ids]))
             yield jobs
             while any(not job.status.terminal for job in jobs):
@@ -332,23 +284,6 @@ class Client:
                 time.sleep(max(0.0, min(waiting.pause(jobs), give_up - time.monotonic())))
                 jobs = self._fired(waiting.look(jobs))
                 yield jobs
-
-    @contextmanager
-    def _carrying(self) -> Generator[Callable[[], None]]:
-        """Gives what makes this process the watcher, if it is none, until the block is left."""
-        stop, threads = threading.Event(), list[threading.Thread]()
-
-        def carry() -> None:
-            if not threads and self._watching is None:
-                threads.append(threading.Thread(target=self.watch, args=(stop,), name="tao-carry", daemon=True))
-                threads[0].start()
-
-        try:
-            yield carry
-        finally:
-            stop.set()
-            for thread in threads:
-                thread.join()
 
     def polite_seconds(self, job: Job) -> float:
         """How often asking the job's backend is polite."""
@@ -378,7 +313,7 @@ class Client:
         return self._logs(found, LogView(request, events, every_rank=rank is None))
 
     def _logs(self, job_id: str, view: LogView) -> Iterator[bytes]:
-        with self._carrying() as carry:
+        with self._background.carrying() as carry:
             yield from read(self.engine, job_id, replace(view, carry=carry))
 
     def get_job_logs(self, job_id: str, tail: int | None = None, *, stream: str = "", rank: int | None = None) -> str:
@@ -406,15 +341,15 @@ class Client:
         """
         job = try_again.retry(self.engine, self.get_job(job_id).id)
         if self._watch:
-            self._start_watching()
-        return self._named([job])[0]
+            self._background.start()
+        return listing.named_jobs(self.engine, [job])[0]
 
     def submit_again(self, job_id: str) -> submit.Submission:
         """Hand over a new job that is the same as this one. Raises as `submit`."""
         request = try_again.request_anew(self.engine, self.get_job(job_id, look=False))
         submission = self._submitted(request)
         if self._watch:
-            self._start_watching()
+            self._background.start()
         return submission
 
     def cancel_jobs(self, job_ids: Sequence[str], grace: float = 10.0) -> dict[str, bool | TaoError]:
@@ -446,18 +381,26 @@ class Client:
         does not end it in time: then False, for what that has of it stays there.
         """
         job = self.get_job(job_id)
-        released = self._ended_and_released(job) if force else self._release(ended(job))
+        released = True
+        if force:
+            released = self._end_and_release(job)
+        else:
+            cleaning.refuse_live(job)
+            cleaning.release(self.engine, job)
         self.store.remove(job.id)
         return released
 
-    def _ended_and_released(self, job: Job) -> bool:
+    def _end_and_release(self, job: Job) -> bool:
         """False when the backend cannot be asked, has not ended it, or is the published SDK's to ask."""
         if job.imported_from:
             return job.status.terminal
         try:
-            return self.cancel_job(job.id) and self._release(self.store.get(job.id))
+            if not self.cancel_job(job.id):
+                return False
+            cleaning.release(self.engine, self.store.get(job.id))
         except TaoError:
             return False
+        return True
 
     def gc(self, *, older_than: timedelta, dry_run: bool = False) -> list[str]:
         """Remove what ended jobs left at the backends, after keeping their logs, and what crashes left in the store.
@@ -466,61 +409,15 @@ class Client:
         """
         if not isinstance(older_than, timedelta):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(f"older_than is {older_than!r}.", "It is a timedelta.", "Three days: timedelta(days=3)")
-        old = [
-            job for job in self.store.list() if job.status.terminal and job.ended and utc_now() - job.ended > older_than
-        ]
-        left = [job.id for job in old if not job.released]
-        if not dry_run:
-            errors = [error for job in left if (error := self._cleaned(job)) is not None]
-            self.store.sweep()
-            if errors:
-                raise errors[0]
-        return left
-
-    def _cleaned(self, job_id: str) -> TaoError | None:
-        """Why nothing could be removed of it, if so. One that was forgotten meanwhile is clean."""
-        try:
-            self._release(self.store.get(job_id))
-            submit.change(self.engine, job_id, _released)
-        except JobNotFound:
-            return None
-        except TaoError as error:
-            return error
-        return None
-
-    def _release(self, job: Job) -> bool:
-        """True once nothing of it is left at its backend. Raises Unreachable."""
-        for row in self.store.attempts(job.id):
-            if row.ref is not None:
-                drain(self.engine, job, row)
-                self.engine.backend_of(job).release(row.ref)
-        return True
+        return cleaning.clean_old_jobs(self.engine, older_than, dry_run)
 
     def watch(self, stop: threading.Event | None = None) -> None:
         """Carry the live jobs to their end, in this thread; returns when none is live, or `stop` is set."""
-        Watcher(self.engine, self._callbacks, stop or self._stop, self.poll_interval).run()
+        self._background.watch(stop)
 
     def jobs_with_failed_hooks(self) -> list[str]:
         """The ids of jobs with hooks that are still to be delivered: between two watches, those that have failed."""
         return hooks.undelivered(self.engine)
-
-    def _start_watching(self) -> None:
-        with self._watch_lock:
-            self._more_to_watch = True
-            if self._watching is None or not self._watching.is_alive():
-                self._watching = threading.Thread(target=self._watch_on, name="tao-watch", daemon=True)
-                self._watching.start()
-
-    def _watch_on(self) -> None:
-        """Watch for as long as jobs come: one that is submitted while the watcher is about to leave is watched too."""
-        while self._is_more_to_watch():
-            self.watch()
-
-    def _is_more_to_watch(self) -> bool:
-        with self._watch_lock:
-            more, self._more_to_watch = self._more_to_watch and not self._stop.is_set(), False
-            self._watching = self._watching if more else None
-            return more
 
     # Explaining
 
@@ -607,30 +504,8 @@ def may_change(job: Job) -> bool:
     return not job.status.terminal or may_have_news(job)
 
 
-def ended(job: Job) -> Job:
-    """The job. Raises UsageError for one that is live."""
-    if job.status.terminal:
-        return job
-    if job.imported_from:
-        why = "The published SDK has started it, and it alone can end it."
-        raise UsageError(f"{job.id} is {job.status}.", why, f"To forget it nevertheless: tao rm --force {job.id}")
-    raise UsageError(f"{job.id} is {job.status}.", "", f"End it first: tao cancel {job.id}")
-
-
-def _status(name: Status | str) -> Status:
-    try:
-        return Status(name)
-    except ValueError:
-        known = ", ".join(status.value for status in Status)
-        raise UsageError(f"{name!r} is no status.", "", f"Known are: {known}") from None
-
-
 def _gave_up(jobs: Sequence[Job], timeout: float | None) -> WaitTimeout:
     live = ", ".join(f"{job.id} ({job.status})" for job in jobs if not job.status.terminal)
     return WaitTimeout(
         f"Not ended after {timeout:g} s: {live}.", "", "It goes on; wait again, or look with tao status."
     )
-
-
-def _released(job: Job) -> Job:
-    return replace(job, released=True)

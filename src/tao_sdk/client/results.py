@@ -19,8 +19,10 @@ from tao_sdk.backends.outcome import read_manifest
 from tao_sdk.backends.this_machine import room_left
 from tao_sdk.engine import diagnose
 from tao_sdk.engine.bucket_files import files_of, in_bucket, sweep
+from tao_sdk.engine.curve_file import CURVE, LEAST_EPOCHS, write_curve
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model import checkpoints
+from tao_sdk.model.curve import curve_svg
 from tao_sdk.model.errors import PathNotFound, SpecError, TaoError, Unreachable, UsageError
 from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Progress
@@ -227,6 +229,14 @@ def fetch(
             paths.append(into / name)
             told(name, stat.size)
     return paths
+
+
+def add_curve(into: Path, copied: Sequence[Path], progress: Progress) -> None:
+    """Write the curve of the training beside the copies, unless the job left one of its own or has none yet."""
+    if len(progress.history) < LEAST_EPOCHS or into / CURVE in copied:
+        return
+    with writing(into):
+        write_curve(into, curve_svg(progress), renew=True)
 
 
 def chosen(found: list[FileStat], folder: str, only: Sequence[str]) -> list[FileStat]:

@@ -1,0 +1,75 @@
+"""Background watch: the threads of a client that carry live jobs to their end.
+
+Not here: what a watcher does (engine/watch.py).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from tao_sdk.engine import hooks
+from tao_sdk.engine.engine import Engine
+from tao_sdk.engine.watch import Watcher
+
+
+@dataclass
+class BackgroundWatch:
+    """Started when there is something to watch; it ends when no job is live, and may be started again."""
+
+    engine: Engine
+    callbacks: hooks.Callbacks
+    poll_interval: float | None  # seconds; None: as often as each backend says is polite
+    _thread: threading.Thread | None = None
+    _is_more: bool = False  # jobs have come since the watcher last began
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _closed: threading.Event = field(default_factory=threading.Event)
+
+    def start(self) -> None:
+        with self._lock:
+            self._is_more = True
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._watch_on, name="tao-watch", daemon=True)
+                self._thread.start()
+
+    def close(self) -> None:
+        """Stop watching, and wait until that has stopped."""
+        self._closed.set()
+        if (thread := self._thread) is not None:
+            thread.join()
+
+    def watch(self, stop: threading.Event | None = None) -> None:
+        """Watch in this thread; returns when no job is live, or `stop` is set, without one when this is closed."""
+        Watcher(self.engine, self.callbacks, stop or self._closed, self.poll_interval).run()
+
+    def _watch_on(self) -> None:
+        """Watch for as long as jobs come: one that is submitted while the watcher is about to leave is watched too."""
+        while self._take_more():
+            self.watch()
+
+    def _take_more(self) -> bool:
+        with self._lock:
+            is_more = self._is_more and not self._closed.is_set()
+            self._is_more = False
+            if not is_more:
+                self._thread = None
+            return is_more
+
+    @contextmanager
+    def carrying(self) -> Generator[Callable[[], None]]:
+        """Gives what makes this process the watcher, if it is none, until the block is left."""
+        stop, threads = threading.Event(), list[threading.Thread]()
+
+        def carry() -> None:
+            if not threads and self._thread is None:
+                threads.append(threading.Thread(target=self.watch, args=(stop,), name="tao-carry", daemon=True))
+                threads[0].start()
+
+        try:
+            yield carry
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()

@@ -1,0 +1,66 @@
+"""Cleaning: forgetting ended jobs, and removing what they left at their backends. Logs are kept first; results stay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+from tao_sdk.engine import submit
+from tao_sdk.engine.drain import drain
+from tao_sdk.engine.engine import Engine
+from tao_sdk.model.clock import utc_now
+from tao_sdk.model.errors import JobNotFound, TaoError, UsageError
+from tao_sdk.model.job import Job
+
+
+def refuse_live(job: Job) -> None:
+    """Raise UsageError for a job that has not ended."""
+    if job.status.terminal:
+        return
+    if job.imported_from:
+        why = "The published SDK has started it, and it alone can end it."
+        raise UsageError(f"{job.id} is {job.status}.", why, f"To forget it nevertheless: tao rm --force {job.id}")
+    raise UsageError(f"{job.id} is {job.status}.", "", f"End it first: tao cancel {job.id}")
+
+
+def release(engine: Engine, job: Job) -> None:
+    """Remove what its backend still has of an ended job. Raises Unreachable."""
+    for row in engine.store.attempts(job.id):
+        if row.ref is not None:
+            drain(engine, job, row)
+            engine.backend_of(job).release(row.ref)
+
+
+def clean_old_jobs(engine: Engine, older_than: timedelta, dry_run: bool) -> list[str]:
+    """The ids of the jobs that are cleaned, and what crashes left in the store is, too. Of a dry run, those that would be.
+
+    What cannot be let go of now keeps no other from it: its error is raised once all are done.
+    """
+    job_ids = [job.id for job in engine.store.list() if is_old(job, older_than) and not job.released]
+    if dry_run:
+        return job_ids
+    errors = [error for job_id in job_ids if (error := clean_job(engine, job_id)) is not None]
+    engine.store.sweep()
+    if errors:
+        raise errors[0]
+    return job_ids
+
+
+def is_old(job: Job, older_than: timedelta) -> bool:
+    return bool(job.status.terminal and job.ended and utc_now() - job.ended > older_than)
+
+
+def clean_job(engine: Engine, job_id: str) -> TaoError | None:
+    """Why nothing could be removed of it, if so. One that was forgotten meanwhile is clean."""
+    try:
+        release(engine, engine.store.get(job_id))
+        submit.change(engine, job_id, as_released)
+    except JobNotFound:
+        return None
+    except TaoError as error:
+        return error
+    return None
+
+
+def as_released(job: Job) -> Job:
+    return replace(job, released=True)

@@ -1,0 +1,80 @@
+"""Doctor: what is missing or wrong on each platform, and what would stop one job, as findings that say each thing once.
+
+Not here: what a platform looks at (the doctor of its backend), and how findings are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tao_sdk.backends.registry import is_known, unknown
+from tao_sdk.client.job_request import DEFAULT_PLATFORM
+from tao_sdk.model.errors import SpecError, TaoError, Unreachable
+from tao_sdk.model.finding import Finding, Severity
+
+if TYPE_CHECKING:
+    from tao_sdk.client.client import Client
+    from tao_sdk.client.job_request import JobRequest
+
+INSTALLED_HERE = frozenset({"extra.missing"})  # findings whose command installs a library into this Python
+
+
+def asked_platforms(client: Client, platform: str | None) -> list[str]:
+    """The one that was named, else all platforms and endpoints. Raises UsageError for a name that nobody knows."""
+    if not platform:
+        return [*sorted(client.platforms(), key=lambda name: name != DEFAULT_PLATFORM), *client.endpoints()]
+    if not is_known(platform) and platform not in client.endpoints():
+        raise unknown(platform, client.endpoints())
+    return [platform]
+
+
+def is_platform(word: str, client: Client) -> bool:
+    """True if it is the name of a platform or an endpoint, and not that of a file."""
+    if is_known(word) or word in client.endpoints():
+        return True
+    return not (Path(word).exists() or Path(word).suffix)
+
+
+def platform_findings(client: Client, platform: str) -> list[Finding]:
+    """What is wrong with the platform. That it cannot be looked at is a finding, too."""
+    try:
+        return client.doctor(platform)
+    except TaoError as error:
+        return [error_finding(error)]
+
+
+def job_findings(client: Client, request: JobRequest) -> list[Finding]:
+    """What would stop the job, or what it should know; good news where that is nothing."""
+    try:
+        findings = list(client.plan(request.spec, request.platform, request.options).findings)
+    except SpecError as error:
+        return [error_finding(request.located(error))]
+    except TaoError as error:
+        return [error_finding(error)]
+    return findings or [Finding(Severity.OK, "job.ready", "Nothing would stop the job.")]
+
+
+def new_findings(findings: Sequence[Finding], known: Sequence[Finding]) -> list[Finding]:
+    """Those that say what is not known: what is wrong with the platform stops every job on it."""
+    errors = [finding for finding in known if finding.severity is Severity.ERROR]
+    codes = {finding.code for finding in errors}
+    fixes = {finding.fix for finding in errors if finding.fix}
+    return [finding for finding in findings if finding.code not in codes and finding.fix not in fixes]
+
+
+def ready_platforms(findings: Mapping[str, Sequence[Finding]]) -> list[str]:
+    """The names of those on which no error was found."""
+    return [name for name, each in findings.items() if not any(one.severity is Severity.ERROR for one in each)]
+
+
+def install_commands(findings: Sequence[Finding]) -> list[str]:
+    """The commands that install into this Python what is missing; a person runs the others."""
+    return [finding.fix for finding in findings if finding.code in INSTALLED_HERE and finding.fix]
+
+
+def error_finding(error: TaoError) -> Finding:
+    """The error as a finding, with the command that mends it alone where its next step names one."""
+    command = "" if isinstance(error, Unreachable) else error.next.partition("Run: ")[2]
+    return Finding(Severity.ERROR, error.code, error.what, error.why, command or error.next)

@@ -1,0 +1,113 @@
+"""Following a job until it has ended: its log and its status feed a Scene. Not here: what a scene is (scene.py)."""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from tao_sdk.client.scene import Scene
+from tao_sdk.model.clock import utc_now
+from tao_sdk.model.errors import TaoError
+from tao_sdk.model.job import Job
+from tao_sdk.model.progress import Progress
+
+if TYPE_CHECKING:
+    from tao_sdk.client.client import Client
+
+TICK_SECONDS = 0.1  # the longest time between two changes that are shown
+LOOK_SECONDS = 0.5  # between looks into the store; the watcher asks the backend, as often as is polite there
+SLOWEST_SECONDS = 5.0  # between looks at the backend itself
+LAST_WORDS_SECONDS = 10.0  # how long the log of an ended job is waited for
+PIECES = 64  # of the log that are held, at most
+
+OnChange = Callable[[Scene, list[Progress]], None]  # the epochs are those that are new since the last call
+
+
+def follow_job(client: Client, scene: Scene, on_change: OnChange) -> None:
+    """Feed the scene until the job has ended and its log has been read, or says nothing more."""
+    feed, looks = LogFeed(client, scene.job.id), LookTimes(client.polite_seconds(scene.job))
+    on_change(scene, [])
+    while not (scene.job.status.terminal and feed.is_done()):
+        epochs = [epoch for chunk in feed.take_pieces() for epoch in scene.take_log(chunk, time.monotonic())]
+        if looks.is_due(asking=feed.over):
+            epochs += scene.take_job(current_job(client, scene, asking=feed.over))
+        on_change(scene, epochs)
+    on_change(scene, scene.end_log(time.monotonic()))
+
+
+def began_at(job: Job) -> float:
+    """When it began to run, or until then to wait, by time.monotonic."""
+    return time.monotonic() - max((utc_now() - (job.started or job.created)).total_seconds(), 0)
+
+
+def current_job(client: Client, scene: Scene, asking: bool) -> Job:
+    """The job as it is now; with its status file read where its log tells no epochs."""
+    job = client.get_job(scene.job.id, look=asking)
+    if scene.hears_epochs or job.started is None:
+        return job
+    return client.refresh_progress(job)
+
+
+class LogFeed:
+    """The job's log, read in a thread, so that the screen moves while the job is silent."""
+
+    def __init__(self, client: Client, job_id: str) -> None:
+        self._pieces: queue.Queue[bytes | None] = queue.Queue(maxsize=PIECES)
+        self.over = False
+        self._heard_at = time.monotonic()
+        threading.Thread(target=self._read, args=(client, job_id), name="tao-log", daemon=True).start()
+
+    def _read(self, client: Client, job_id: str) -> None:
+        try:
+            for chunk in client.follow_logs(job_id, events=True, rank=0):
+                self._pieces.put(chunk)
+        except (TaoError, sqlite3.ProgrammingError):
+            pass  # the job's status tells its end; a closed store is somebody's Ctrl-C
+        finally:
+            self._pieces.put(None)
+
+    def is_done(self) -> bool:
+        """True when the log is over, or has said nothing for so long that nothing more is waited for."""
+        return self.over or time.monotonic() - self._heard_at > LAST_WORDS_SECONDS
+
+    def take_pieces(self) -> Iterator[bytes]:
+        """What has come since the last call; waits a tick for it."""
+        if self.over:
+            time.sleep(TICK_SECONDS)
+        while not self.over:
+            try:
+                piece = self._pieces.get(timeout=TICK_SECONDS)
+            except queue.Empty:
+                return
+            self.over, self._heard_at = piece is None, time.monotonic()
+            if piece is not None:
+                yield piece
+            if self._pieces.empty():
+                return
+
+
+class LookTimes:
+    """When to look again. At the store often; at the backend itself, where no log tells of the end, ever less often."""
+
+    def __init__(self, polite_seconds: float) -> None:
+        self._next_at = 0.0
+        self._wait = TICK_SECONDS
+        self._pause = max(LOOK_SECONDS, polite_seconds / 2)
+
+    def is_due(self, asking: bool) -> bool:
+        """True when it is time to look; `asking` tells that the backend itself is asked."""
+        now = time.monotonic()
+        begins_to_ask = asking and self._wait == TICK_SECONDS
+        if now < self._next_at and not begins_to_ask:
+            return False
+        if asking:
+            self._wait = min(self._wait * 1.5, SLOWEST_SECONDS)
+            self._next_at = now + self._wait
+            return True
+        self._wait = TICK_SECONDS
+        self._next_at = now + self._pause
+        return True

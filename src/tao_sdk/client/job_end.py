@@ -1,0 +1,38 @@
+"""Job end: what can be shown of a job that has ended, as far as it can be seen from here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tao_sdk.engine.curve_file import leave_curve
+from tao_sdk.model.errors import PathNotFound, Unreachable
+from tao_sdk.model.job import Job
+from tao_sdk.model.progress import Progress
+
+if TYPE_CHECKING:
+    from tao_sdk.client.client import Client
+    from tao_sdk.client.results import Results
+
+
+@dataclass(frozen=True)
+class SeenResults:
+    """What the job left: None where it cannot be seen from here now. `refusal` says why it is not to be looked at."""
+
+    results: Results | None = None
+    refusal: str = ""
+
+
+def results_of(client: Client, job: Job) -> SeenResults:
+    try:
+        return SeenResults(client.results(job.id))
+    except Unreachable:
+        return SeenResults()
+    except PathNotFound as error:
+        return SeenResults(refusal=str(error))
+
+
+def curve_of(job: Job, progress: Progress) -> Path | None:
+    """The file with the job's curve, written now unless it is there. None where the results are elsewhere."""
+    return leave_curve(job, progress)

@@ -1,0 +1,111 @@
+"""Job request: from what was typed (a job file, flags, a command) to a JobSpec and where to run it.
+
+Not here: how a job file is read (job_file.py), and how the value of one flag is (typed_values.py).
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tao_sdk.backends.registry import platform_at, platforms
+from tao_sdk.client.job_file import JobFile, options_class, read_job_file
+from tao_sdk.client.set_values import with_values
+from tao_sdk.client.typed_values import read_fields, read_option_pairs
+from tao_sdk.model.errors import SpecError, UsageError
+from tao_sdk.model.fields import settings_of
+from tao_sdk.model.settings import Settings
+from tao_sdk.model.spec import JobSpec, read_spec
+
+DEFAULT_PLATFORM = "local"
+INTERPRETERS: Mapping[str, str] = {".py": "python", ".sh": "bash"}  # of what is taken for a job file
+
+
+@dataclass(frozen=True)
+class TypedJob:
+    """What was typed. Flags stand under the names of their fields, with their values as typed."""
+
+    job_file: str | None = None
+    platform: str | None = None  # or the name of an endpoint
+    command: Sequence[str] = ()
+    fields: Mapping[str, Any] = field(default_factory=dict[str, Any])  # of JobSpec
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])  # of the platform's Options
+    option_pairs: Sequence[str] = ()  # NAME=VALUE, for any option of the platform
+    set_values: Sequence[str] = ()  # KEY=VALUE, for one value of the specs or args
+
+
+@dataclass(frozen=True)
+class JobRequest:
+    """What is to be run where, and the file it came from, if any."""
+
+    spec: JobSpec
+    platform: str  # or the name of an endpoint
+    options: Mapping[str, Any]
+    file: JobFile | None
+    notes: tuple[str, ...] = ()
+
+    def located(self, error: SpecError) -> SpecError:
+        """The error, with its place in the job file."""
+        return self.file.located(error) if self.file else error
+
+
+def read_request(typed: TypedJob) -> JobRequest:
+    """The job that was typed; what was typed wins over the job file. Results are kept unless the job says otherwise.
+
+    Raises UsageError and SpecError.
+    """
+    changes = read_fields(JobSpec, typed.fields)
+    if typed.command:
+        changes["command"] = command_line(typed.command)
+    refuse_no_job(typed.job_file, changes)
+    native = changes.pop("native", None)
+    file = read_job_file(typed.job_file, changes) if typed.job_file else None
+    place = typed.platform or (file.platform if file else None) or DEFAULT_PLATFORM
+    platform = platform_at(place, Settings.load())
+    spec = file.spec_for(platform) if file else read_spec(changes)
+    if spec.keep_results is None:
+        spec = replace(spec, keep_results=True)
+    if native:
+        spec = replace(spec, native=native)
+    changed = with_values(spec, typed.set_values)
+    return JobRequest(changed.spec, place, read_options(platform, file, typed), file, changed.notes)
+
+
+def command_line(words: Sequence[str]) -> str:
+    """One word is a line of shell as it is; several are quoted."""
+    return words[0] if len(words) == 1 else shlex.join(words)
+
+
+def read_options(platform: str, file: JobFile | None, typed: TypedJob) -> dict[str, Any]:
+    options = dict(file.options_for(platform)) if file else {}
+    record = options_class(platform)
+    if record is None:
+        return options
+    return {**options, **read_fields(record, typed.options), **read_option_pairs(record, typed.option_pairs, platform)}
+
+
+def refuse_no_job(job_file: str | None, changes: Mapping[str, Any]) -> None:
+    """Raise UsageError where nothing is to be run, or where a program stands in the place of the job file."""
+    if job_file is None:
+        if not changes.get("command"):
+            do = "Name a job file, or write a command after --, such as `tao run -- python train.py`."
+            raise UsageError("There is nothing to run.", "", do)
+        return
+    path = Path(job_file)
+    interpreter = next((INTERPRETERS[end] for end in INTERPRETERS if job_file.endswith(end)), "")
+    if interpreter:
+        do = f"To run it: tao run --files {job_file} -- {interpreter} {path.name}"
+        raise UsageError(f"{job_file} is not a job file.", "", do)
+    if shutil.which(job_file) and not path.exists():
+        do = f"To run it as a command: tao run -- {job_file}"
+        raise UsageError(f"{job_file} is not a job file.", "", do)
+
+
+def platforms_with(option: str) -> list[str]:
+    """The platforms that have an option of this name."""
+    records = {name: options_class(name) for name in platforms()}
+    return [name for name, record in records.items() if record and option in settings_of(record)]

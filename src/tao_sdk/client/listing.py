@@ -1,0 +1,99 @@
+"""Listing: which jobs of the store a query means, in its order, and what config.yaml calls the places where they live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tao_sdk.backends.registry import is_known, platform_name, unknown
+from tao_sdk.engine.engine import Engine
+from tao_sdk.model.errors import JobNotFound, UsageError
+from tao_sdk.model.job import Job
+from tao_sdk.model.ranking import in_order
+from tao_sdk.model.status import Status
+
+LookAt = Callable[[Sequence[Job]], Sequence[Job]]
+
+
+@dataclass(frozen=True)
+class JobQuery:
+    """Which jobs are wanted. What is empty narrows nothing."""
+
+    statuses: Collection[Status | str] = ()
+    place: str = ""  # the name of a platform or an endpoint
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    parent: str | None = None
+    limit: int | None = None
+    sort: str = "created"
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and self.limit < 0:
+            why = "It is how many jobs are wanted at most."
+            raise UsageError(f"limit is {self.limit}.", why, "For all, leave it out.")
+
+    @property
+    def read_statuses(self) -> list[Status]:
+        """Raises UsageError for a word that is no status."""
+        named = [self.statuses] if isinstance(self.statuses, str) else self.statuses
+        return [read_status(status) for status in named]
+
+
+def list_jobs(engine: Engine, query: JobQuery, look_at: LookAt | None) -> list[Job]:
+    """The jobs that the query means, after `look_at` has been called with the live ones at its place."""
+    statuses = query.read_statuses
+    platform, endpoint = read_place(engine, query.place)
+    seen = look_at(live_jobs(engine, platform, endpoint)) if look_at else list[Job]()
+    stored = engine.store.list(
+        statuses=statuses,
+        platform=platform,
+        endpoint=endpoint,
+        labels=query.labels,
+        parent=parent_id(engine, query.parent),
+        limit=query.limit if query.sort == "created" else None,  # what comes first by another order may be the oldest
+    )
+    newer = {(job.id, job.revision): job for job in seen}  # what a look that found nothing new has not written down
+    jobs = [newer.get((job.id, job.revision), job) for job in stored]
+    if platform and not jobs and not is_known(platform):  # jobs of the published SDK may have run on one that is gone
+        raise unknown(query.place, list(engine.places.endpoints))
+    return named_jobs(engine, in_order(jobs, query.sort)[: query.limit])
+
+
+def named_jobs(engine: Engine, jobs: Sequence[Job]) -> list[Job]:
+    """The jobs with the names that config.yaml has for where they live."""
+    if not engine.places.endpoints:
+        return list(jobs)
+    places = {(job.platform, job.endpoint) for job in jobs}
+    names = {place: engine.places.name_of(*place) for place in places}
+    return [replace(job, endpoint_name=names[job.platform, job.endpoint]) for job in jobs]
+
+
+def live_jobs(engine: Engine, platform: str | None, endpoint: str | None) -> list[Job]:
+    if platform is None or endpoint is None:
+        return engine.store.live(platform)
+    return engine.store.live_at((platform, endpoint))
+
+
+def read_place(engine: Engine, place: str) -> tuple[str | None, str | None]:
+    """The platform and the endpoint that a name means; None for all."""
+    if place in engine.places.endpoints:
+        backend = engine.backend(place)
+        return backend.platform, backend.endpoint
+    return platform_name(place) or None, None
+
+
+def parent_id(engine: Engine, parent: str | None) -> str | None:
+    """A parent may have been forgotten since: then what was given is its id."""
+    if not parent:
+        return parent
+    try:
+        return engine.store.resolve(parent)
+    except JobNotFound:
+        return parent
+
+
+def read_status(name: Status | str) -> Status:
+    try:
+        return Status(name)
+    except ValueError:
+        known = ", ".join(status.value for status in Status)
+        raise UsageError(f"{name!r} is no status.", "", f"Known are: {known}") from None

@@ -1,0 +1,24 @@
+"""Opening a client on a job store, for the doors that are given the store's name by a person."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tao_sdk.client.client import Client
+from tao_sdk.model.settings import Settings
+from tao_sdk.store import published
+from tao_sdk.store.place import require_store
+
+
+def open_client(state_file: str | None, *, watch: bool = False, begins: bool = True) -> Client:
+    """The client of that store, or of the user's own. Unless it `begins` a store, raises NoStore where none is there."""
+    settings = Settings.load()
+    if state_file and not begins:
+        require_store(state_file, settings.state_dir)
+    return Client(state_file, settings=settings, watch=watch)
+
+
+def published_store(settings: Settings) -> Path | None:
+    """The store of the published SDK (version 7) in the home directory, if there is one."""
+    theirs = settings.home / ".tao_sdk" / published.DEFAULT
+    return theirs if published.is_published(theirs) else None

@@ -1,0 +1,29 @@
+"""Place names: what a person may write where a platform is wanted, and what it means. Quick: no backend is asked."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tao_sdk.backends.registry import endpoints, is_known, platform_at, platforms
+from tao_sdk.model.settings import Settings
+
+NAMED = re.compile(r"""^platform:[ \t]*["']?([\w-]+)""", re.MULTILINE)  # in a job file
+
+
+def place_names() -> list[str]:
+    """The platforms that can be used here, and the endpoints of config.yaml."""
+    return [*platforms(), *endpoints(Settings.load())]
+
+
+def platform_of(place: str) -> str:
+    """The platform that a name means. Raises UsageError for what is neither a platform nor an endpoint."""
+    return platform_at(place, Settings.load())
+
+
+def place_in_file(path: Path) -> str:
+    """The place that the job file names; "" where it names none, or one that its reader will refuse."""
+    named = NAMED.search(path.read_text(errors="replace"))
+    if named is None:
+        return ""
+    return named[1] if is_known(named[1]) or named[1] in endpoints(Settings.load()) else ""

@@ -1,0 +1,170 @@
+"""Scene: what is known of a running job, for every door that shows one. Pure: bytes and jobs in, facts out.
+
+Not here: where the bytes come from (following.py) and how it is drawn (cli/screen.py).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tao_sdk.model.errors import sentences
+from tao_sdk.model.job import Job
+from tao_sdk.model.printable import printable
+from tao_sdk.model.progress import Progress, richer
+from tao_sdk.model.progress_reader import ProgressReader
+from tao_sdk.model.units import format_clock, format_size
+from tao_sdk.runner.events import Event, EventFilter
+
+STAGES = ("files", "inputs", "command", "outputs")  # of the runner's, those that people care about
+TAIL = 6  # last lines of the log that are kept to be shown
+LONGEST_LINE = 2000  # bytes of an unfinished line that are kept
+SHOWN_PATHS = 3  # of a warning
+
+Facts = Mapping[str, Any]  # of an event
+
+
+@dataclass
+class Scene:
+    """What is known of a running job. `take_log` takes its log as it comes, event lines included.
+
+    Times (`at`, `began_at`, `epoch_at`) are seconds by one steady clock of the caller's.
+    """
+
+    job: Job
+    stages: dict[str, str] = field(default_factory=dict[str, str])  # the stage -> its size, once known
+    stage: str = ""  # the one that is under way
+    transfers: dict[str, str] = field(default_factory=dict[str, str])  # the stage -> how far its transfer is
+    server_wait: str = ""  # says which server does not answer
+    warnings: list[str] = field(default_factory=list[str])
+    log_tail: deque[str] = field(default_factory=lambda: deque[str](maxlen=TAIL))
+    attempt: int = 1
+    began_at: float = 0.0
+    epoch_at: float = 0.0  # when the log last spoke of an epoch, and so of the time left
+    _events: EventFilter = field(default_factory=EventFilter)
+    _reader: ProgressReader = field(default_factory=ProgressReader)
+    _open_line: bytes = b""
+
+    @property
+    def progress(self) -> Progress:
+        return richer(self._reader.progress, self.job.progress)
+
+    @property
+    def hears_epochs(self) -> bool:
+        """True if the log tells how far the training is. Else the job's status file may."""
+        return self._reader.progress.epoch > 0
+
+    def take_log(self, chunk: bytes, at: float | None = None) -> list[Progress]:
+        """Take a piece of the log; a Progress for each epoch that it speaks of."""
+        own, events = self._events.feed(chunk)
+        for event in events:
+            self._take_event(event)
+        self._keep_tail(own)
+        epochs = self._reader.feed(own, at)
+        if epochs and at is not None:
+            self.epoch_at = at
+        return epochs
+
+    def end_log(self, at: float | None = None) -> list[Progress]:
+        """No more of the log will come."""
+        own = self._events.close() + b"\n"
+        self._keep_tail(own)
+        return self._reader.feed(own, at)
+
+    def take_job(self, job: Job) -> list[Progress]:
+        """Take what is known of the job now; the Progress that the log has not told. A new attempt begins anew."""
+        if job.attempt != self.job.attempt:
+            self._begin_attempt(job.attempt)
+        before, self.job = self.progress, job
+        if self.hears_epochs or self.progress.epoch <= before.epoch:
+            return []
+        return [self.progress]
+
+    def _begin_attempt(self, attempt: int) -> None:
+        self.stages, self.transfers = {}, {}
+        self.server_wait, self.stage = "", ""
+        self.attempt = attempt
+
+    def _take_event(self, event: Event) -> None:
+        self.server_wait = ""  # whatever comes after it
+        take = TAKES.get(event.name)
+        if take:
+            take(self, event.facts)
+
+    def enter_stage(self, facts: Facts) -> None:
+        self.stage = str(facts.get("stage"))
+        if self.stage == "files":  # the first of an attempt
+            self.stages.clear()
+        if self.stage in STAGES and self._has_work(self.stage):
+            self.stages.setdefault(self.stage, "")
+
+    def _has_work(self, stage: str) -> bool:
+        return stage == "command" or bool(self.job.spec.get(stage))
+
+    def end_transfer(self, facts: Facts) -> None:
+        """A stage of another name is nobody's."""
+        stage, size = str(facts.get("what")), format_size(float(facts.get("bytes") or 0))
+        if stage in STAGES:
+            self.stages[stage] = size
+            self.transfers.pop(stage, None)
+
+    def move_transfer(self, facts: Facts) -> None:
+        if facts.get("stage") in STAGES:
+            self.transfers[str(facts["stage"])] = transfer_words(facts)
+
+    def begin_wait(self, facts: Facts) -> None:
+        """For a server, or for another job that fetches the same input."""
+        if "host" not in facts:
+            what = printable(str(facts.get("what")))
+            self.transfers["inputs"] = f"waiting for another job that fetches {what}"
+        elif self.stage != "command":
+            self.server_wait = f"waiting for {printable(str(facts['host']))}, which does not answer"
+
+    def keep_warning(self, facts: Facts) -> None:
+        self.warnings.append(warning_words(facts))
+
+    def _keep_tail(self, data: bytes) -> None:
+        unread = (self._open_line + data).replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        *whole, open_line = unread.split(b"\n")
+        self._open_line = open_line[-LONGEST_LINE:]
+        lines = (line.decode("utf-8", "replace").rstrip() for line in whole[-TAIL * 4 :])
+        self.log_tail.extend(printable(line) for line in lines if line)
+
+
+# The event's name -> what the scene does with its facts. Others change nothing.
+TAKES: Mapping[str, Callable[[Scene, Facts], None]] = {
+    "stage": Scene.enter_stage,
+    "fetched": Scene.end_transfer,
+    "sent": Scene.end_transfer,
+    "transfer": Scene.move_transfer,
+    "waiting": Scene.begin_wait,
+    "warning": Scene.keep_warning,
+    "failed": Scene.keep_warning,
+}
+
+
+def warning_words(facts: Facts) -> str:
+    """What, why and next; with the first of the paths that it speaks of."""
+    parts = [str(facts.get(part) or "") for part in ("what", "why", "next")]
+    return printable(sentences(*parts, path_words([str(path) for path in facts.get("paths") or ()])))
+
+
+def path_words(paths: Sequence[str]) -> str:
+    """`a; b; c; and 2 more`."""
+    named = "; ".join(paths[:SHOWN_PATHS])
+    more = len(paths) - SHOWN_PATHS
+    return f"{named}; and {more} more" if more > 0 else named
+
+
+def transfer_words(facts: Facts) -> str:
+    """`1.2 GB of 4.0 GB  85.0 MB/s  ETA 0:33`, as far as it is known."""
+    total, seconds_left = facts.get("total_bytes") or 0, facts.get("eta")
+    done = format_size(facts.get("bytes") or 0)
+    words = [f"{done} of {format_size(total)}" if total > 0 else done]
+    if facts.get("rate"):
+        words.append(f"{format_size(facts['rate'])}/s")
+    if seconds_left is not None and seconds_left >= 0:
+        words.append(f"ETA {format_clock(seconds_left)}")
+    return "  ".join(words)

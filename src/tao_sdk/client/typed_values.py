@@ -1,0 +1,182 @@
+"""Typed values: from what was typed for a field (`--env A=1`, `--specs FILE`) to its plain value.
+
+Not here: what a value may be, which its Kind says (model/fields.py), and how flags are declared (cli/flags.py).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tao_sdk.model.errors import UsageError
+from tao_sdk.model.fields import FieldError, Kind, read_settings, settings_of
+from tao_sdk.model.secrets import is_secret_name
+from tao_sdk.model.settings import Settings
+
+
+def flag_of(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def typed_flag(record: type[Any], name: str) -> str:
+    """The flag of a repeated field as people type it: `--label`, not `--labels`."""
+    return next(iter(settings_of(record)[name].metadata["flags"]), flag_of(name))
+
+
+def read_fields(record: type[Any], typed: Mapping[str, Any]) -> dict[str, Any]:
+    """What was typed for fields of `record`, as plain values. Raises UsageError naming the flag."""
+    given = {name: typed.get(name) for name in settings_of(record)}
+    return {name: read_field(record, name, value) for name, value in given.items() if value not in (None, ())}
+
+
+def read_field(record: type[Any], name: str, typed: Any) -> Any:
+    kind: Kind = settings_of(record)[name].metadata["kind"]
+    if name in TYPED and not kind.flag:
+        return TYPED[name].read(typed)
+    value = read_pairs(typed_flag(record, name), typed) if kind.pairs else typed
+    try:
+        read_settings(record, {name: value})
+    except FieldError as error:
+        raise UsageError(error.what.replace(name, flag_of(name), 1), error.why, error.next) from None
+    return value
+
+
+def read_option_pairs(record: type[Any], typed: Sequence[str], platform: str) -> dict[str, Any]:
+    """`--option name=value`, for any option of the platform; given again it makes a list."""
+    kinds: dict[str, Kind] = {name: declared.metadata["kind"] for name, declared in settings_of(record).items()}
+    values: dict[str, Any] = {}
+    for name, value in map(split_option, typed):
+        repeats = name in kinds and kinds[name].multiple
+        values[name] = [*values.get(name, []), value] if repeats else value
+    for name, value in values.items():
+        if name in kinds and kinds[name].pairs:
+            values[name] = read_pairs("--option", value)
+    try:
+        read_settings(record, values, f"{platform}: ")
+    except FieldError as error:
+        raise UsageError(f"--option {error.what}", error.why, error.next) from None
+    return values
+
+
+def split_option(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise UsageError(f"--option {text!r} has no value.", "", "Write --option name=value.")
+    return name.replace("-", "_"), value
+
+
+def open_secrets(typed: Iterable[str]) -> list[str]:
+    """The names of secrets whose values stand in `NAME=VALUE` texts, and so in a command line that others can read."""
+    split = (text.partition("=") for text in typed)
+    return [name for name, equals, _ in split if equals and is_secret_name(name)]
+
+
+def read_pairs(flag: str, typed: Iterable[str]) -> dict[str, str]:
+    """`NAME=VALUE` texts as a mapping. `--env NAME` alone takes the value from here, so that it is in no command line."""
+    found: dict[str, str] = {}
+    for text in typed:
+        name, equals, value = text.partition("=")
+        if not equals and flag == "--env":
+            value = caller_variable(name)
+        elif not equals or not name:
+            raise UsageError(f"{flag} is {text!r}; it must be NAME=VALUE.")
+        found[name] = value
+    return found
+
+
+def caller_variable(name: str) -> str:
+    """What `--env NAME` alone means: the caller's value, an empty one too."""
+    environ = Settings.load().environ
+    if name not in environ:
+        raise UsageError(
+            f"--env {name} takes its value from the environment, where {name} is not set.",
+            "",
+            f"Set it, or write --env {name}=VALUE.",
+        )
+    return environ[name]
+
+
+class Typed(NamedTuple):
+    """How a field that is too rich for a plain value is typed on the command line."""
+
+    metavar: str
+    multiple: bool
+    read: Callable[[Any], Any]
+
+
+def read_mapping(typed: str) -> dict[str, Any]:
+    from tao_sdk.client.document import read_document
+
+    value = read_document(Path(typed))
+    if not isinstance(value.data, dict):
+        raise UsageError(f"{typed} holds {value.shape}.", "", "A mapping is wanted.")
+    return value.plain()
+
+
+def read_arguments(typed: Iterable[str]) -> dict[str, Any]:
+    """NAME=VALUE, where a value is a number, true or false, a list, or a text, as in a job file."""
+    from tao_sdk.client.document import compose
+
+    return {name: compose(value, f"--args {name}").plain() for name, value in read_pairs("--args", typed).items()}
+
+
+def read_outputs(typed: Sequence[str]) -> Any:
+    """Paths in the job; or KEY=TYPE where the output is a key of the spec."""
+    return read_pairs("--outputs", typed) if all("=" in text for text in typed) else list(typed)
+
+
+def read_typed_files(typed: Iterable[str]) -> dict[str, bytes]:
+    """PATH, or PATH-IN-THE-JOB=PATH."""
+    from tao_sdk.client.document import Place, Value
+    from tao_sdk.client.job_file import read_files
+
+    place = Place("--files")
+    named: dict[str, Value] = {}
+    for target, source in map(file_pair, typed):
+        if target in named:
+            raise UsageError(
+                f"--files has two files for {target} in the job: {named[target].data} and {source}.",
+                "One would write over the other.",
+                f"Give one another place: --files PATH-IN-THE-JOB={source}",
+            )
+        named[target] = Value(place, source, source)
+    return read_files("files", Value(place, named), Path())
+
+
+def file_pair(text: str) -> tuple[str, str]:
+    """(path in the job, path here). The names of files may hold a `=`, too: what is there as a whole is meant as a whole."""
+    target, equals, source = text.partition("=")
+    if not equals or (os.path.lexists(text) and is_meant_whole(text, source)):
+        return Path(text).name, text
+    if not source:
+        raise UsageError(f"--files is {text!r}; it must be PATH, or PATH-IN-THE-JOB=PATH.")
+    return target, source
+
+
+def is_meant_whole(text: str, source: str) -> bool:
+    """Of the name of a file that is there. Raises UsageError where what is after its `=` is there as well."""
+    if text.startswith("./") or not os.path.lexists(source):
+        return True
+    if source.startswith("./"):
+        return False
+    target = text.partition("=")[0]
+    raise UsageError(
+        f"--files {text} can mean two files.",
+        f"{text} is there, and {source} is.",
+        f"Write ./{text} for the first, {target}=./{source} for {source} under the name {target}.",
+    )
+
+
+TYPED: Mapping[str, Typed] = {
+    "specs": Typed("FILE", False, read_mapping),
+    "args": Typed("NAME=VALUE", True, read_arguments),
+    "inputs": Typed("NAME=PATH", True, partial(read_pairs, "--inputs")),
+    "outputs": Typed("PATH|KEY=TYPE", True, read_outputs),
+    "files": Typed("[IN-THE-JOB=]PATH", True, read_typed_files),
+    "mounts": Typed("SRC:DST[:ro]", True, list),
+    "hooks": Typed("NAME=COMMAND", True, partial(read_pairs, "--hooks")),
+    "native": Typed("FILE", False, read_mapping),
+}

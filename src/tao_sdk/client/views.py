@@ -1,0 +1,142 @@
+"""Views: the one JSON form of what a verb answers, for `--json`, a page and a tool server alike.
+
+Each is schema 1: fields may be added, never removed. Not here: a job's own object (Job.to_json), nor what people read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tao_sdk.model.clock import to_iso
+
+if TYPE_CHECKING:
+    from tao_sdk.client import FileStat, Planned, Results
+    from tao_sdk.model.checkpoints import Checkpoint
+    from tao_sdk.model.comparison import Comparison
+    from tao_sdk.model.diagnosis import Diagnosis
+    from tao_sdk.model.finding import Finding
+    from tao_sdk.model.job import Job
+
+View = dict[str, Any]
+
+
+def plan_view(planned: Planned) -> View:
+    """What would be sent, and what the checks say to it. Secrets are named only."""
+    plan = planned.plan
+    return {
+        "schema": 1,
+        "id": plan.attempt.job_id,
+        "platform": plan.attempt.platform,
+        "endpoint": plan.attempt.endpoint,
+        **plan.to_json(),
+        "findings": [finding.to_json() for finding in planned.findings],
+    }
+
+
+def why_view(job: Job, diagnosis: Diagnosis | None) -> View:
+    """Why a job waits or failed; no diagnosis of one that is well."""
+    return {
+        "schema": 1,
+        "job": job.id,
+        "status": job.status.value,
+        "message": job.message,
+        "reason_code": job.reason_code.value if job.reason_code else None,
+        "diagnosis": diagnosis.to_json() if diagnosis else None,
+    }
+
+
+def comparison_view(comparison: Comparison, picture: Path | None) -> View:
+    """The compared jobs, and the file of the picture that was drawn of them."""
+    return {**comparison.to_json(), "picture": str(picture) if picture else None}
+
+
+def doctor_view(findings: Mapping[str, Sequence[Finding]], ready: Sequence[str]) -> View:
+    """The findings of each platform or endpoint, and the names of those that are ready to run jobs."""
+    told = [{"platform": name, **finding.to_json()} for name, each in findings.items() for finding in each]
+    return {"schema": 1, "ready": list(ready), "findings": told}
+
+
+def results_view(job_id: str, left: Results, copied: Sequence[Path] | None, of_epoch: Checkpoint | None) -> View:
+    """What a job left, the copies that were made of it, and the checkpoint of an epoch that was asked for."""
+    return {
+        "schema": 1,
+        "job": job_id,
+        "dir": left.dir,
+        "elsewhere": list(left.elsewhere),
+        "best": left.best,
+        "newest": left.newest,
+        "checkpoints": [checkpoint_view(checkpoint) for checkpoint in left.checkpoints],
+        "unsent": left.unsent,
+        "lost": left.lost,
+        "progress": left.progress.to_json(),
+        "files": [file_view(file) for file in left.files],
+        "fetched": None if copied is None else [str(path) for path in copied],
+        "of_epoch": checkpoint_view(of_epoch) if of_epoch else None,
+    }
+
+
+def checkpoint_view(checkpoint: Checkpoint) -> View:
+    """`complete` is true where it is known that it was written to its end."""
+    return {
+        "path": checkpoint.path,
+        "is_dir": checkpoint.is_dir,
+        "size": checkpoint.size,
+        "epoch": checkpoint.epoch,
+        "step": checkpoint.step,
+        "complete": checkpoint.complete,
+    }
+
+
+def path_view(stat: FileStat, inside: Sequence[FileStat]) -> View:
+    """What a path is, and what is in it where it is a folder."""
+    return {"schema": 1, **file_view(stat), "files": [file_view(file) for file in inside]}
+
+
+def file_view(file: FileStat) -> View:
+    changed = changed_at(file)
+    return {
+        "path": file.path,
+        "is_dir": file.is_dir,
+        "size": file.size,
+        "mtime": to_iso(changed) if changed else None,
+    }
+
+
+def changed_at(file: FileStat) -> datetime | None:
+    """None also for a time that no calendar has: a job may give its files any."""
+    try:
+        return datetime.fromtimestamp(file.mtime, timezone.utc) if file.mtime else None
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def watch_view(live: int) -> View:
+    """How many jobs were live when watching ended."""
+    return {"schema": 1, "live": live}
+
+
+def removed_view(job_ids: Sequence[str]) -> View:
+    return {"schema": 1, "removed": list(job_ids)}
+
+
+def cleaned_view(job_ids: Sequence[str], dry_run: bool) -> View:
+    """The jobs of which nothing is left at their backends, or, of a dry run, would be."""
+    return {"schema": 1, "dry_run": dry_run, "jobs": list(job_ids)}
+
+
+def images_view(manifest: Path, images: Mapping[str, str]) -> View:
+    """The image keys, what they stand for, and the file that says so."""
+    return {"schema": 1, "file": str(manifest), "images": dict(images)}
+
+
+def job_file_view(job_file: Path, platform: str) -> View:
+    """A job file that was written."""
+    return {"schema": 1, "file": str(job_file), "platform": platform}
+
+
+def log_view(job_id: str, text: str) -> View:
+    """A piece of a job's log."""
+    return {"job": job_id, "text": text}
