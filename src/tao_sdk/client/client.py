@@ -239,7 +239,8 @@ class Client:
         """
         ids = dict.fromkeys(map(self.store.resolve, jobs))
         if len(ids) < 2:
-            raise UsageError("There is one job to compare, at most.", "", "Name two or more: tao compare JOB JOB")
+            several = "Name two or more: tao compare JOB JOB, or tao compare --label NAME=VALUE"
+            raise UsageError("There is one job to compare, at most.", "", several)
         found = {job_id: self.store.get(job_id) for job_id in ids}
         seen = self._see([job for job in found.values() if may_change(job)])  # one query per endpoint
         return compare(list({**found, **{job.id: job for job in seen}}.values()), metric)
