@@ -118,6 +118,24 @@ def test_what_other_tools_call_it_leads_to_what_there_is(
     assert "--state-file" not in ran.err
 
 
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [(("ls", "--nonsense"), "tao ls --help"), (("xyzzy",), "tao --help"), (("run", "--lr", "1"), "tao run --help")],
+)
+def test_wrong_usage_names_a_command_that_a_program_can_run_next(
+    typed: Callable[..., Ran], words: tuple[str, ...], command: str
+) -> None:
+    assert typed("--json", *words).error["next"] == command
+    assert typed(*command.split()[1:]).code == 0
+
+
+def test_a_folder_is_answered_with_the_job_file_in_it(typed: Callable[..., Ran], tmp_path: Path) -> None:
+    (tmp_path / "train").mkdir()
+    assert "Name the file in it.\n" in typed("run", "train").err
+    (tmp_path / "train" / "job.yaml").write_text("command: x")
+    assert "Name the file in it: train/job.yaml\n" in typed("run", "train").err
+
+
 def test_a_word_that_is_like_no_verb_gets_no_suggestion(typed: Callable[..., Ran]) -> None:
     assert "Did you mean" not in typed("resolve").err
 

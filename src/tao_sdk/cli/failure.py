@@ -75,7 +75,7 @@ def usage_words(error: click.UsageError, verb: str) -> str:
 
 def usage_hint(error: click.UsageError, verb: str) -> str:
     unknown = UNKNOWN_FLAG.get(verb, "") if isinstance(error, click.NoSuchOption) else ""
-    return instead(error, verb) or unknown or f"See {' '.join(['tao', verb]).strip()} --help."
+    return instead(error, verb) or unknown or f"Help: {' '.join(['tao', verb]).strip()} --help"
 
 
 def instead(error: click.UsageError, verb: str) -> str:
