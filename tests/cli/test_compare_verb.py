@@ -43,6 +43,24 @@ def test_only_what_differs_is_told_with_best_and_last_values(tried: Typed) -> No
     assert told["jobs"][2]["settings"]["option.partition"] == "long"
 
 
+def test_the_jobs_with_a_label_are_compared_without_naming_them(tried: Typed) -> None:
+    named = tried("compare", "--json", FIRST, SECOND, EMPTY).json
+    chosen = tried("compare", "--json", "--label", "sweep=a").json
+    assert sorted(job["id"] for job in chosen["jobs"]) == sorted(job["id"] for job in named["jobs"])
+    assert [job["id"] for job in tried("compare", "--json", SECOND, "--label", "lr=0.1").json["jobs"]] == [
+        SECOND,
+        FIRST,
+    ]
+
+
+def test_too_few_jobs_say_how_several_are_named(tried: Typed) -> None:
+    none, one, nothing = tried("compare", "--label", "sweep=b"), tried("compare", FIRST), tried("compare")
+    assert [ran.code for ran in (none, one, nothing)] == [2, 2, 2]
+    assert "--label NAME=VALUE" in none.err
+    assert "--label NAME=VALUE" in one.err
+    assert "--label NAME=VALUE" in nothing.err
+
+
 def test_the_table_has_a_line_a_job(tried: Typed) -> None:
     lines = tried("compare", FIRST, SECOND).out.splitlines()
     assert lines[0].split("  ")[0] == "ID"

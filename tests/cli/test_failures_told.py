@@ -140,7 +140,7 @@ def test_an_error_is_told_also_where_its_traceback_cannot_be_kept(
         ("nonsense",),
         ("run", "--nonsense"),
         ("ls", "--limit", "many"),
-        ("attach",),
+        ("retry",),
         ("wait", "--timeout", "soon", "x"),
         ("completion", "csh"),
         ("run", "no/such/job.yaml"),

@@ -91,6 +91,22 @@ def test_the_version_is_told_to_people_and_programs(typed: Callable[..., Ran]) -
         (("logs", "x", "--since", "10m"), "tao logs JOB --tail N"),
         (("events", "--since", "10m"), "N is the number that stands before an event"),
         (("ls", "--since", "1d"), "tao ls --limit N"),
+        (("ls", "-n", "5"), "tao ls --limit N"),
+        (("ls", "-a"), "tao ls --limit 0"),
+        (("ls", "--failed"), "tao ls --status error"),
+        (("ls", "--status", "failed"), "that failed has the status error"),
+        (("ls", "--filter", "a"), "--label NAME=VALUE"),
+        (("ls", "--watch"), "tao events --follow"),
+        (("logs", "x", "--lines", "3"), "tao logs JOB --tail N"),
+        (("results", "x", "--best"), "--epoch N"),
+        (("run", "--background", "job.yaml"), "tao run --detach"),
+        (("run", "--lr", "0.1", "job.yaml"), "--set KEY=VALUE"),
+        (("cancel", "--all"), "tao ls"),
+        (("sbatch", "x"), "Did you mean tao run?"),
+        (("sweep",), "--set train.lr=0.1 --label lr=0.1"),
+        (("eval",), "tao results JOB"),
+        (("checkpoints", "x"), "tao results?"),
+        (("platforms",), "Did you mean tao doctor?"),
     ],
 )
 def test_what_other_tools_call_it_leads_to_what_there_is(
@@ -99,7 +115,25 @@ def test_what_other_tools_call_it_leads_to_what_there_is(
     ran = typed(*words)
     assert (ran.code, ran.out) == (2, "")
     assert told in ran.err
-    assert "Did you mean tao results" not in ran.err
+    assert "--state-file" not in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "command"),
+    [(("ls", "--nonsense"), "tao ls --help"), (("xyzzy",), "tao --help"), (("run", "--lr", "1"), "tao run --help")],
+)
+def test_wrong_usage_names_a_command_that_a_program_can_run_next(
+    typed: Callable[..., Ran], words: tuple[str, ...], command: str
+) -> None:
+    assert typed("--json", *words).error["next"] == command
+    assert typed(*command.split()[1:]).code == 0
+
+
+def test_a_folder_is_answered_with_the_job_file_in_it(typed: Callable[..., Ran], tmp_path: Path) -> None:
+    (tmp_path / "train").mkdir()
+    assert "Name the file in it.\n" in typed("run", "train").err
+    (tmp_path / "train" / "job.yaml").write_text("command: x")
+    assert "Name the file in it: train/job.yaml\n" in typed("run", "train").err
 
 
 def test_a_word_that_is_like_no_verb_gets_no_suggestion(typed: Callable[..., Ran]) -> None:

@@ -16,7 +16,7 @@ import numpy
 import pytest
 
 from tao_sdk import JobSpec, Secret, TaoWarning
-from tao_sdk.model.errors import CredentialError, Refused, SpecError, TaoError, UsageError
+from tao_sdk.model.errors import CredentialError, Refused, SpecError, TaoError, UsageError, WaitTimeout
 from tao_sdk.model.job import AttemptRow, Job
 from tao_sdk.model.plan import Attempt
 from tao_sdk.model.settings import Settings
@@ -85,6 +85,22 @@ def test_what_a_job_should_know_is_a_warning_of_python_one_for_each_finding(sdk:
     assert len(told) == len(sdk.plan(JobSpec(command="echo {lr}", gpu_count=0, args={"lrr": 1}), "local").findings)
     assert Path(told[0].filename) == Path(__file__)
     assert sdk.wait(job.id, timeout=30)
+
+
+@pytest.mark.parametrize(("flag", "field"), [("gpus", "gpu_count"), ("env", "env_vars"), ("nodes", "num_nodes")])
+def test_a_keyword_that_is_called_as_the_flag_is_named_with_the_field(sdk: LocalSDK, flag: str, field: str) -> None:
+    with pytest.raises(SpecError, match=f"unknown key '{flag}'. Did you mean {field}?"):
+        sdk.create_job("", "true", **dict[str, Any]({flag: 1}))
+
+
+@pytest.mark.parametrize("timeout", ["1m", timedelta(minutes=1), float("nan"), [3]])
+def test_a_timeout_that_is_no_number_of_seconds_is_a_usage_error(sdk: LocalSDK, timeout: Any) -> None:
+    job = sdk.create_job("", "sleep 60", gpu_count=0)
+    with pytest.raises(UsageError, match="timeout is .*; it must be a number of seconds"):
+        sdk.wait(job.id, timeout=timeout)
+    with pytest.raises(WaitTimeout, match=f"To wait again: tao wait {job.id}"):
+        sdk.wait(job.id, timeout=0.1)
+    sdk.cancel_job(job.id, grace=0.1)
 
 
 def test_an_unknown_keyword_is_named_with_what_was_meant(sdk: LocalSDK) -> None:

@@ -14,6 +14,7 @@ SPECS: dict[str, Any] = {
     "train": {"lr": 0.01, "epochs": 3, "optim": {"name": "sgd"}, "steps": [1, 2]},
     "seed": 1,
     "eval": None,
+    "model": {"learning_rate": 0.1, "wd": 0},
 }
 
 
@@ -32,7 +33,7 @@ def test_a_value_is_read_as_in_yaml(typed: str, value: object) -> None:
 
 def test_everything_else_stays_and_the_last_of_several_wins() -> None:
     changed = set_in_specs("train.lr=1", "seed=2", "train.lr=3", "train.optim={name: adam}")
-    assert changed == {"train": {**SPECS["train"], "lr": 3, "optim": {"name": "adam"}}, "seed": 2, "eval": None}
+    assert changed == {**SPECS, "train": {**SPECS["train"], "lr": 3, "optim": {"name": "adam"}}, "seed": 2}
     assert SPECS["train"]["lr"] == 0.01
 
 
@@ -43,6 +44,16 @@ def test_a_key_that_is_new_below_a_mapping_is_added_with_a_note() -> None:
     assert done.notes == ("train.warmup.ratio is new: train had no warmup.", "eval.batch is new: eval had no batch.")
 
 
+def test_the_note_of_a_new_key_names_the_one_further_below() -> None:
+    done = with_values(JobSpec(command="x", specs={"train": {"optim": {"lr": 1}}}), ["train.lr=2"])
+    assert done.notes == ("train.lr is new: train had no lr. There is train.optim.lr, which stays as it was.",)
+
+
+def test_a_key_that_only_begins_like_another_is_new() -> None:
+    done = with_values(JobSpec(command="x", specs={"optim": {"lr_scheduler": "cosine"}}), ["optim.lr=2"])
+    assert done.spec.specs == {"optim": {"lr_scheduler": "cosine", "lr": 2}}
+
+
 @pytest.mark.parametrize(
     ("typed", "told"),
     [
@@ -50,7 +61,10 @@ def test_a_key_that_is_new_below_a_mapping_is_added_with_a_note() -> None:
         ("train.epoch=1", "Did you mean train.epochs?"),
         ("lr=1", "Did you mean train.lr?"),
         ("optim.name=x", "Did you mean train.optim.name?"),
-        ("nothing.like.it=1", "Known are: train, seed, eval."),
+        ("model.lr=1", "Did you mean model.learning_rate?"),
+        ("model.lr.warmup=1", "Did you mean model.learning_rate.warmup?"),
+        ("model.weight_decay=1", "Did you mean model.wd?"),
+        ("nothing.like.it=1", "Known are: train, seed, eval, model."),
         ("train=1", "it is a mapping"),
         ("train.lr.x=1", "train.lr is a number"),
         ("train.steps.0=1", "train.steps is a list"),

@@ -126,6 +126,7 @@ CASES = [
         False,
     ),
     ("command_not_found", Evidence(exit_code=127, log_tail=log("command-not-found")), "pythn", ErrClass.USER, False),
+    ("program_missing", Evidence(exit_code=2, log_tail=log("program-not-there")), "train.py", ErrClass.USER, False),
     ("not_executable", Evidence(exit_code=126), "cannot be executed", ErrClass.USER, False),
     ("missing_python3", Evidence(exit_code=127, log_tail=NO_PYTHON), "no python3", ErrClass.USER, False),
     ("input_missing", Evidence(exit_code=125, runner=(MISSING,)), "/data/coco is not there", ErrClass.USER, False),

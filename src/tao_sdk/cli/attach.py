@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tao_sdk.cli.command import command, job_argument, newest
+from tao_sdk.cli.command import command, job_or_newest, optional_job_argument
 from tao_sdk.cli.submit import watched
 
 if TYPE_CHECKING:
@@ -13,10 +13,12 @@ if TYPE_CHECKING:
 
 
 @command("attach", watches=True)
-@job_argument
-def attach(client: Client, out: Output, job: str) -> int:
+@optional_job_argument
+def attach(client: Client, out: Output, job: str | None) -> int:
     """Show a running job as `tao run` does until it has ended; of an ended one, how it ended.
+
+    Without a job, the newest.
 
     Ctrl-C leaves the job running. The exit code is that of `tao run`.
     """
-    return watched(client, out, client.get_job(newest(client, out, job)))
+    return watched(client, out, client.get_job(job_or_newest(client, out, job)))

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tao_sdk.cli import show
-from tao_sdk.cli.command import command, jobs_argument, newest
+from tao_sdk.cli.command import JobId, command, newest
 from tao_sdk.cli.output import cut
+from tao_sdk.client.typed_values import read_pairs
 from tao_sdk.client.views import comparison_view
 from tao_sdk.model.printable import printable
 
@@ -22,16 +23,31 @@ CELL = 32  # letters of a setting on a terminal
 
 
 @command("compare")
-@jobs_argument
+@click.argument("jobs", nargs=-1, type=JobId(), metavar="[JOB...]")
+@click.option(
+    "--label",
+    "labels",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="All jobs with this label; given several times, those with all of them.",
+)
 @click.option("--metric", metavar="NAME", help="Compare by this metric. Default: the one that most of the jobs have.")
 @click.option(
     "--out", "picture", metavar="FILE", type=click.Path(path_type=Path), help="The picture. Default: compare.svg here."
 )
-def compare(client: Client, out: Output, jobs: tuple[str, ...], metric: str | None, picture: Path | None) -> None:
+def compare(
+    client: Client,
+    out: Output,
+    jobs: tuple[str, ...],
+    labels: tuple[str, ...],
+    metric: str | None,
+    picture: Path | None,
+) -> None:
     """Show in which settings jobs differ, and the best and last values they came to, with a picture of their curves."""
     from tao_sdk.client.compare import PICTURE, draw, write_picture
 
-    comparison = client.compare([newest(client, out, job) for job in jobs], metric)
+    named = [newest(client, out, job) for job in jobs]
+    comparison = client.compare([*named, *labelled(client, labels)], metric)
     svg = draw(comparison)
     written = write_picture(picture or Path(PICTURE), svg) if svg else None
     out.object(comparison_view(comparison, written))
@@ -41,6 +57,13 @@ def compare(client: Client, out: Output, jobs: tuple[str, ...], metric: str | No
         out.line(f"picture  {show.path(str(written.absolute()))}")
     else:
         out.note("No picture: none of these jobs has told a metric in two epochs.")
+
+
+def labelled(client: Client, labels: tuple[str, ...]) -> list[str]:
+    """Ids of the jobs that have all these labels; none where no label is given."""
+    if not labels:
+        return []
+    return [job.id for job in client.list_jobs(labels=read_pairs("--label", labels), look=False)]
 
 
 def table(comparison: Comparison, width: int | None) -> list[tuple[str, ...]]:

@@ -13,7 +13,7 @@ import click
 
 from tao_sdk.cli import exit_codes
 from tao_sdk.cli.output import cut, has_color
-from tao_sdk.cli.verbs import flag_instead
+from tao_sdk.cli.verbs import UNKNOWN_FLAG, flag_instead
 from tao_sdk.client.crash_file import keep_crash
 from tao_sdk.model.errors import TaoError, UsageError
 from tao_sdk.model.printable import printable
@@ -72,7 +72,8 @@ def usage_words(error: click.UsageError, verb: str) -> str:
 
 
 def usage_hint(error: click.UsageError, verb: str) -> str:
-    return instead(error, verb) or f"See {' '.join(['tao', verb]).strip()} --help."
+    unknown = UNKNOWN_FLAG.get(verb, "") if isinstance(error, click.NoSuchOption) else ""
+    return instead(error, verb) or unknown or f"Help: {' '.join(['tao', verb]).strip()} --help"
 
 
 def instead(error: click.UsageError, verb: str) -> str:

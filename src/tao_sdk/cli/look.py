@@ -17,9 +17,11 @@ from tao_sdk.cli.command import (
     platform_option,
 )
 from tao_sdk.cli.failure import Detached
+from tao_sdk.cli.output import cut
 from tao_sdk.client.typed_values import read_pairs
 from tao_sdk.client.views import why_view
 from tao_sdk.model.clock import utc_now
+from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.model.ranking import FIXED_ORDERS
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.status import Status
@@ -27,8 +29,11 @@ from tao_sdk.model.status import Status
 if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
     from tao_sdk.client.client import Client
+    from tao_sdk.model.job import Job
 
 MANY = 50
+LAST_WORDS = 3  # lines of a running job's log
+LAST_BYTES = 8192  # of them: a progress bar can be one long line
 
 
 @command("ls")
@@ -155,6 +160,24 @@ def why(client: Client, out: Output, job: str | None) -> None:
     found = client.get_job(job_or_newest(client, out, job))
     diagnosis = client.diagnose(found.id)
     out.object(why_view(found, diagnosis))
-    lines = [] if out.json else show.why(found, diagnosis, out)
+    if out.json:
+        return
+    lines = show.why(found, diagnosis, out)
+    if found.status is Status.RUNNING:
+        lines += last_words(client, found, out)
     lost = client.lost_results(found.id) if found.status is Status.CANCELED else ""
     out.lines([*lines, *show.labelled("Not kept:", lost, out.width)])
+
+
+def last_words(client: Client, job: Job, out: Output) -> list[str]:
+    """What a running job printed last: a program that hangs has often said what it is at."""
+    data = b""
+    try:
+        for piece in client.follow_logs(job.id, tail=LAST_WORDS, follow=False):
+            data = (data + piece)[-LAST_BYTES:]
+    except (PathNotFound, Unreachable):
+        return []
+    lines = [show.one_line(line) for line in data.decode("utf-8", "replace").splitlines() if line.strip()]
+    said = [f"  | {cut(line, out.width and out.width - 4)}" for line in lines[-LAST_WORDS:]]
+    head = "It printed last:" if said else "It has printed nothing yet."
+    return [head, *said, f"Follow it: tao logs -f {job.id}"]

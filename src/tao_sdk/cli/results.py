@@ -16,6 +16,7 @@ from tao_sdk.client.views import changed_at, path_view, results_view
 from tao_sdk.model.errors import PathNotFound, UsageError
 from tao_sdk.model.printable import printable
 from tao_sdk.model.units import format_size
+from tao_sdk.runner.outputs.ending import SETTLED
 
 if TYPE_CHECKING:
     from tao_sdk.cli.output import Output
@@ -99,8 +100,18 @@ def results_lines(left: Results, live: bool) -> list[str]:
         *missed(left),
     ]
     if not left.files:
-        return [lines[0], "Nothing has been written there yet.", *also]
-    return [*lines, *also, *checkpoint_lines(left)]
+        return [lines[0], "Nothing has been written there yet." if live else "The job left nothing there.", *also]
+    return [*lines, *also, *checkpoint_lines(left), *([] if live else what_is_unsure(left))]
+
+
+def what_is_unsure(left: Results) -> list[str]:
+    """Why a checkpoint of an ended job is not known to be whole, and what a further attempt makes of it."""
+    if all(each.complete for each in left.checkpoints):
+        return []
+    return [
+        f"A job that was cut off may have left half of what it wrote in its last {SETTLED:.0f} seconds.",
+        "tao retry goes on from the newest whole checkpoint; without one it begins anew.",
+    ]
 
 
 def progress_line(left: Results) -> list[str]:

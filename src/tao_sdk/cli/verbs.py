@@ -39,9 +39,9 @@ VERBS: Mapping[str, Verb] = {
 MEANT: Mapping[str, str] = {
     word: verb
     for verb, words in {
-        "run": "submit start launch create apply",
+        "run": "submit start launch create apply train sbatch srun",
         "plan": "validate check dry-run lint",
-        "ls": "list ps jobs queue squeue",
+        "ls": "list ps jobs queue squeue sacct",
         "status": "show describe info get inspect stat",
         "attach": "reattach join resume-watching",
         "compare": "diff",
@@ -50,10 +50,10 @@ MEANT: Mapping[str, str] = {
         "cancel": "stop kill abort terminate scancel",
         "retry": "resume restart rerun requeue again",
         "why": "explain diagnose debug",
-        "results": "fetch download output outputs",
+        "results": "fetch download output outputs checkpoint checkpoints artifacts",
         "rm": "delete remove",
         "gc": "clean cleanup prune",
-        "doctor": "preflight verify config configure login",
+        "doctor": "preflight verify config configure login platforms endpoints",
         "init": "new template",
         "images": "image",
         "--help": "help",
@@ -62,12 +62,17 @@ MEANT: Mapping[str, str] = {
     for word in words.split()
 }
 
+EVALUATION = "An evaluation is a job of its own: tao run -- COMMAND. The checkpoint for it: tao results JOB"
+
 # What other tools have and this one does not: what is done instead.
 INSTEAD: Mapping[str, str] = {
     "exec": "No command enters a job that runs. Its log: tao logs -f JOB",
     "ssh": "No command enters a job that runs. Its log: tao logs -f JOB",
     "cp": "To copy a job's results here: tao results JOB --fetch DIR",
     "top": "How a job's training goes: tao status JOB",
+    "sweep": "A sweep is a job for each value: tao run JOB.yaml --detach --set train.lr=0.1 --label lr=0.1",
+    "eval": EVALUATION,
+    "evaluate": EVALUATION,
 }
 
 # Flags that other tools have, by verb ("" for all): what is done instead.
@@ -80,6 +85,33 @@ FLAGS_INSTEAD: Mapping[tuple[str, str], str] = {
     ("", "--since"): "Only events are numbered: tao events JOB --since N",
     ("run", "--resume"): "To go on with a job that has ended: tao retry JOB",
     ("run", "--follow"): "A run is followed unless --detach is given.",
+    ("run", "--watch"): "A run is followed unless --detach is given.",
+    ("run", "--wait"): "A run is followed unless --detach is given.",
+    ("run", "--background"): "To return at once: tao run --detach",
+    ("ls", "-a"): "All of them: tao ls --limit 0",
+    ("ls", "--all"): "All of them: tao ls --limit 0",
+    ("ls", "-n"): "The newest N: tao ls --limit N",
+    ("ls", "--running"): "Those that run: tao ls --status running",
+    ("ls", "--failed"): "Those that failed: tao ls --status error",
+    ("ls", "--status"): "A job that failed has the status error, one that went well has complete.",
+    ("ls", "--state"): "To choose by status: tao ls --status running",
+    ("ls", "--filter"): "To choose jobs: tao ls --label NAME=VALUE, --status or --platform",
+    ("ls", "--watch"): "To see what happens as it happens: tao events --follow",
+    ("ls", "-w"): "To see what happens as it happens: tao events --follow",
+    ("status", "--watch"): "To see it change: tao attach JOB",
+    ("status", "-w"): "To see it change: tao attach JOB",
+    ("logs", "--lines"): "The end of it: tao logs JOB --tail N",
+    ("results", "--best"): "tao results JOB names the best. To copy its epoch: tao results JOB --epoch N --fetch DIR",
+    ("results", "--output"): "To copy them here: tao results JOB --fetch DIR",
+    ("cancel", "--all"): "Name the jobs that are to end; tao ls --status running lists them.",
+    ("cancel", "--force"): "To give it no time to end by itself: tao cancel JOB --grace 0s",
+    ("rm", "--all"): "Name the jobs that are to be forgotten; tao ls lists them.",
+}
+
+# What to do about a flag that no table knows, by verb.
+UNKNOWN_FLAG: Mapping[str, str] = {
+    verb: f"To change a value of the specs or args: --set KEY=VALUE. All flags: tao {verb} --help"
+    for verb in ("run", "plan")
 }
 
 

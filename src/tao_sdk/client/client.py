@@ -198,7 +198,8 @@ class Client:
         """
         ids = dict.fromkeys(map(self.store.resolve, jobs))
         if len(ids) < 2:
-            raise UsageError("There is one job to compare, at most.", "", "Name two or more: tao compare JOB JOB")
+            several = "Name two or more: tao compare JOB JOB, or tao compare --label NAME=VALUE"
+            raise UsageError("There is one job to compare, at most.", "", several)
         found = {job_id: self.store.get(job_id) for job_id in ids}
         seen = self._see([job for job in found.values() if may_change(job)])  # one query per endpoint
         return compare(list({**found, **{job.id: job for job in seen}}.values()), metric)
@@ -269,9 +270,9 @@ class Client:
 
         A further attempt that is due is started by us where nobody else watches.
 
-        Raises WaitTimeout after `timeout` seconds.
+        Raises WaitTimeout after `timeout` seconds, UsageError where it is no number.
         """
-        give_up = time.monotonic() + (math.inf if timeout is None else timeout)
+        give_up = time.monotonic() + _seconds(timeout)
         waiting = Waiting(self.engine)
         with self._background.carrying() as carry:
             jobs = self._fired(waiting.look([self.store.get(self.store.resolve(job_id)) for job_id in ids]))
@@ -504,8 +505,23 @@ def may_change(job: Job) -> bool:
     return not job.status.terminal or may_have_news(job)
 
 
+def _seconds(timeout: float | None) -> float:
+    """The timeout as seconds; infinite for None. Raises UsageError for what is no number."""
+    try:
+        seconds = math.inf if timeout is None else float(timeout)
+    except (TypeError, ValueError):
+        seconds = math.nan
+    if math.isnan(seconds):
+        raise UsageError(f"timeout is {timeout!r}; it must be a number of seconds, or None.")
+    return seconds
+
+
 def _gave_up(jobs: Sequence[Job], timeout: float | None) -> WaitTimeout:
-    live = ", ".join(f"{job.id} ({job.status})" for job in jobs if not job.status.terminal)
+    live = [job for job in jobs if not job.status.terminal]
+    standing = ", ".join(f"{job.id} ({job.status})" for job in live)
+    again = f"tao wait {' '.join(job.id for job in live)}"
     return WaitTimeout(
-        f"Not ended after {timeout:g} s: {live}.", "", "It goes on; wait again, or look with tao status."
+        f"Not ended after {_seconds(timeout):g} s: {standing}.",
+        "",
+        f"{'They go' if len(live) > 1 else 'It goes'} on. To wait again: {again}",
     )

@@ -111,7 +111,9 @@ def read_text(path: Path) -> str:
     except FileNotFoundError:
         raise DocumentError(whole, "there is no such file.", "", near_files(path)) from None
     except IsADirectoryError:
-        raise DocumentError(whole, "this is a folder.", "", "Name the file in it.") from None
+        inside = path / "job.yaml"
+        found = f": {inside}" if inside.is_file() else "."
+        raise DocumentError(whole, "this is a folder.", "", f"Name the file in it{found}") from None
     except OSError as error:
         raise DocumentError(whole, f"cannot be read: {error.strerror}.") from None
     if len(raw) > LARGEST:

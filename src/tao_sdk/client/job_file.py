@@ -28,7 +28,7 @@ from tao_sdk.backends.registry import (
 from tao_sdk.client.document import DocumentError, Place, Value, near_files, read_document
 from tao_sdk.client.mistakes import Collected
 from tao_sdk.model.errors import MissingExtra, SpecError
-from tao_sdk.model.fields import FieldError, Kind, read_settings, settings_of
+from tao_sdk.model.fields import FieldError, Kind, field_of_flag, read_settings, settings_of
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import HOOKS, JobSpec, read_spec, spec_mistakes
 from tao_sdk.model.units import format_size
@@ -170,9 +170,8 @@ class Reader:
 
     def said_elsewhere(self, name: str) -> str:
         """What a key that is not JobSpec's is called or where it stands, if anywhere."""
-        for known, declared in settings_of(JobSpec).items():
-            if f"--{name.replace('_', '-')}" in declared.metadata["flags"]:
-                return f"Did you mean {known}?"
+        if meant := field_of_flag(name, settings_of(JobSpec)):
+            return f"Did you mean {meant}?"
         for platform in platforms():
             options = options_class(platform)
             if options is not None and name in settings_of(options):

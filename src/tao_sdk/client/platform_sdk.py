@@ -13,7 +13,7 @@ from typing import Any
 from tao_sdk.backends.registry import endpoints, platform_name
 from tao_sdk.client.client import Client
 from tao_sdk.model.errors import TaoWarning, UsageError
-from tao_sdk.model.fields import FieldError, settings_of, unknown_field
+from tao_sdk.model.fields import FieldError, field_of_flag, settings_of, unknown_field
 from tao_sdk.model.job import Job
 from tao_sdk.model.settings import Settings
 from tao_sdk.model.spec import JobSpec, read_spec
@@ -104,9 +104,10 @@ class PlatformSDK(Client):
         named = {"image": image, "command": command, "gpu_count": gpu_count, "env_vars": env_vars}
         data = {"inputs": inputs, "outputs": outputs}
         spec_fields, option_fields = settings_of(JobSpec), settings_of(self.options_class(self.platform))
+        fields = {**spec_fields, **option_fields}
         for name in more:
-            if name not in spec_fields and name not in option_fields and name != "parent_job_id":
-                raise unknown_field(name, [*spec_fields, *option_fields], "create_job: ")
+            if name not in fields and name != "parent_job_id":
+                raise unknown_field(name, fields, "create_job: ", field_of_flag(name, fields))
         values = {name: value for name, value in more.items() if name in spec_fields}
         options = {name: value for name, value in more.items() if name in option_fields}
         spec = read_spec({**named, **data, **values})

@@ -100,19 +100,31 @@ def add(tree: Tree, holder: Tree, parts: Sequence[str], rest: Sequence[str], val
     if not above:
         there = ", ".join(list(tree)[:10]) or "none"
         raise UsageError(f"--set {key}: there is no key {rest[0]!r} at the top.", "", f"Known are: {there}.")
+    there = ending_in(holder, rest)
     for part in reversed(rest[1:]):
         value = {part: value}
     holder[rest[0]] = value
-    return f"{key} is new: {'.'.join(above)} had no {rest[0]}."
+    unchanged = f" There is {'.'.join([*above, there])}, which stays as it was." if there else ""
+    return f"{key} is new: {'.'.join(above)} had no {rest[0]}.{unchanged}"
 
 
 def meant_by(tree: Tree, holder: Tree, above: list[str], rest: Sequence[str]) -> str:
     """The key that was probably meant: one beside it of a like name, or one of that name elsewhere; else \"\"."""
-    near = difflib.get_close_matches(rest[0], list(holder)[:MOST_SEARCHED], n=1, cutoff=0.7)
+    beside = list(holder)[:MOST_SEARCHED]
+    near = difflib.get_close_matches(rest[0], beside, n=1, cutoff=0.7)
+    near = near or [name for name in beside if is_short_for(rest[0], name) or is_short_for(name, rest[0])]
     if near:
         return ".".join([*above, near[0], *rest[1:]])
-    if above:
-        return ""
+    return "" if above else ending_in(tree, rest)
+
+
+def is_short_for(short: str, name: str) -> bool:
+    """True for the first letters of a name's words: `lr` of `learning_rate`."""
+    return "_" in name and short == "".join(word[:1] for word in name.split("_"))
+
+
+def ending_in(tree: Tree, rest: Sequence[str]) -> str:
+    """The first key below the top that ends in these parts; else \"\"."""
     return next((key for key in keys_of(tree) if key.endswith("." + ".".join(rest))), "")
 
 

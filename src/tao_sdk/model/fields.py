@@ -162,13 +162,20 @@ def read_settings(record: type[T], values: Mapping[str, Any], where: str = "") -
     known = settings_of(record)
     for name in values:
         if name not in known:
-            raise unknown_field(name, known, where)
+            raise unknown_field(name, known, where, field_of_flag(name, known))
     given = {name: _read(known[name], value, where) for name, value in values.items() if value is not None}
     return record(**given)
 
 
-def unknown_field(name: str, known: Iterable[str], where: str = "") -> FieldError:
-    near = difflib.get_close_matches(name, list(known), n=1)
+def field_of_flag(name: str, fields: Mapping[str, dataclasses.Field[Any]]) -> str:
+    """The field whose flag is called so, `gpu_count` for `gpus`; else \"\"."""
+    flag = f"--{name.replace('_', '-')}"
+    return next((known for known, declared in fields.items() if flag in declared.metadata["flags"]), "")
+
+
+def unknown_field(name: str, known: Iterable[str], where: str = "", meant: str = "") -> FieldError:
+    """The error of a name that is not known. `meant`: the field that was surely meant."""
+    near = [meant] if meant else difflib.get_close_matches(name, list(known), n=1)
     hint = f"Did you mean {near[0]}?" if near else "Known are: " + ", ".join(sorted(known)) + "."
     return FieldError(name, f"{where}unknown key {name!r}.", "", hint)
 

@@ -1,0 +1,34 @@
+"""A job that runs and does nothing: what it waits for, and how it is ended."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from support.tao_command import Tao
+
+pytestmark = pytest.mark.slow
+
+
+def test_why_shows_what_a_running_job_printed_last(tmp_path: Path) -> None:
+    tao = Tao(tmp_path)
+    os.mkfifo(tmp_path / "never")
+    job = tao.run_detached("for n in 1 2 3 4; do echo step $n; done; printf 'waiting for \\033[31mdata'; cat never")
+    tao.until("data", "logs", job)
+    told = tao("why", job).out
+    assert told.startswith("Running for ")
+    assert "It printed last:\n  | step 3\n  | step 4\n  | waiting for data\n" in told
+    assert f"Follow it: tao logs -f {job}" in told
+    assert tao("cancel", job, "--grace", "1s").code == 0
+    assert "printed last" not in tao("why", job).out
+
+
+def test_why_says_that_a_running_job_has_printed_nothing(tmp_path: Path) -> None:
+    tao = Tao(tmp_path)
+    job = tao.run_detached("sleep 60")
+    tao.until("Running", "status", job)
+    assert "It has printed nothing yet." in tao("why", job).out
+    assert tao("why", "--json", job).json["diagnosis"] is None
+    tao("cancel", job, "--grace", "1s")
