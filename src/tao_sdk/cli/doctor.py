@@ -70,7 +70,7 @@ def named(platform: str | None) -> str:
     """Raises UsageError where none is: a job is run only where somebody asked for it."""
     if platform:
         return platform
-    raise UsageError("--smoke runs a job, and no platform is named.", "", "Run: tao doctor docker --smoke")
+    raise UsageError("--smoke runs a job, and no platform is named.", "", "Run:", "tao doctor docker --smoke")
 
 
 def platforms_asked(client: Client, platform: str | None) -> list[str]:
@@ -129,17 +129,19 @@ def checked_job(client: Client, job: Asked) -> list[Finding]:
 def new(findings: list[Finding], told: list[Finding]) -> list[Finding]:
     """Those that say what has not been said: what is wrong with the platform stops every job on it."""
     wrong = [each for each in told if each.severity is Severity.ERROR]
-    codes, fixes = {each.code for each in wrong}, {each.fix for each in wrong if each.fix}
-    return [each for each in findings if each.code not in codes and each.fix not in fixes]
+    codes, advice = {each.code for each in wrong}, {each.next for each in wrong if each.next}
+    return [each for each in findings if each.code not in codes and each.next not in advice]
 
 
 def finding(error: TaoError) -> Finding:
-    fix = error.next if isinstance(error, Unreachable) else error.next.partition("Run: ")[2] or error.next
-    return Finding(Severity.ERROR, error.code, error.what, error.why, fix)
+    """The error as a finding. Of what can be mended here the command stands alone."""
+    if isinstance(error, Unreachable) or not error.command:
+        return Finding.of_error(error)
+    return Finding(Severity.ERROR, error.code, error.what, error.why, command=error.command)
 
 
 def mend(out: Output, findings: list[Finding]) -> None:
     for each in findings:
-        if each.code in MENDED_HERE and each.fix:
-            out.note(f"+ {each.fix}")
-            subprocess.run(shlex.split(each.fix), check=False)
+        if each.code in MENDED_HERE and each.command:
+            out.note(f"+ {each.command}")
+            subprocess.run(shlex.split(each.command), check=False)

@@ -75,7 +75,7 @@ def read(record: type[Any], name: str, typed: Any) -> Any:
     try:
         read_settings(record, {name: value})
     except FieldError as error:
-        raise UsageError(error.what.replace(name, flag_of(name), 1), error.why, error.next) from None
+        raise UsageError(error.what.replace(name, flag_of(name), 1), error.why, error.next, error.command) from None
     return value
 
 
@@ -95,7 +95,7 @@ def generic(record: type[Any], typed: Sequence[str], platform: str) -> dict[str,
     try:
         read_settings(record, values, f"{platform}: ")
     except FieldError as error:
-        raise UsageError(f"--option {error.what}", error.why, error.next) from None
+        raise UsageError(f"--option {error.what}", error.why, error.next, error.command) from None
     return values
 
 

@@ -86,7 +86,7 @@ def init(out: Output, job_file: Path, name: str | None, image: str | None, platf
         with job_file.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise UsageError(f"{job_file} is there already.", "", "Name another file: tao init other.yaml") from None
+        raise UsageError(f"{job_file} is there already.", "", "Name another file:", "tao init other.yaml") from None
     except OSError as error:
         raise UsageError(f"{job_file} cannot be written: {error.strerror}.") from None
     out.object({"schema": 1, "file": str(job_file), "platform": platform_name(platform)})

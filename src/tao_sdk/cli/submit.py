@@ -21,7 +21,7 @@ from tao_sdk.cli.flags import OPTION, SPEC, flags, generic, given
 from tao_sdk.cli.output import Output
 from tao_sdk.client.job_file import JobFile, options_class, read_job_file
 from tao_sdk.client.set_values import with_values
-from tao_sdk.model.errors import JobNotFound, SpecError, TaoError, Unreachable, UsageError, sentences
+from tao_sdk.model.errors import JobNotFound, SpecError, TaoError, Unreachable, UsageError
 from tao_sdk.model.fields import settings_of
 from tao_sdk.model.finding import Severity
 from tao_sdk.model.secrets import is_secret_name
@@ -179,10 +179,12 @@ def refuse_nothing(job_file: str | None, changes: Mapping[str, Any]) -> None:
         raise UsageError(
             f"{job_file} is not a job file.",
             "",
-            f"To run it: tao run --files {job_file} -- {runner} {Path(job_file).name}",
+            "To run it:",
+            shlex.join(["tao", "run", "--files", job_file, "--", runner, Path(job_file).name]),
         )
     if job_file is not None and shutil.which(job_file) and not Path(job_file).exists():
-        raise UsageError(f"{job_file} is not a job file.", "", f"To run it as a command: tao run -- {job_file}")
+        command = shlex.join(["tao", "run", "--", job_file])
+        raise UsageError(f"{job_file} is not a job file.", "", "To run it as a command:", command)
 
 
 set_option = click.option(
@@ -276,7 +278,7 @@ def watched(client: Client, out: Output, job: Job) -> int:
         raise
     except TaoError as error:
         if not client.get_job(job.id, look=False).status.terminal:
-            error.next = sentences(error.next, f"{job.id} goes on: tao logs -f {job.id}")
+            error.advise(f"{job.id} goes on:", f"tao logs -f {job.id}")
         raise
     return exit_codes.of_statuses([ended.status])
 
@@ -314,7 +316,7 @@ def plan(
     except SpecError as error:
         raise wanted.located(error) from None
     except Unreachable as error:
-        error.next = sentences(error.next, NEEDS_FACTS)
+        error.advise(NEEDS_FACTS)
         raise
     from tao_sdk.cli import planned as shown
 

@@ -411,7 +411,7 @@ def backend_path(uri: str) -> str:
     try:
         schemes.check(uri, "The path")
     except SpecError as error:
-        raise UsageError(error.what, error.why, error.next) from error
+        raise UsageError(error.what, error.why, error.next, error.command) from error
     if in_bucket(uri):
         return uri
     if schemes.is_here(uri):

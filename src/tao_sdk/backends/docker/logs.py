@@ -33,7 +33,7 @@ def read(daemon: Daemon, container: str, request: LogRequest, has_ended: Callabl
         raise told(error) from error
     except (ValueError, KeyError) as error:  # a stream or a time that is none
         why = f"What the daemon sends is no log of a container ({error})."
-        raise NoLog("The log cannot be read.", why, f"docker logs {container[:12]}") from error
+        raise NoLog("The log cannot be read.", why, command=f"docker logs {container[:12]}") from error
 
 
 def told(error: DaemonError) -> TaoError:

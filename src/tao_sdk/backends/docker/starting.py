@@ -115,9 +115,8 @@ class Starting:
             or int(number) > attempt.number
         ):
             name = container_name(attempt)
-            raise Refused(
-                f"The name {name} is taken by a container that is not of this job.", "", f"docker rm -f {name}"
-            )
+            what = f"The name {name} is taken by a container that is not of this job."
+            raise Refused(what, command=f"docker rm -f {name}")
         self.containers.remove(found.id)
 
     def create(self, plan: Plan[DockerRequest]) -> Container:

@@ -99,5 +99,6 @@ class SlurmRequest:
 
 
 def finding_from_json(data: Mapping[str, str]) -> Finding:
-    fix = data.get("hint") or data["fix"]  # without a hint: of an earlier version, or a command
-    return Finding(Severity(data["severity"]), data["code"], data["what"], data["evidence"], fix)
+    advice = data.get("hint") or data["fix"]  # without a hint: of an earlier version, or a command
+    severity = Severity(data["severity"])
+    return Finding(severity, data["code"], data["what"], data["evidence"], advice, data.get("next", ""))
