@@ -235,6 +235,14 @@ def test_what_to_do_about_a_name_that_is_not_known_is_said_once(recorded: str) -
     assert ("S3_ENDPOINT_URL" in found.suggestion) == (recorded == "bucket-not-in-aws")
 
 
+@pytest.mark.parametrize(
+    ("recorded", "rule"), [("name-not-resolved", "name_not_resolved"), ("bucket-not-in-aws", "bucket_not_in_aws")]
+)
+def test_the_server_of_a_runners_event_is_read_from_its_host_and_not_from_a_sentence(recorded: str, rule: str) -> None:
+    events = tuple({**event, **dict.fromkeys(("what", "why", "next"), "noise")} for event in told(recorded))
+    assert diagnose(Evidence(exit_code=125, runner=events)).rule == rule
+
+
 def test_every_rule_has_a_case() -> None:
     assert {rule.name for rule in RULES} <= {case[0] for case in CASES}
 

@@ -175,7 +175,7 @@ RULES: Sequence[Rule] = (
          "Let whoever writes it finish, or name a copy that stands still."),
     Rule("source_truncated", runner_failed("fetch.broken"), "{seen}", INFRA,
          "Submit it again: it goes on from what is complete. If it breaks at one place, the source is cut off.", retryable=True),
-    Rule("bucket_not_in_aws", runner_failed("web.dns", r"\bs3\.[a-z0-9-]+\.amazonaws\.com", ("what", "why")),
+    Rule("bucket_not_in_aws", runner_failed("web.dns", r"\bs3[.-][a-z0-9-]+\.amazonaws\.com(?:\.cn)?$", ("what", "why")),
          "The bucket was looked for in AWS: {seen}", USER,
          "Set S3_ENDPOINT_URL, unless the bucket is in AWS: then check its name, and the DNS of the node or container."),
     Rule("name_not_resolved", any_of(runner_failed("web.dns", parts=("what",)),
