@@ -37,7 +37,7 @@ MISSING = {
     "next": "Check it.",
 }
 SPEC = {"event": "failed", "code": "spec.unwritable", "what": "The spec could not be written.", "why": "", "next": ""}
-NO_PYTHON = "tao: python3 (3.8 or later) is needed in the image\n"
+NO_PYTHON = {"event": "failed", "code": "python3.missing", "what": "noise"}
 
 
 def test_what_the_runner_says_reads_as_sentences() -> None:
@@ -127,7 +127,7 @@ CASES = [
     ),
     ("command_not_found", Evidence(exit_code=127, log_tail=log("command-not-found")), "pythn", ErrClass.USER, False),
     ("not_executable", Evidence(exit_code=126), "cannot be executed", ErrClass.USER, False),
-    ("missing_python3", Evidence(exit_code=127, log_tail=NO_PYTHON), "no python3", ErrClass.USER, False),
+    ("missing_python3", Evidence(exit_code=127, runner=(NO_PYTHON,)), "no python3", ErrClass.USER, False),
     ("input_missing", Evidence(exit_code=125, runner=(MISSING,)), "/data/coco is not there", ErrClass.USER, False),
     ("runner_failed", Evidence(exit_code=125, runner=(SPEC,)), "The spec could not be written", ErrClass.USER, False),
     ("disk_full", Evidence(exit_code=1, log_tail=log("disk-full")), "No space left on device", ErrClass.INFRA, False),
@@ -320,7 +320,7 @@ def test_what_is_said_of_broken_hardware_is_recognized_alike_on_every_platform()
         ("no_gpu", "No CUDA GPUs are available"),
         ("bad_gpu", "uncorrectable ECC"),
     ]:
-        for evidence in (Evidence(exit_code=1, log_tail=words), Evidence(exit_code=1, reason=words)):
+        for evidence in (Evidence(exit_code=1, log_tail=words), Evidence(exit_code=1, backend_words=words)):
             found, there = general[name].apply(evidence), on_slurm[f"slurm.{name}"].apply(evidence)
             assert found is not None
             assert there is not None

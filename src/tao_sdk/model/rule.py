@@ -142,7 +142,7 @@ def backend_says(pattern: str) -> Looks:
     compiled = re.compile(pattern, re.IGNORECASE)
 
     def looks(evidence: Evidence) -> str | None:
-        words = [evidence.backend_words, evidence.raw, *map(shown, evidence.events)]
+        words = [evidence.backend_words, *map(shown, evidence.events)]
         return next((word for word in words if compiled.search(word)), None)
 
     return looks

@@ -45,6 +45,7 @@ class DaemonError(TaoError):
     def __init__(self, status: int, what: str) -> None:
         super().__init__(what)
         self.status = status
+        self.backend_words = what
 
 
 class SocketDenied(Unreachable):

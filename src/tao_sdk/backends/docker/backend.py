@@ -165,7 +165,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
             try:
                 started = self.starting.started(plan, secrets)
             except DaemonError as error:
-                raise rules.refused(error.what) from error
+                raise rules.refused(error.backend_words) from error
             except CredentialError as error:
                 raise Refused(error.what, error.why, error.next, error.command) from error
         if isinstance(started, str):

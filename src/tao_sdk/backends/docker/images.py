@@ -140,7 +140,7 @@ class Images:
             path = f"/distribution/{quote(name, safe='/:@')}/json"
             self.daemon.request("GET", path, headers=dict(login_header(login)), timeout=ASKED_SECONDS)
         except DaemonError as error:
-            refused = rules.pull_refused(name, f"{error.what[:LONGEST_ERROR]} {failure}".strip())
+            refused = rules.pull_refused(name, f"{error.backend_words[:LONGEST_ERROR]} {failure}".strip())
             if refused.code == rules.UNAUTHORIZED and registry_of(name) == NGC and not login:
                 raise no_key(name, refused.what) from error
             return Finding.of_error(refused) if refused.code in rules.OF_REGISTRIES else None
