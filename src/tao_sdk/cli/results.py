@@ -76,7 +76,7 @@ def results(
 def fetched(client: Client, out: Output, job_id: str, left: Results, into: Path, only: Sequence[str]) -> list[Path]:
     from tao_sdk.client.results import writing
     from tao_sdk.engine.curve_file import CURVE, write_curve
-    from tao_sdk.model.curve import curve_svg
+    from tao_sdk.model.curve_svg import curve_svg
 
     def told(name: str, size: int) -> None:
         out.note(f"{show.one_line(name)}  {format_size(size)}")

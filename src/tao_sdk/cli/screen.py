@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tao_sdk.cli import show
 from tao_sdk.cli.output import printable
-from tao_sdk.model.curve import curve_text
+from tao_sdk.model.curve_plot import curve_text
 from tao_sdk.model.errors import sentences
 from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Progress, richer

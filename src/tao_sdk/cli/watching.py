@@ -18,7 +18,7 @@ from tao_sdk.cli.output import printable
 from tao_sdk.cli.screen import Line, Plain, Scene
 from tao_sdk.engine.curve_file import leave_curve
 from tao_sdk.model.clock import utc_now
-from tao_sdk.model.curve import curve_text
+from tao_sdk.model.curve_plot import curve_text
 from tao_sdk.model.errors import PathNotFound, TaoError, Unreachable
 from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Progress
