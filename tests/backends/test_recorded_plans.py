@@ -45,6 +45,12 @@ def test_a_plan_of_an_earlier_store_is_sent_as_it_was(platform: str, name: str) 
     assert {field: again[field] for field in kept} == kept
 
 
+def test_a_finding_of_an_earlier_store_says_the_same() -> None:
+    kept = recorded("slurm")["config-0"]["plan"]["request"]["parts"]["findings"][0]
+    again = opened("slurm", "config-0").request.decisions.findings[0]
+    assert (again.what, again.why, again.next, again.command) == (kept["what"], kept["evidence"], kept["fix"], "")
+
+
 @pytest.mark.parametrize(("platform", "name"), CASES)
 def test_a_plan_is_the_same_after_the_store(platform: str, name: str) -> None:
     plan = opened(platform, name)

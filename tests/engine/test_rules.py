@@ -37,7 +37,7 @@ MISSING = {
     "next": "Check it.",
 }
 SPEC = {"event": "failed", "code": "spec.unwritable", "what": "The spec could not be written.", "why": "", "next": ""}
-NO_PYTHON = "tao: python3 (3.8 or later) is needed in the image\n"
+NO_PYTHON = {"event": "failed", "code": "python3.missing", "what": "noise"}
 
 
 def test_what_the_runner_says_reads_as_sentences() -> None:
@@ -128,7 +128,7 @@ CASES = [
     ("command_not_found", Evidence(exit_code=127, log_tail=log("command-not-found")), "pythn", ErrClass.USER, False),
     ("program_missing", Evidence(exit_code=2, log_tail=log("program-not-there")), "train.py", ErrClass.USER, False),
     ("not_executable", Evidence(exit_code=126), "cannot be executed", ErrClass.USER, False),
-    ("missing_python3", Evidence(exit_code=127, log_tail=NO_PYTHON), "no python3", ErrClass.USER, False),
+    ("missing_python3", Evidence(exit_code=127, runner=(NO_PYTHON,)), "no python3", ErrClass.USER, False),
     ("input_missing", Evidence(exit_code=125, runner=(MISSING,)), "/data/coco is not there", ErrClass.USER, False),
     ("runner_failed", Evidence(exit_code=125, runner=(SPEC,)), "The spec could not be written", ErrClass.USER, False),
     ("disk_full", Evidence(exit_code=1, log_tail=log("disk-full")), "No space left on device", ErrClass.INFRA, False),
@@ -234,6 +234,14 @@ def test_what_to_do_about_a_name_that_is_not_known_is_said_once(recorded: str) -
     assert "Check the address" not in found.cause
     assert found.cause.count("cannot be resolved") == 1
     assert ("S3_ENDPOINT_URL" in found.suggestion) == (recorded == "bucket-not-in-aws")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "rule"), [("name-not-resolved", "name_not_resolved"), ("bucket-not-in-aws", "bucket_not_in_aws")]
+)
+def test_the_server_of_a_runners_event_is_read_from_its_host_and_not_from_a_sentence(recorded: str, rule: str) -> None:
+    events = tuple({**event, **dict.fromkeys(("what", "why", "next"), "noise")} for event in told(recorded))
+    assert diagnose(Evidence(exit_code=125, runner=events)).rule == rule
 
 
 def test_every_rule_has_a_case() -> None:

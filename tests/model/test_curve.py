@@ -8,7 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tao_sdk.model.curve import curve_svg, curve_text, panels_of
+from tao_sdk.model.curve import panels_of
+from tao_sdk.model.curve_plot import curve_text
+from tao_sdk.model.curve_svg import curve_svg
 from tao_sdk.model.progress import Best, EpochMetrics, Progress, telling_metrics
 from tao_sdk.model.progress_reader import ProgressReader
 

@@ -2,37 +2,44 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tao_sdk.backends.docker.doctor import TOOLKIT
-from tao_sdk.model.errors import install_command
+from tao_sdk.model.errors import TaoError, install_command
 from tao_sdk.model.finding import Finding, Severity
 
-COMMANDS = [
-    TOOLKIT,
-    install_command("docker"),
-    "docker login nvcr.io -u '$oauthtoken'",
-    "export SLURM_ACCOUNT=vision",
-    "docker network create tao",
-    "tao doctor docker",
-]
+
+@pytest.mark.parametrize("command", [TOOLKIT, install_command("docker"), "export SLURM_ACCOUNT=vision"])
+def test_a_command_that_mends_it_is_what_comes_next(command: str) -> None:
+    told = Finding(Severity.ERROR, "x", "It is broken.", command=command).to_json()
+    assert (told["next"], told["fix"], told["hint"]) == (command, command, "")
 
 
-@pytest.mark.parametrize("fix", COMMANDS)
-def test_a_command_that_mends_it_is_what_comes_next(fix: str) -> None:
-    told = Finding(Severity.ERROR, "x", "It is broken.", fix=fix).to_json()
-    assert (told["next"], told["fix"], told["hint"]) == (fix, fix, "")
+@pytest.mark.parametrize("advice", ["Ask the site.", "export HF_TOKEN=...", "Run: chmod 600 .env"])
+def test_words_are_a_hint_whatever_they_look_like(advice: str) -> None:
+    told = Finding(Severity.ERROR, "x", "It is broken.", "", advice).to_json()
+    assert (told["next"], told["fix"], told["hint"]) == ("", "", advice)
 
 
-@pytest.mark.parametrize("fix", ["Ask the site.", "export HF_TOKEN=...", "Use --qos long, or short."])
-def test_what_is_no_command_is_a_hint(fix: str) -> None:
-    told = Finding(Severity.ERROR, "x", "It is broken.", fix=fix).to_json()
-    assert (told["next"], told["fix"], told["hint"]) == ("", "", fix)
-
-
-def test_a_command_within_the_advice_comes_next_beside_the_words() -> None:
-    told = Finding(Severity.ERROR, "x", "It is broken.", fix="Export NGC_KEY, or run: docker login nvcr.io").to_json()
+def test_words_before_a_command_are_the_hint_beside_it() -> None:
+    finding = Finding(Severity.ERROR, "x", "It is broken.", "", "Export NGC_KEY, or run:", "docker login nvcr.io")
+    told = finding.to_json()
     assert (told["next"], told["hint"]) == ("docker login nvcr.io", "Export NGC_KEY, or run: docker login nvcr.io")
+    assert replace(finding, severity=Severity.WARNING).to_json() == {**told, "severity": "warning"}
+
+
+def test_an_error_and_its_finding_say_the_same() -> None:
+    error = TaoError("It is live.", "It runs.", "End it first:", "tao cancel a-1")
+    told = Finding.of_error(error).to_json()
+    assert (told["next"], told["hint"]) == (error.to_json()["next"], error.to_json()["hint"])
+    assert (told["what"], told["evidence"]) == ("It is live.", "It runs.")
+
+
+def test_the_documents_names_are_read_as_ever() -> None:
+    finding = Finding(Severity.ERROR, "x", "It is broken.", "It has no key.", "Export NGC_KEY.")
+    assert (finding.evidence, finding.fix) == ("It has no key.", "Export NGC_KEY.")
 
 
 def test_nothing_mends_what_is_well() -> None:

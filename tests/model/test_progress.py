@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tao_sdk.model import progress_lines
-from tao_sdk.model.progress import Best, EpochMetrics, Progress, milestones, richer, smaller_is_better
+from tao_sdk.model.metric_names import smaller_is_better
+from tao_sdk.model.progress import Best, EpochMetrics, Progress, milestones, richer
 from tao_sdk.model.progress_lines import LineReader
 from tao_sdk.model.progress_reader import HISTORY, ProgressReader
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import tao_sdk
+from tao_sdk.runner.events import EventFilter
 from tao_sdk.script_runner import build_entrypoint
 
 PACKAGE = Path(tao_sdk.__file__).parent
@@ -89,11 +90,19 @@ def test_a_passthrough_job_is_kept_under_every_python_from_3_8_on(version, jobs,
     assert set(ran.files) == {"o/a", "o/a.log"}
 
 
+def said(raw: bytes) -> tuple[str, list[tuple[str, str, str]]]:
+    """The lines for people, and of each event its name, code and what."""
+    divider = EventFilter()
+    text, events = divider.feed(raw)
+    return text.decode(), [(event.name, event.facts["code"], event.facts["what"]) for event in events]
+
+
 @pytest.mark.parametrize("version", sorted(TOO_OLD))
 def test_a_python_that_is_too_old_is_told_in_one_line(version, jobs, tmp_path):
     ran = jobs.run_text(everything(tmp_path), env={"PATH": alone(tmp_path, TOO_OLD[version])})
     assert ran.code == 127
-    assert ran.raw.decode() == f"tao: this job needs python3 3.8 or later, the image has {version}.\n"
+    what = f"this job needs python3 3.8 or later, the image has {version}."
+    assert said(ran.raw) == (f"tao: {what}\n", [("failed", "python3.missing", what)])
 
 
 @pytest.mark.skipif(not TOO_OLD, reason="no Python older than 3.8 is here")
@@ -113,7 +122,8 @@ def test_an_image_without_python_gets_one_plain_line_and_127(jobs, tmp_path):
     empty.mkdir()
     ran = jobs.run_text(text, env={"PATH": str(empty)})
     assert ran.code == 127
-    assert ran.raw.decode() == "tao: this job needs python3 (3.8 or later) in its image, and there is none.\n"
+    what = "this job needs python3 (3.8 or later) in its image, and there is none."
+    assert said(ran.raw) == (f"tao: {what}\n", [("failed", "python3.missing", what)])
 
 
 @pytest.mark.parametrize("shell", SHELLS, ids=" ".join)

@@ -86,7 +86,9 @@ def checked_endpoint(endpoint: NamedEndpoint) -> NamedEndpoint:
         raise UsageError(f"{endpoint.place}: {endpoint.name} is the name of a platform.", "", "Name it otherwise.")
     if not is_known(endpoint.platform):
         error = unknown(endpoint.platform)
-        raise UsageError(f"{endpoint.platform_place}: unknown platform {endpoint.platform!r}.", "", error.next)
+        raise UsageError(
+            f"{endpoint.platform_place}: unknown platform {endpoint.platform!r}.", "", error.next, error.command
+        )
     checked = replace(endpoint, platform=platform_name(endpoint.platform))
     checked.settings()
     return checked

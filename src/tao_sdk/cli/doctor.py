@@ -76,7 +76,7 @@ def named(platform: str | None) -> str:
     """Raises UsageError where none is: a job is run only where somebody asked for it."""
     if platform:
         return platform
-    raise UsageError("--smoke runs a job, and no platform is named.", "", "Run: tao doctor docker --smoke")
+    raise UsageError("--smoke runs a job, and no platform is named.", "", "Run:", "tao doctor docker --smoke")
 
 
 def looked_at(client: Client, out: Output, names: Sequence[str], fix: bool) -> dict[str, list[Finding]]:

@@ -29,7 +29,7 @@ class Detached(TaoError):
     code = "detached"
 
     def __init__(self, what: str, back: str = "") -> None:
-        super().__init__(what, "", f"Come back: {back}" if back else "")
+        super().__init__(what, "", "Come back:" if back else "", back)
 
 
 def tell(error: BaseException, argv: list[str]) -> int:
@@ -128,7 +128,7 @@ def bug(error: BaseException, argv: list[str]) -> Bug:
     except OSError as unwritable:
         return Bug(what, f"The details could not be kept: {unwritable.strerror}.")
     except TaoError as nowhere:
-        return Bug(what, f"The details could not be kept: {nowhere.what}", nowhere.next)
+        return Bug(what, f"The details could not be kept: {nowhere.what}", nowhere.next, nowhere.command)
     return Bug(what, "", f"{do} {path}")
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tao_sdk.cli import show
-from tao_sdk.model.curve import curve_text
+from tao_sdk.model.curve_plot import curve_text
 from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Progress
 from tao_sdk.model.status import Status

@@ -16,8 +16,9 @@ from tao_sdk.model.clock import utc_now
 from tao_sdk.model.diagnosis import Diagnosis
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job
+from tao_sdk.model.metric_names import telling_order
 from tao_sdk.model.printable import printable
-from tao_sdk.model.progress import Progress, telling_metrics, telling_order
+from tao_sdk.model.progress import Progress, telling_metrics
 from tao_sdk.model.ranking import best_value
 from tao_sdk.model.status import Status
 from tao_sdk.model.units import format_clock

@@ -22,7 +22,7 @@ from tao_sdk.client.known_jobs import last_submitted
 from tao_sdk.client.place_names import place_in_file, platform_of
 from tao_sdk.client.typed_values import open_secrets
 from tao_sdk.client.views import plan_view
-from tao_sdk.model.errors import JobNotFound, SpecError, TaoError, Unreachable, sentences
+from tao_sdk.model.errors import JobNotFound, SpecError, TaoError, Unreachable
 from tao_sdk.model.fields import settings_of
 from tao_sdk.model.finding import Severity
 from tao_sdk.model.spec import JobSpec
@@ -215,7 +215,7 @@ def watched(client: Client, out: Output, job: Job) -> int:
         raise
     except TaoError as error:
         if not has_ended(client, job):
-            error.next = sentences(error.next, f"{job.id} goes on: tao logs -f {job.id}")
+            error.advise(f"{job.id} goes on:", f"tao logs -f {job.id}")
         raise
     return exit_codes.of_statuses([ended.status])
 
@@ -259,7 +259,7 @@ def plan(
     except SpecError as error:
         raise wanted.located(error) from None
     except Unreachable as error:
-        error.next = sentences(error.next, NEEDS_FACTS)
+        error.advise(NEEDS_FACTS)
         raise
     from tao_sdk.cli import planned as shown
 

@@ -15,7 +15,7 @@ from tao_sdk.cli.screen import Line, Plain
 from tao_sdk.client.following import began_at, follow_job
 from tao_sdk.client.job_end import curve_of, results_of
 from tao_sdk.client.scene import Scene
-from tao_sdk.model.curve import curve_text
+from tao_sdk.model.curve_plot import curve_text
 from tao_sdk.model.job import Job
 from tao_sdk.model.printable import printable
 from tao_sdk.model.progress import Progress, richer

@@ -19,8 +19,8 @@ def refuse_live(job: Job) -> None:
         return
     if job.imported_from:
         why = "The published SDK has started it, and it alone can end it."
-        raise UsageError(f"{job.id} is {job.status}.", why, f"To forget it nevertheless: tao rm --force {job.id}")
-    raise UsageError(f"{job.id} is {job.status}.", "", f"End it first: tao cancel {job.id}")
+        raise UsageError(f"{job.id} is {job.status}.", why, "To forget it nevertheless:", f"tao rm --force {job.id}")
+    raise UsageError(f"{job.id} is {job.status}.", "", "End it first:", f"tao cancel {job.id}")
 
 
 def release(engine: Engine, job: Job) -> None:

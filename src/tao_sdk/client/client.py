@@ -523,5 +523,6 @@ def _gave_up(jobs: Sequence[Job], timeout: float | None) -> WaitTimeout:
     return WaitTimeout(
         f"Not ended after {_seconds(timeout):g} s: {standing}.",
         "",
-        f"{'They go' if len(live) > 1 else 'It goes'} on. To wait again: {again}",
+        f"{'They go' if len(live) > 1 else 'It goes'} on. To wait again:",
+        again,
     )

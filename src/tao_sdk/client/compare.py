@@ -12,7 +12,8 @@ from pathlib import Path
 from tao_sdk.backends.below import Below
 from tao_sdk.client.results import NotWritten
 from tao_sdk.model.comparison import Compared, Comparison
-from tao_sdk.model.curve import COMPARISON_MARK, Series, comparison_svg, series_of, visible
+from tao_sdk.model.curve import Series, series_of, visible
+from tao_sdk.model.curve_svg import COMPARISON_MARK, comparison_svg
 from tao_sdk.model.errors import PathNotFound
 
 PICTURE = "compare.svg"

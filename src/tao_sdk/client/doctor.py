@@ -60,8 +60,8 @@ def new_findings(findings: Sequence[Finding], known: Sequence[Finding]) -> list[
     """Those that say what is not known: what is wrong with the platform stops every job on it."""
     errors = [finding for finding in known if finding.severity is Severity.ERROR]
     codes = {finding.code for finding in errors}
-    fixes = {finding.fix for finding in errors if finding.fix}
-    return [finding for finding in findings if finding.code not in codes and finding.fix not in fixes]
+    advice = {finding.next for finding in errors if finding.next}
+    return [finding for finding in findings if finding.code not in codes and finding.next not in advice]
 
 
 def ready_platforms(findings: Mapping[str, Sequence[Finding]]) -> list[str]:
@@ -71,10 +71,11 @@ def ready_platforms(findings: Mapping[str, Sequence[Finding]]) -> list[str]:
 
 def install_commands(findings: Sequence[Finding]) -> list[str]:
     """The commands that install into this Python what is missing; a person runs the others."""
-    return [finding.fix for finding in findings if finding.code in INSTALLED_HERE and finding.fix]
+    return [finding.command for finding in findings if finding.code in INSTALLED_HERE and finding.command]
 
 
 def error_finding(error: TaoError) -> Finding:
-    """The error as a finding, with the command that mends it alone where its next step names one."""
-    command = "" if isinstance(error, Unreachable) else error.next.partition("Run: ")[2]
-    return Finding(Severity.ERROR, error.code, error.what, error.why, command or error.next)
+    """The error as a finding. Of what can be mended here the command stands alone."""
+    if isinstance(error, Unreachable) or not error.command:
+        return Finding.of_error(error)
+    return Finding(Severity.ERROR, error.code, error.what, error.why, command=error.command)

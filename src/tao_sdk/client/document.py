@@ -44,8 +44,8 @@ class DocumentError(SpecError):
 
     code = "job_file.invalid"
 
-    def __init__(self, place: Place, what: str, why: str = "", next: str = "") -> None:
-        super().__init__(f"{place}: {what}", why, next)
+    def __init__(self, place: Place, what: str, why: str = "", next: str = "", command: str = "") -> None:
+        super().__init__(f"{place}: {what}", why, next, command)
         self.place = place
         self.key = ""  # the key of a job file that is wrong, once its reader has said so
 

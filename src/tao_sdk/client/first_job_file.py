@@ -64,7 +64,7 @@ def write_job_file(job_file: Path, name: str | None, image: str | None, platform
         with job_file.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise UsageError(f"{job_file} is there already.", "", "Name another file: tao init other.yaml") from None
+        raise UsageError(f"{job_file} is there already.", "", "Name another file:", "tao init other.yaml") from None
     except OSError as error:
         raise UsageError(f"{job_file} cannot be written: {error.strerror}.") from None
     return platform

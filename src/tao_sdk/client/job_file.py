@@ -67,7 +67,7 @@ class JobFile:
         """The error with the place of the field that it names, where this file has it."""
         named = error.field if isinstance(error, FieldError) else re.split(r"\W", error.what, maxsplit=1)[0]
         place = self.places.get(named)
-        return DocumentError(place, error.what, error.why, error.next) if place else error
+        return DocumentError(place, error.what, error.why, error.next, error.command) if place else error
 
 
 def read_job_file(
@@ -97,7 +97,7 @@ def read_job_file(
     for error in field_mistakes(merged):
         if error.field not in mistakes.keys:
             place = places.get(error.field, Place(str(path)))
-            mistakes.add(DocumentError(place, error.what, error.why, error.next), error.field)
+            mistakes.add(DocumentError(place, error.what, error.why, error.next, error.command), error.field)
     mistakes.tell()
     return replace(job, spec=read_spec(merged))
 
@@ -294,7 +294,8 @@ def one_field(record: type[Any], name: str, value: Value) -> Any:
     try:
         return getattr(read_settings(record, {name: raw}), name)
     except FieldError as error:
-        raise DocumentError(wrong_item(record, name, value).place, error.what, error.why, error.next) from None
+        place = wrong_item(record, name, value).place
+        raise DocumentError(place, error.what, error.why, error.next, error.command) from None
 
 
 def wrong_item(record: type[Any], name: str, value: Value) -> Value:

@@ -98,11 +98,11 @@ def refuse_no_job(job_file: str | None, changes: Mapping[str, Any]) -> None:
     path = Path(job_file)
     interpreter = next((INTERPRETERS[end] for end in INTERPRETERS if job_file.endswith(end)), "")
     if interpreter:
-        do = f"To run it: tao run --files {job_file} -- {interpreter} {path.name}"
-        raise UsageError(f"{job_file} is not a job file.", "", do)
+        command = shlex.join(["tao", "run", "--files", job_file, "--", interpreter, path.name])
+        raise UsageError(f"{job_file} is not a job file.", "", "To run it:", command)
     if shutil.which(job_file) and not path.exists():
-        do = f"To run it as a command: tao run -- {job_file}"
-        raise UsageError(f"{job_file} is not a job file.", "", do)
+        command = shlex.join(["tao", "run", "--", job_file])
+        raise UsageError(f"{job_file} is not a job file.", "", "To run it as a command:", command)
 
 
 def platforms_with(option: str) -> list[str]:

@@ -22,7 +22,8 @@ class Mistakes(DocumentError):
     def __init__(self, mistakes: Sequence[DocumentError]) -> None:
         first = mistakes[0]
         super().__init__(first.place, "")
-        self.what, self.why, self.next, self.key = first.what, first.why, first.next, first.key
+        self.what, self.why, self.next, self.command = first.what, first.why, first.next, first.command
+        self.key = first.key
         self.mistakes = tuple(mistakes)
 
     def __str__(self) -> str:

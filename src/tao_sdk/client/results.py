@@ -22,7 +22,7 @@ from tao_sdk.engine.bucket_files import files_of, in_bucket, sweep
 from tao_sdk.engine.curve_file import CURVE, LEAST_EPOCHS, write_curve
 from tao_sdk.engine.engine import Engine
 from tao_sdk.model import checkpoints
-from tao_sdk.model.curve import curve_svg
+from tao_sdk.model.curve_svg import curve_svg
 from tao_sdk.model.errors import PathNotFound, SpecError, TaoError, Unreachable, UsageError
 from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Progress
@@ -421,7 +421,7 @@ def backend_path(uri: str) -> str:
     try:
         schemes.check(uri, "The path")
     except SpecError as error:
-        raise UsageError(error.what, error.why, error.next) from error
+        raise UsageError(error.what, error.why, error.next, error.command) from error
     if in_bucket(uri):
         return uri
     if schemes.is_here(uri):

@@ -30,7 +30,8 @@ def smoke(client: Client, platform: str, image: str = IMAGE) -> Finding:
         finally:
             client.remove(job.id, force=True)
     except TaoError as error:
-        return Finding(Severity.ERROR, CODE, f"A job with one GPU did not run: {error.what}", error.why, error.next)
+        what = f"A job with one GPU did not run: {error.what}"
+        return Finding(Severity.ERROR, CODE, what, error.why, error.next, error.command)
 
 
 def seen(client: Client, job: Job) -> Finding:

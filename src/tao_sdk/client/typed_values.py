@@ -40,7 +40,7 @@ def read_field(record: type[Any], name: str, typed: Any) -> Any:
     try:
         read_settings(record, {name: value})
     except FieldError as error:
-        raise UsageError(error.what.replace(name, flag_of(name), 1), error.why, error.next) from None
+        raise UsageError(error.what.replace(name, flag_of(name), 1), error.why, error.next, error.command) from None
     return value
 
 
@@ -57,7 +57,7 @@ def read_option_pairs(record: type[Any], typed: Sequence[str], platform: str) ->
     try:
         read_settings(record, values, f"{platform}: ")
     except FieldError as error:
-        raise UsageError(f"--option {error.what}", error.why, error.next) from None
+        raise UsageError(f"--option {error.what}", error.why, error.next, error.command) from None
     return values
 
 

@@ -1,6 +1,6 @@
 """The curve of a training as a file: beside the results on this machine, or in a copy of them.
 
-Not here: how it is drawn (model/curve.py).
+Not here: how it is drawn (model/curve_svg.py).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tao_sdk.backends.below import Below
-from tao_sdk.model.curve import curve_svg
+from tao_sdk.model.curve_svg import curve_svg
 from tao_sdk.model.job import Job
 from tao_sdk.model.progress import Progress
 

@@ -58,16 +58,17 @@ def retryable(job: Job) -> Job:
         raise UsageError(
             f"{job.id} is {job.status}: {job.message}" if job.message else f"{job.id} is {job.status}.",
             "Only a job that has ended can be tried again.",
-            f"End it first: tao cancel {job.id}",
+            "End it first:",
+            f"tao cancel {job.id}",
         )
     if job.status is Status.COMPLETE:
         why = "A further attempt would begin at its end."
-        raise UsageError(f"{job.id} is Complete.", why, f"To run the same as a new job: tao retry {job.id} --anew")
+        raise UsageError(f"{job.id} is Complete.", why, "To run the same as a new job:", f"tao retry {job.id} --anew")
     return job
 
 
 def busy(job_id: str) -> UsageError:
-    return UsageError(f"Another process is starting {job_id}.", "", f"See what becomes of it: tao status {job_id}")
+    return UsageError(f"Another process is starting {job_id}.", "", "See what becomes of it:", f"tao status {job_id}")
 
 
 def _reopen(engine: Engine, job: Job, plan: Plan[Any], secrets: Mapping[str, str]) -> Job:

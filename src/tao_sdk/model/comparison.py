@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from tao_sdk.model.job import Job
-from tao_sdk.model.progress import Best, Progress, is_loss, smaller_is_better, telling_order
+from tao_sdk.model.metric_names import is_loss, smaller_is_better, telling_order
+from tao_sdk.model.progress import Best, Progress
 from tao_sdk.model.ranking import best_value, metrics_of, unknown_metric
 from tao_sdk.model.secrets import is_secret_name, shown_target
 

@@ -5,6 +5,7 @@ An error shows no value: it may be a secret.
 
 from __future__ import annotations
 
+import shlex
 import stat
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -116,7 +117,8 @@ class ConfigReader:
     def must_be_private(self, line: Line) -> None:
         if stat.S_IMODE(self.path.stat().st_mode) & 0o077:
             what = f"{line.place}: {line.key} is a secret, and other users can read the file."
-            raise UsageError(what, "", f"Move it into ~/.config/tao/.env, or run: chmod 600 {self.path}")
+            command = f"chmod 600 {shlex.quote(str(self.path))}"
+            raise UsageError(what, "", "Move it into ~/.config/tao/.env, or run:", command)
 
     def endpoints(self, node: yaml.Node) -> Iterator[tuple[str, NamedEndpoint]]:
         shape = f"It is a mapping: {ENDPOINTS}"

@@ -5,7 +5,6 @@ Here: the classes shared by all parts. Not here: a backend's own errors, which s
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from collections.abc import Callable
@@ -19,31 +18,27 @@ def sentences(*parts: str) -> str:
     return " ".join([part if part.endswith(ENDS) else f"{part}." for part in said[:-1]] + said[-1:])
 
 
-PROGRAMS = re.compile(r"(tao|chmod|mkdir|docker|sudo|ssh-keygen|ssh|\S*python[\d.]*) \S")
-# Prose, words to be replaced such as JOB, and what a shell would take for several commands: a quoted name may hold it.
-NOT_ONE_COMMAND = re.compile(r"[,.?!…]$|, |\.\.\.|(^|[\s=])[A-Z][A-Z_]*($|[\s=\]])|[;|&`$<\x00-\x1f\x7f]")
-
-
-def command_in(text: str) -> str:
-    """The command that an advice ends with, after a colon or alone, if it can be run as it stands; else ""."""
-    command = text if PROGRAMS.match(text) else text.rpartition(": ")[2]
-    return command if PROGRAMS.match(command) and not NOT_ONE_COMMAND.search(command) else ""
+def advice_with(command: str, words: str) -> str:
+    """The words with the command at their end: `Run:` and `tao ls` make `Run: tao ls`."""
+    return words if words.endswith(command) else f"{words} {command}".strip()
 
 
 class TaoError(Exception):
     """The base of every error this package raises on purpose.
 
-    `what` is one sentence; `why` and `next` may be empty. `code` is stable and names the kind of failure.
+    `what` is one sentence; `why` and `next` may be empty. `code` is stable and names the kind of failure. `command` is a
+    shell line that mends it and can be run as it stands; `next` ends with it.
     """
 
     code = "error"
     backend_words = ""  # what the backend itself said, unchanged: its rules read this, never the sentences around it
 
-    def __init__(self, what: str, why: str = "", next: str = "") -> None:
-        super().__init__(what, why, next)
+    def __init__(self, what: str, why: str = "", next: str = "", command: str = "") -> None:
         self.what = what
         self.why = why
-        self.next = next
+        self.next = advice_with(command, next)
+        self.command = command
+        super().__init__(self.what, self.why, self.next)
 
     def __str__(self) -> str:
         return sentences(self.what, self.why, self.next)
@@ -51,15 +46,20 @@ class TaoError(Exception):
     def redacted(self, redact: Callable[[str], str]) -> TaoError:
         """The same error, its texts passed through `redact`: a value that it quotes may hold a secret."""
         self.what, self.why, self.next = redact(self.what), redact(self.why), redact(self.next)
+        self.command = redact(self.command)
         self.args = (self.what, self.why, self.next)
         self.backend_words = redact(self.backend_words)
         return self
 
     def to_json(self) -> dict[str, str]:
         """The error object of `--json`: code, message, cause; next is a command or empty, hint what to do in words."""
-        command = command_in(self.next)
-        hint = "" if command == self.next else self.next
-        return {"code": self.code, "message": self.what, "cause": self.why, "next": command, "hint": hint}
+        hint = "" if self.command == self.next else self.next
+        return {"code": self.code, "message": self.what, "cause": self.why, "next": self.command, "hint": hint}
+
+    def advise(self, words: str, command: str = "") -> None:
+        """Add to what can be done next. The first command stays the one that mends it."""
+        self.next = sentences(self.next, advice_with(command, words))
+        self.command = self.command or command
 
 
 class TaoWarning(UserWarning):

@@ -183,8 +183,8 @@ def unknown_field(name: str, known: Iterable[str], where: str = "", meant: str =
 class FieldError(SpecError):
     """A SpecError that knows which field it speaks of, so that a reader of files can add the line."""
 
-    def __init__(self, field: str, what: str, why: str = "", next: str = "") -> None:
-        super().__init__(what, why, next)
+    def __init__(self, field: str, what: str, why: str = "", next: str = "", command: str = "") -> None:
+        super().__init__(what, why, next, command)
         self.field = field
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from tao_sdk.model.errors import Refused, command_in, sentences
+from tao_sdk.model.errors import Refused, TaoError, advice_with, sentences
 
 
 class Severity(str, Enum):
@@ -20,44 +19,56 @@ class Severity(str, Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing a check saw: how bad, what, by what evidence, and the command that mends it, else what to do in words."""
+    """One thing a check saw: how bad, what, why (the evidence), and what to do next.
+
+    `command` is a shell line that mends it and can be run as it stands; `next` ends with it.
+    """
 
     severity: Severity
     code: str
     what: str
-    evidence: str = ""
-    fix: str = ""
+    why: str = ""
+    next: str = ""
+    command: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "next", advice_with(self.command, self.next))
+
+    @classmethod
+    def of_error(cls, error: TaoError, what: str = "") -> Finding:
+        """The error as a finding, in its own words; `what` replaces the first of them."""
+        return cls(Severity.ERROR, error.code, what or error.what, error.why, error.next, error.command)
+
+    @property
+    def evidence(self) -> str:
+        """The documents' name for `why`."""
+        return self.why
+
+    @property
+    def fix(self) -> str:
+        """The documents' name for `next`."""
+        return self.next
 
     @property
     def text(self) -> str:
-        """What, by what evidence, and what to do, in one line."""
-        return sentences(self.what, self.evidence) + (f" -> {self.fix}" if self.fix else "")
+        """What, why, and what to do, in one line."""
+        return sentences(self.what, self.why) + (f" -> {self.next}" if self.next else "")
 
     def to_json(self) -> dict[str, str]:
         """The finding object of `--json`: next (and fix, its older name) is a command or empty, hint what to do in words."""
-        command = self.fix if is_shell_line(self.fix) else command_in(self.fix)
-        hint = "" if command == self.fix else self.fix
+        hint = "" if self.command == self.next else self.next
         return {
             "severity": self.severity.value, "code": self.code, "what": self.what,
-            "evidence": self.evidence, "fix": command, "next": command, "hint": hint,
+            "evidence": self.why, "fix": self.command, "next": self.command, "hint": hint,
         }  # fmt: skip
 
 
-SETTING = re.compile(r"export [A-Z_]+=[^\s.]\S*")  # not export NAME=...
+def error(code: str, what: str, why: str, next: str = "", command: str = "") -> Finding:
+    return Finding(Severity.ERROR, code, what, why, next, command)
 
 
-def is_shell_line(text: str) -> bool:
-    """Whether it can be pasted into a shell as it stands: a command, several that are joined by &&, or an export."""
-    parts = re.sub(r"'[^']*'", "quoted", text).split(" && ")
-    return all(SETTING.fullmatch(part) or command_in(part) == part != "" for part in parts)
-
-
-def error(code: str, what: str, evidence: str, fix: str) -> Finding:
-    return Finding(Severity.ERROR, code, what, evidence, fix)
-
-
-def warning(code: str, what: str, evidence: str, fix: str) -> Finding:
-    return Finding(Severity.WARNING, code, what, evidence, fix)
+def warning(code: str, what: str, why: str, next: str = "", command: str = "") -> Finding:
+    return Finding(Severity.WARNING, code, what, why, next, command)
 
 
 def refuse_errors(findings: Iterable[Finding]) -> None:
@@ -66,6 +77,6 @@ def refuse_errors(findings: Iterable[Finding]) -> None:
     if errors:
         first = errors[0]
         more = f" ({len(errors) - 1} more: {'; '.join(e.what for e in errors[1:])})" if len(errors) > 1 else ""
-        refused = Refused(first.what + more, first.evidence, first.fix)
+        refused = Refused(first.what + more, first.why, first.next, first.command)
         refused.code = first.code
         raise refused

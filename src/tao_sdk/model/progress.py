@@ -1,26 +1,18 @@
-"""Progress: how far a training job is, and which of its metrics tell most.
+"""Progress: how far a training job is.
 
 Here: Progress and what follows from it. Not here: how it is read from what a job writes (model/progress_reader.py), when an
-epoch comes (model/pace.py).
+epoch comes (model/pace.py), what the name of a metric tells (model/metric_names.py).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from tao_sdk.model.clock import from_iso, to_iso
-
-_SMALLER_IS_BETTER = frozenset({
-    "loss", "nll", "error", "err", "wer", "cer", "perplexity", "ppl", "mae", "mse", "rmse", "fid",
-    "time", "latency", "cost", "memory", "distance",
-})  # fmt: skip
-_TRAINED_ON = frozenset({"train", "training"})
-_HELD_OUT = frozenset({"val", "valid", "validation", "test", "eval", "dev"})
+from tao_sdk.model.metric_names import is_loss, smaller_is_better, telling_order
 
 
 class EpochMetrics(NamedTuple):
@@ -104,35 +96,6 @@ def milestones(before: int, after: int, interval: int) -> range:
 def richer(first: Progress, second: Progress) -> Progress:
     """Of what two streams of one job say, the one that is further, then the one that says more, then the first."""
     return max((first, second), key=lambda progress: (progress.epoch, len(progress.metrics)))
-
-
-@lru_cache(maxsize=1024)
-def words_of(metric: str) -> frozenset[str]:
-    return frozenset(re.split(r"[^a-z]+", metric.lower()))
-
-
-@lru_cache(maxsize=1024)
-def smaller_is_better(metric: str) -> bool:
-    """`val_loss`, `wer`, `box_error` ...: True. `accuracy`, `mAP` ...: False."""
-    words = words_of(metric)
-    return bool(words & _SMALLER_IS_BETTER) or any(word.endswith(("loss", "error")) for word in words)
-
-
-def is_loss(metric: str) -> bool:
-    return any(word.endswith("loss") for word in words_of(metric))
-
-
-@lru_cache(maxsize=1024)
-def telling_order(metric: str) -> tuple[bool, bool, bool, bool, str]:
-    """A sort key, the most telling metric first: val_accuracy, accuracy, val_loss, loss, box_loss, train_loss."""
-    words = words_of(metric)
-    part = is_loss(metric) and not is_total_loss(metric)
-    return (bool(words & _TRAINED_ON), is_loss(metric), not words & _HELD_OUT, part, metric)
-
-
-def is_total_loss(metric: str) -> bool:
-    """`loss`, `total_loss`, `val_loss`: True. `box_loss`, one part of several: False."""
-    return is_loss(metric) and not words_of(metric) - _HELD_OUT - _TRAINED_ON - {"loss", "total", ""}
 
 
 def telling_metrics(progress: Progress) -> list[str]:

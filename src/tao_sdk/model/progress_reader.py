@@ -13,8 +13,9 @@ from itertools import islice
 from math import isfinite
 from typing import Any, TypeVar
 
+from tao_sdk.model.metric_names import smaller_is_better, telling_order
 from tao_sdk.model.pace import LivePace
-from tao_sdk.model.progress import Best, EpochMetrics, Progress, better, smaller_is_better, telling_order
+from tao_sdk.model.progress import Best, EpochMetrics, Progress, better
 from tao_sdk.model.progress_lines import LineReader, Sighting, may_say_something
 
 NOTHING: Mapping[str, float] = {}

@@ -10,7 +10,8 @@ from functools import reduce
 
 from tao_sdk.model.errors import UsageError
 from tao_sdk.model.job import Job
-from tao_sdk.model.progress import Best, Progress, better, smaller_is_better, telling_order
+from tao_sdk.model.metric_names import smaller_is_better, telling_order
+from tao_sdk.model.progress import Best, Progress, better
 from tao_sdk.model.status import Status
 
 FIXED_ORDERS = ("created", "name", "status")  # what jobs can be sorted by beside a metric

@@ -102,17 +102,17 @@ def in_log(pattern: str) -> Looks:
     return looks
 
 
-def runner_failed(prefix: str, about: str = "", parts: Sequence[str] = ("what", "why", "next")) -> Looks:
-    """The runner's own "failed" event, when its code starts with `prefix` and it speaks of what matches `about`.
+def runner_failed(prefix: str, host: str = "", parts: Sequence[str] = ("what", "why", "next")) -> Looks:
+    """The runner's own "failed" event, when its code starts with `prefix` and its host matches `host`.
 
     `parts` of it are seen: a rule that says itself what to do leaves the event's `next` out.
     """
-    compiled = re.compile(about)
+    compiled = re.compile(host)
 
     def looks(evidence: Evidence) -> str | None:
         for event in reversed(evidence.runner):
             told = event.get("event") == "failed" and str(event.get("code", "")).startswith(prefix)
-            if told and compiled.search(str(event.get("what") or "")):
+            if told and compiled.search(str(event.get("host") or "")):
                 return RunnerWords(sentences(*(str(event.get(part) or "") for part in parts)))
         return None
 
@@ -142,7 +142,7 @@ def backend_says(pattern: str) -> Looks:
     compiled = re.compile(pattern, re.IGNORECASE)
 
     def looks(evidence: Evidence) -> str | None:
-        words = [evidence.backend_words, evidence.raw, *map(shown, evidence.events)]
+        words = [evidence.backend_words, *map(shown, evidence.events)]
         return next((word for word in words if compiled.search(word)), None)
 
     return looks

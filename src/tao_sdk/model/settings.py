@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pwd
 import re
+import shlex
 import stat
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -82,9 +83,8 @@ class Settings:
         path = self.config_dir / ".env"
         with reading(path):
             if stat.S_IMODE(path.stat().st_mode) & 0o077:
-                raise UsageError(
-                    f"{path} can be read by other users.", "It holds credentials.", f"Run: chmod 600 {path}"
-                )
+                what, command = f"{path} can be read by other users.", f"chmod 600 {shlex.quote(str(path))}"
+                raise UsageError(what, "It holds credentials.", "Run:", command)
             return parse_env_file(path.read_text(encoding="utf-8"), path)
         return {}
 

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 
 class Failure(Exception):
-    """What was asked for cannot be done. `code` is stable; what, why and next are for people."""
+    """What was asked for cannot be done. `code` is stable; what, why and next are for people.
 
-    def __init__(self, code: str, what: str, why: str = "", next: str = "") -> None:
-        super().__init__(code, what, why, next)
+    `host` is the server that it is about, where the code alone does not tell enough to decide what helps.
+    """
+
+    def __init__(self, code: str, what: str, why: str = "", next: str = "", host: str = "") -> None:
+        super().__init__(code, what, why, next, host)
         self.code, self.what, self.why, self.next = code, what, why, next
+        self.host = host
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What an event tells of it."""
+        facts = {"code": self.code, "what": self.what, "why": self.why, "next": self.next}
+        return {**facts, "host": self.host} if self.host else facts

@@ -494,7 +494,7 @@ def failure(error: OSError, origin: Origin, web: Web) -> Failure:
     for name in [each.__name__ for each in type(error).__mro__]:
         if name in WORDS:
             code, what, next = WORDS[name]
-            return Failure(code, what % where + through + ".", reason(error), next)
+            return Failure(code, what % where + through + ".", reason(error), next, origin[1])
     code, what, next = WORDS["OSError"]
     return Failure(code, what % where + through + ".", reason(error), next)
 

@@ -47,7 +47,10 @@ if sys.version_info < (3, 8):
         p = "python3.%d" % n
         try: os.execvp(p, [p, "-ISXutf8", "-c", a[1], a[1], str(n + 1), a[3]])
         except OSError: pass
-    sys.stderr.write("tao: this job needs python3 3.8 or later, the image has %d.%d.\\n" % sys.version_info[:2])
+    import json, time
+    what = "this job needs python3 3.8 or later, the image has %d.%d." % sys.version_info[:2]
+    event = {"event": "failed", "time": time.time(), "code": "python3.missing", "what": what}
+    sys.stderr.write("tao: %s\\n@tao %s\\n" % (what, json.dumps(event)))
     sys.exit(127)
 import zlib, binascii
 m, j = [zlib.decompress(binascii.a2b_base64(p)) for p in open(9, "rb").read().split(b"\\n\\n")]
@@ -55,12 +58,18 @@ n = int(m[:8])
 exec(compile(m[8:8 + n], "<tao_sdk/runner/boot.py>", "exec"))
 boot(m[8 + n:], j, a[3])"""
 
+# Without python3 the shell tells the event that the runner would: rules read its code, people the line before it.
 SHELL = """\
 b='{bootstrap}'
 for p in python3 /usr/bin/python3 /usr/local/bin/python3 /opt/conda/bin/python3 ''; do
 command -v "$p" >/dev/null 2>&1 && break
 done
-[ "$p" ] || {{ echo 'tao: this job needs python3 (3.8 or later) in its image, and there is none.' >&2; exit 127; }}
+[ "$p" ] || {{
+what='this job needs python3 (3.8 or later) in its image, and there is none.'
+echo "tao: $what" >&2
+printf '@tao {{"event": "failed", "time": %d, "code": "python3.missing", "what": "%s"}}\\n' "$(date +%s 2>/dev/null)" "$what" >&2
+exit 127
+}}
 exec "$p" -ISXutf8 -c "$b" "$b" 8 "${{LC_CTYPE+x}}" 9<<'TAO_PAYLOAD'
 {payload}
 TAO_PAYLOAD

@@ -11,7 +11,8 @@ Each has `event` and `time` (unix seconds), and by its name:
              answer and is asked again
     resumed  path: the checkpoint that the command goes on from
     warning  code, what, why, next
-    failed   code, what, why, next: the runner could not do its part; this decides, not the exit code
+    failed   code, what, why, next, and host where one server is to blame: the runner could not do its part; this
+             decides, not the exit code
     ended    exit_code (128 + n for signal n), signal (0 for none), seconds: how the command ended
 
 Only the client uses this module; it does not travel into the job.

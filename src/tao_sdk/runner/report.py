@@ -139,4 +139,4 @@ class Report:
         self.open_lines[2] = False
 
     def fail(self, failure: Failure) -> None:
-        self.event("failed", **vars(failure))
+        self.event("failed", **failure.facts)

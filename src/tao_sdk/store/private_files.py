@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import stat
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
@@ -39,11 +40,8 @@ def make_directory(path: Path) -> None:
         make_folders(path)
         _trust(path, path.lstat(), stat.S_ISDIR, "a directory")
         if path.lstat().st_mode & OTHERS_CAN_WRITE:
-            raise StoreError(
-                f"{path} can be written by other users.",
-                "They could replace the job store.",
-                shut_or_leave(path),
-            )
+            what = f"{path} can be written by other users."
+            raise StoreError(what, "They could replace the job store.", *shut_or_leave(path))
 
 
 def refuse_replaceable(path: Path) -> None:
@@ -64,7 +62,8 @@ def refuse_replaceable(path: Path) -> None:
                 raise StoreError(what, "That user could put another folder in its place.", ELSEWHERE)
         if there.st_mode & stat.S_IWOTH and not there.st_mode & stat.S_ISVTX:
             what = f"{path} lies below {folder}, in which every user can rename what is another's."
-            raise StoreError(what, "They could put another folder in its place.", f"Run: chmod o-w {folder}")
+            command = f"chmod o-w {shlex.quote(str(folder))}"
+            raise StoreError(what, "They could put another folder in its place.", "Run:", command)
 
 
 def make_folders(path: Path) -> None:
@@ -75,11 +74,14 @@ def make_folders(path: Path) -> None:
     path.mkdir(0o700, exist_ok=True)
 
 
-def shut_or_leave(path: Path) -> str:
-    """What to do about a directory that others can write to. One with the sticky bit, as /tmp, is there for them."""
+def shut_or_leave(path: Path) -> tuple[str, str]:
+    """What to do about a directory that others can write to, in words and as a command.
+
+    One with the sticky bit, as /tmp, is there for them.
+    """
     if path.lstat().st_mode & stat.S_ISVTX:
-        return f"Choose a directory of your own, such as {path / 'tao'}, with TAO_SDK_STATE_DIR or state_file."
-    return f"Run: chmod go-w {path}"
+        return f"Choose a directory of your own, such as {path / 'tao'}, with TAO_SDK_STATE_DIR or state_file.", ""
+    return "Run:", f"chmod go-w {shlex.quote(str(path))}"
 
 
 def make_file(path: Path) -> None:

@@ -473,5 +473,7 @@ def _not_found(job_id: str, known: Iterable[tuple[str, str]] = ()) -> NoReturn:
 
     meant = {word: job for job, name in known for word in (name, job)}
     near = dict.fromkeys(meant[word] for word in difflib.get_close_matches(job_id, meant, n=3))
-    hint = f"Did you mean {' or '.join(near)}?" if near else "List the jobs with: tao ls"
-    raise JobNotFound(f"There is no job {job_id!r} in this store.", "", hint)
+    what = f"There is no job {job_id!r} in this store."
+    if near:
+        raise JobNotFound(what, "", f"Did you mean {' or '.join(near)}?")
+    raise JobNotFound(what, "", "List the jobs with:", "tao ls")

@@ -29,7 +29,7 @@ AT_ONCE = 32 * 1024  # bytes that a connection takes before the other side reads
 MOST_JSON = 64 << 20  # bytes of one answer
 LONGEST_LINE = 1 << 20  # bytes of one line of a pull or of events
 LONGEST_WORDS = 8000  # characters of a refusal
-DENIED = "Become one of those who may use its socket: sudo usermod -aG docker $USER; then log in anew."
+BECOME_ONE = "Become one of those who may use its socket: sudo usermod -aG docker $USER; then log in anew."
 OLDEST, NEWEST = "1.40", "1.47"  # versions of the API that we speak
 
 CERTIFICATES = ("ca.pem", "cert.pem", "key.pem")
@@ -45,6 +45,11 @@ class DaemonError(TaoError):
     def __init__(self, status: int, what: str) -> None:
         super().__init__(what)
         self.status = status
+        self.backend_words = what
+
+
+class SocketDenied(Unreachable):
+    """The system does not let this user open the daemon's socket."""
 
 
 @contextmanager
@@ -204,9 +209,8 @@ def connect(address: Address) -> Any:
         from docker.errors import DockerException, TLSParameterError
         from docker.tls import TLSConfig
     except ImportError as error:
-        raise MissingExtra(
-            "The docker library is not installed.", str(error), f"Run: {install_command('docker')}"
-        ) from error
+        what = "The docker library is not installed."
+        raise MissingExtra(what, str(error), "Run:", install_command("docker")) from error
     import requests
 
     tls: Any = None
@@ -274,10 +278,11 @@ def newest_api(address: Address, answer: Any) -> str:
 
 
 def unreachable(address: Address, why: str) -> Unreachable:
-    fix = (
-        DENIED if "Permission denied" in why else "Start Docker, or set DOCKER_HOST or DOCKER_CONTEXT to where it runs."
-    )
-    return Unreachable(f"The Docker daemon at {address.url} cannot be reached.", f"{why.rstrip('.')}.", fix)
+    """`why` are the words of the system, or of what answers at the address."""
+    what, cause = f"The Docker daemon at {address.url} cannot be reached.", f"{why.rstrip('.')}."
+    if "Permission denied" in why:
+        return SocketDenied(what, cause, BECOME_ONE)
+    return Unreachable(what, cause, "Start Docker, or set DOCKER_HOST or DOCKER_CONTEXT to where it runs.")
 
 
 def raw_socket(session: Any, answer: Any) -> Any:

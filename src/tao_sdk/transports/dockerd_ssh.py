@@ -252,7 +252,7 @@ def explained(url: str, target: Target, said: str) -> Unreachable:
                 f"{fix.format(**names)}.",
             )
     what = f"The Docker daemon at {url} cannot be reached: the ssh connection ended."
-    return Unreachable(what, last_line(said), f"Try: {target.command()} docker info")
+    return Unreachable(what, last_line(said), "Try:", f"{target.command()} docker info")
 
 
 def last_line(said: str) -> str:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import socket
 import stat
@@ -77,8 +78,8 @@ class Answer:
         return self.err.decode("utf-8", "replace").strip()
 
 
-def unreachable(code: str, what: str, why: str, next: str) -> Unreachable:
-    error = Unreachable(what, why, next)
+def unreachable(code: str, what: str, why: str, next: str, command: str = "") -> Unreachable:
+    error = Unreachable(what, why, next, command)
     error.code = code
     return error
 
@@ -216,11 +217,12 @@ class Ssh:
 
     def _not_open(self, host: str, sock: str) -> NotOpen:
         name, port = address(host)
-        where = f"{'-p ' + port + ' ' if port else ''}{self.login.name(name)}"
+        where = f"{'-p ' + port + ' ' if port else ''}{shlex.quote(self.login.name(name))}"
         return NotOpen(
             f"No connection to {host} is open.",
             "SLURM_SSH_REUSE is set: connections are opened by hand here.",
-            f"Open one: ssh -M -S {sock} -o ControlPersist=8h -fN {where}",
+            "Open one:",
+            f"ssh -M -S {shlex.quote(sock)} -o ControlPersist=8h -fN {where}",
         )
 
     def _heal(self, host: str, sock: str) -> None:
@@ -311,7 +313,8 @@ class Ssh:
             raise CredentialError(
                 f"The key {self.login.key} can be read by others (mode {mode:04o}).",
                 "ssh does not use such a key.",
-                f"Run: chmod 600 {self.login.key}",
+                "Run:",
+                f"chmod 600 {shlex.quote(self.login.key)}",
             )
 
     def trouble(self, host: str, words: str) -> Unreachable:
@@ -321,12 +324,13 @@ class Ssh:
         if "REMOTE HOST IDENTIFICATION HAS CHANGED" in words:
             return self._changed_key(host, words)
         last = words.splitlines()[-1]
-        for pattern, code, why, remedy in TROUBLES:
+        flags = f"-p {port} " if port else ""
+        key = shlex.quote(self.login.key) if self.login.key else "~/.ssh/id_ed25519"
+        for pattern, code, why, remedy, command in TROUBLES:
             if re.search(pattern, words):
-                flags = f"-p {port} " if port else ""
-                filled = remedy.format(host=name, target=flags + target, key=self.login.key or "~/.ssh/id_ed25519")
-                return unreachable(code, f"{host}: {last}", why, filled)
-        return Unreachable(f"{host}: {last}", "", f"Try by hand: ssh {target} true")
+                filled = remedy.format(host=name, target=flags + target, key=key)
+                return unreachable(code, f"{host}: {last}", why, filled, command.format(key=key))
+        return Unreachable(f"{host}: {last}", "", "Try by hand:", f"ssh {flags}{shlex.quote(target)} true")
 
     def _changed_key(self, host: str, words: str) -> HostKeyChanged:
         name, port = address(host)
@@ -337,26 +341,27 @@ class Ssh:
         return HostKeyChanged(
             f"{host} shows another host key than the one known here.",
             "It was reinstalled, or someone stands between: ask its administrator which key is right.",
-            f"If the new key is right, run: {forget} and then: "
-            f"ssh -o StrictHostKeyChecking=accept-new {flags}{self.login.name(name)} true",
+            f"If the new key is right, run: {forget} and then:",
+            f"ssh -o StrictHostKeyChecking=accept-new {flags}{shlex.quote(self.login.name(name))} true",
         )
 
 
 DENIED = "ssh.denied"
-# ssh's words -> code, why, and what to do. Source: OpenSSH 9.2's own messages.
-TROUBLES: Sequence[tuple[str, str, str, str]] = (
+# ssh's words -> code, why, what to do, and the command that does it. Source: OpenSSH 9.2's own messages.
+TROUBLES: Sequence[tuple[str, str, str, str, str]] = (
     ("Host key verification failed", "ssh.unknown_host_key", "This host's key is not known here.",
-     "Compare it with what its administrator says, then add it: ssh-keyscan -H {host} >> ~/.ssh/known_hosts"),
-    ("UNPROTECTED PRIVATE KEY|bad permissions", DENIED, "A private key must be readable by you alone.", "Run: chmod 600 {key}"),
+     "Compare it with what its administrator says, then add it: ssh-keyscan -H {host} >> ~/.ssh/known_hosts", ""),
+    ("UNPROTECTED PRIVATE KEY|bad permissions", DENIED, "A private key must be readable by you alone.",
+     "Run:", "chmod 600 {key}"),
     ("Permission denied", DENIED, "Passwordless log-in does not work; nothing here may ask for a password.",
      "Set SSH_KEY_PATH=/path/to/private_key, put its public half there: ssh-copy-id -i {key}.pub {target}, and try: "
-     "ssh -o BatchMode=yes {target} true. With a second factor: open a connection by hand and set SLURM_SSH_REUSE=1"),
-    ("Could not resolve hostname", "ssh.no_such_host", "No such host.", "Check SLURM_HOSTNAME."),
+     "ssh -o BatchMode=yes {target} true. With a second factor: open a connection by hand and set SLURM_SSH_REUSE=1", ""),
+    ("Could not resolve hostname", "ssh.no_such_host", "No such host.", "Check SLURM_HOSTNAME.", ""),
     ("Connection refused|Connection timed out|No route to host|Network is unreachable|timed out|banner exchange",
      "ssh.host_down", "The host is down, takes no ssh there, or cannot be reached from here.",
-     "Check SLURM_HOSTNAME, the network and the VPN; name a second login host after a comma."),
+     "Check SLURM_HOSTNAME, the network and the VPN; name a second login host after a comma.", ""),
     ("too long for Unix domain socket", "ssh.socket_path", "The socket's path is too long.",
-     "Set XDG_RUNTIME_DIR to a short path."),
+     "Set XDG_RUNTIME_DIR to a short path.", ""),
 )  # fmt: skip
 
 
@@ -369,9 +374,9 @@ def all_of(troubles: Sequence[Unreachable]) -> Unreachable:
     what = "No login host can be reached. " + " ".join(f"{each.what.rstrip('.')}." for each in troubles)
     same = len({each.code for each in troubles}) == 1
     code = troubles[0].code if same else Unreachable.code
-    error = unreachable(
-        code, what, troubles[0].why if same else "", " ".join(dict.fromkeys(each.next for each in troubles))
-    )
+    why = troubles[0].why if same else ""
+    advice = " ".join(dict.fromkeys(each.next for each in troubles))
+    error = unreachable(code, what, why, advice, troubles[-1].command)
     error.nothing_sent = all(each.nothing_sent for each in troubles)
     return error
 
@@ -444,7 +449,11 @@ def locked(path: str) -> Generator[None]:
 
 
 def remember_failure(path: str, trouble: Unreachable) -> None:
-    record = {"time": time.time(), "code": trouble.code, "words": [trouble.what, trouble.why, trouble.next]}
+    record = {
+        "time": time.time(),
+        "code": trouble.code,
+        "words": [trouble.what, trouble.why, trouble.next, trouble.command],
+    }
     Path(path).write_text(json.dumps(record))
 
 

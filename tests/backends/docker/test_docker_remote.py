@@ -183,7 +183,9 @@ def test_a_context_that_is_not_there_does_not_lead_to_the_daemon_of_this_machine
         find_address(Settings({"HOME": str(tmp_path), "DOCKER_CONTEXT": "gpu-box"}))
 
 
-def test_a_job_is_looked_for_at_its_own_daemon_whichever_the_settings_name(surroundings: dict[str, str], here: Daemon) -> None:
+def test_a_job_is_looked_for_at_its_own_daemon_whichever_the_settings_name(
+    surroundings: dict[str, str], here: Daemon
+) -> None:
     with Client(settings=Settings(surroundings)) as client:
         job = client.submit(JobSpec(image=BUSYBOX, command="sleep 60", gpu_count=0), "docker").job
         client.get_job(job.id)

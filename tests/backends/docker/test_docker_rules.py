@@ -22,6 +22,7 @@ from support.dockerd.registry_here import Registry
 from tao_sdk.backends.docker import checks, render, rules
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.options import DockerOptions
+from tao_sdk.backends.docker.start_script import NOT_BEGUN, NOT_WHOLE, TAKE_IN, start_script
 from tao_sdk.client import Client
 from tao_sdk.model.diagnosis import Evidence, NodeEvent
 from tao_sdk.model.finding import Severity
@@ -30,6 +31,7 @@ from tao_sdk.model.plan import Attempt
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.payload.prepared_job import prepare_job
+from tao_sdk.runner.events import EventFilter
 from tao_sdk.transports import dockerd
 from tao_sdk.transports.dockerd import Address, DaemonError
 
@@ -265,3 +267,23 @@ def test_a_driver_that_is_too_old_is_told_by_its_documented_words(client: Client
     job = client.submit(JobSpec(image=BUSYBOX, command=say, gpu_count=0), "docker").job
     client.wait(job.id, timeout=60)
     assert client.diagnose(job.id).rule == "docker.driver_too_old"  # pyright: ignore[reportOptionalMemberAccess]
+
+
+def test_an_environment_that_was_cut_short_is_told_by_an_event_with_a_code() -> None:
+    script = start_script("true", None, takes_environment=True)
+    ran = subprocess.run(["/bin/sh", "-c", TAKE_IN, "sh"], input=b"command export A=1\n", capture_output=True)
+    text, events = EventFilter().feed(ran.stderr)
+    assert TAKE_IN in script
+    assert (ran.returncode, text) == (NOT_BEGUN, b"")
+    assert [(event.name, event.facts["code"]) for event in events] == [("failed", NOT_WHOLE)]
+    failed = {"event": "failed", "code": NOT_WHOLE, "what": "noise"}
+    diagnosis = rules.diagnose(Evidence(phase="failed", exit_code=NOT_BEGUN, runner=(failed,)))
+    assert diagnosis is not None
+    assert (diagnosis.rule, diagnosis.retryable) == ("docker.not_delivered", True)
+
+
+def test_a_container_of_an_earlier_version_that_was_cut_short_is_explained_alike() -> None:
+    said = "tao: the environment did not arrive whole\n"
+    diagnosis = rules.diagnose(Evidence(phase="failed", exit_code=NOT_BEGUN, log_tail=said))
+    assert diagnosis is not None
+    assert (diagnosis.rule, diagnosis.retryable) == ("docker.not_delivered", True)

@@ -204,7 +204,9 @@ def test_without_newer_keys_the_job_says_in_mid_upload_that_they_expired_and_whe
 
 @pytest.mark.parametrize("newer", [True, False])
 def test_keys_that_expire_in_mid_download_are_renewed_or_told(jobs, minio_line, tmp_path, newer):
-    data = os.urandom(160_000_000)  # more parts than are asked for at once: some are asked for after the end of the keys
+    data = os.urandom(
+        160_000_000
+    )  # more parts than are asked for at once: some are asked for after the end of the keys
     minio_line.server.s3().put(minio_line.name, "data/large", data)
     with Keys(minio_line.server, last=2 if newer else 1) as keys:
         minio_line.link.faults()

@@ -24,7 +24,7 @@ from tao_sdk.backends.docker.containers import Container, Containers
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.files import FarFiles, HereFiles
 from tao_sdk.backends.docker.identity import another_daemon, identity, is_the_daemon, must_be_the_daemon
-from tao_sdk.backends.docker.images import Images, error_of
+from tao_sdk.backends.docker.images import Images
 from tao_sdk.backends.docker.kept_files import KeptFiles
 from tao_sdk.backends.docker.networks import Networks
 from tao_sdk.backends.docker.options import DockerOptions
@@ -131,7 +131,7 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
         if not wanted or gpus.has_runtime(self.daemon.info()):
             return None
         words = self.gpu_words.get("") or self.gpu_words.keep("", gpus.refusal(self.daemon) or "none")
-        return None if words == "none" else error_of(rules.refused(words))
+        return None if words == "none" else Finding.of_error(rules.refused(words))
 
     def plan(
         self, job: PreparedJob, options: DockerOptions, facts: DockerFacts, attempt: Attempt
@@ -165,9 +165,9 @@ class DockerBackend(Backend[DockerOptions, DockerFacts, DockerRequest]):
             try:
                 started = self.starting.started(plan, secrets)
             except DaemonError as error:
-                raise rules.refused(error.what) from error
+                raise rules.refused(error.backend_words) from error
             except CredentialError as error:
-                raise Refused(error.what, error.why, error.next) from error
+                raise Refused(error.what, error.why, error.next, error.command) from error
         if isinstance(started, str):
             return self.unready(plan.attempt, started)
         return self.ref(started, plan.attempt, ready=True)

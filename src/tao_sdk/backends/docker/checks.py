@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -46,7 +47,12 @@ def open_line(address: str, secrets: Sequence[str]) -> list[Finding]:
 def image_findings(plan: Plan[DockerRequest], facts: DockerFacts) -> Iterator[Finding]:
     image = plan.request.image
     if image and facts.image is None and plan.request.pull == "never":
-        yield error("image.missing", f"The daemon has no image {image}.", "pull is never.", f"docker pull {image}")
+        yield error(
+            "image.missing",
+            f"The daemon has no image {image}.",
+            "pull is never.",
+            command=f"docker pull {shlex.quote(image)}",
+        )
     elif image and facts.image is None:
         yield Finding(Severity.OK, "image.pulled", f"{image} is not there yet: it is pulled before the job starts.")
 
@@ -83,8 +89,10 @@ def network_findings(plan: Plan[DockerRequest], facts: DockerFacts) -> Iterator[
     name = plan.request.network
     known = (*facts.networks, *BUILT_IN_NETWORKS)
     if not plan.request.make_network and name not in known and not name.startswith("container:"):
-        fix = f"docker network create {name}"
-        yield error("network.missing", f"There is no docker network {name}.", "network " + name + " not found", fix)
+        create = f"docker network create {shlex.quote(name)}"
+        yield error(
+            "network.missing", f"There is no docker network {name}.", f"network {name} not found", command=create
+        )
 
 
 def gpu_findings(plan: Plan[DockerRequest], facts: DockerFacts) -> Iterator[Finding]:
@@ -100,7 +108,7 @@ def gpu_findings(plan: Plan[DockerRequest], facts: DockerFacts) -> Iterator[Find
         yield error("gpu.missing", what, f"It has: {there}.", f"Ask for at most --gpus {len(facts.gpus)}.")
     elif held := [f"GPU {index}: {facts.held[index]}" for index in wanted if index in facts.held]:
         what = "GPUs that the job will get are in use by other containers."
-        yield warning("gpu.busy", what, ", ".join(held), "docker ps")
+        yield warning("gpu.busy", what, ", ".join(held), command="docker ps")
 
 
 def cpu_findings(plan: Plan[DockerRequest]) -> Iterator[Finding]:

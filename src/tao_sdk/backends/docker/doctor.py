@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,7 +14,7 @@ from tao_sdk.model.credentials import IN_THE_JOB
 from tao_sdk.model.errors import MissingExtra, TaoError
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.settings import Settings
-from tao_sdk.transports.dockerd import DENIED, Address, Daemon
+from tao_sdk.transports.dockerd import Address, Daemon, SocketDenied
 
 TOOLKIT = "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"
 OLDEST = (20, 10)
@@ -26,8 +27,8 @@ def examine(daemon: Daemon, settings: Settings) -> list[Finding]:
         info = daemon.get("/info")
         networks = [each["Name"] for each in daemon.get("/networks")]
     except MissingExtra as error:
-        fix = error.next.partition("Run: ")[2]
-        return [Finding(Severity.ERROR, error.code, "MISSING: docker Python client not installed.", error.why, fix)]
+        what = "MISSING: docker Python client not installed."
+        return [Finding(Severity.ERROR, error.code, what, error.why, command=error.command)]
     except TaoError as error:
         return [unreachable(daemon.address, error)]
     return [
@@ -44,7 +45,7 @@ def examine(daemon: Daemon, settings: Settings) -> list[Finding]:
 def connection_findings(address: Address) -> Iterator[Finding]:
     if is_open(address):
         what = f"{address.url} has no TLS: jobs with a secret, and logins at registries, are refused."
-        yield Finding(Severity.WARNING, "docker.open_line", what, "", "export DOCKER_HOST=ssh://user@host")
+        yield Finding(Severity.WARNING, "docker.open_line", what, "", command="export DOCKER_HOST=ssh://user@host")
 
 
 def gpu_job_finding(daemon: Daemon) -> Finding:
@@ -53,20 +54,23 @@ def gpu_job_finding(daemon: Daemon) -> Finding:
         words = gpus.refusal(daemon)
     except TaoError as error:
         what = "Whether a job with GPUs can run here could not be seen."
-        return Finding(Severity.WARNING, "docker.gpu_jobs", what, error.what, "tao doctor docker")
+        return Finding(Severity.WARNING, "docker.gpu_jobs", what, error.what, command="tao doctor docker")
     if not words:
         return Finding(Severity.OK, "docker.gpu_jobs", "A job with GPUs can run here.")
     refused = rules.refused(words)
-    fix = TOOLKIT if refused.code == "docker.no_gpu_runtime" else refused.next
-    return Finding(Severity.WARNING, "docker.gpu_jobs", f"No job with GPUs can run here: {refused.what}", words, fix)
+    what = f"No job with GPUs can run here: {refused.what}"
+    if refused.code == "docker.no_gpu_runtime":
+        return Finding(Severity.WARNING, "docker.gpu_jobs", what, words, command=TOOLKIT)
+    return Finding(Severity.WARNING, "docker.gpu_jobs", what, words, refused.next, refused.command)
 
 
 def unreachable(address: Address, error: TaoError) -> Finding:
     """The document's words fit a daemon of this machine that does not run."""
-    if not is_local(address) or error.next == DENIED:
-        return Finding(Severity.ERROR, error.code, f"MISSING: {error.what}", error.why, error.next)
+    if not is_local(address) or isinstance(error, SocketDenied):
+        return Finding.of_error(error, f"MISSING: {error.what}")
     what = "MISSING: docker daemon not reachable. Start Docker."
-    return Finding(Severity.ERROR, error.code, what, f"{address.url}: {error.why}", "sudo systemctl start docker")
+    why, start = f"{address.url}: {error.why}", "sudo systemctl start docker"
+    return Finding(Severity.ERROR, error.code, what, why, command=start)
 
 
 def daemon_findings(daemon: Daemon, info: Mapping[str, Any]) -> Iterator[Finding]:
@@ -75,7 +79,10 @@ def daemon_findings(daemon: Daemon, info: Mapping[str, Any]) -> Iterator[Finding
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
     if numbers < OLDEST:
         yield Finding(
-            Severity.WARNING, "docker.old", f"{what} 20.10 is the oldest that is tested.", "", host.install(host.DOCKER)
+            Severity.WARNING,
+            "docker.old",
+            f"{what} 20.10 is the oldest that is tested.",
+            command=host.install(host.DOCKER),
         )
     else:
         yield Finding(Severity.OK, "docker.daemon", what)
@@ -88,12 +95,13 @@ def gpu_findings(daemon: Daemon, info: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(Severity.OK, "docker.gpus", f"nvidia-smi shows {len(seen)} GPU(s).")
     elif is_local(daemon.address):
         what = "MISSING: TAO GPU host runtime is not ready."
-        yield Finding(Severity.WARNING, "docker.gpus", what, "nvidia-smi shows no GPU here.", host.install(host.DRIVER))
+        why, install = "nvidia-smi shows no GPU here.", host.install(host.DRIVER)
+        yield Finding(Severity.WARNING, "docker.gpus", what, why, command=install)
     if gpus.has_runtime(info):
         yield Finding(Severity.OK, "docker.toolkit", "The daemon has the runtime nvidia.")
     else:
         what = "MISSING: NVIDIA Container Toolkit not installed/configured."
-        yield Finding(Severity.WARNING, "docker.toolkit", what, "The daemon has no runtime nvidia.", TOOLKIT)
+        yield Finding(Severity.WARNING, "docker.toolkit", what, "The daemon has no runtime nvidia.", command=TOOLKIT)
 
 
 def network_findings(settings: Settings, networks: list[str]) -> Iterator[Finding]:
@@ -105,7 +113,11 @@ def network_findings(settings: Settings, networks: list[str]) -> Iterator[Findin
     else:
         what = f"MISSING: docker network '{name}' not found."
         yield Finding(
-            Severity.ERROR, "docker.network", what, "DOCKER_NETWORK names it.", f"docker network create {name}"
+            Severity.ERROR,
+            "docker.network",
+            what,
+            "DOCKER_NETWORK names it.",
+            command=f"docker network create {shlex.quote(name)}",
         )
 
 
@@ -116,7 +128,7 @@ def credential_findings(settings: Settings) -> Iterator[Finding]:
     kept = {**mapping(logins, "auths"), **mapping(logins, "credHelpers")}
     if "NGC_KEY" not in there and "nvcr.io" not in kept and not logins.get("credsStore"):
         what = "Private images of nvcr.io cannot be pulled: NGC_KEY is not set."
-        yield Finding(Severity.WARNING, "credentials.ngc", what, "", "docker login nvcr.io -u '$oauthtoken'")
+        yield Finding(Severity.WARNING, "credentials.ngc", what, command="docker login nvcr.io -u '$oauthtoken'")
     if "HF_TOKEN" not in there:
         what = "Gated models of Hugging Face cannot be fetched: HF_TOKEN is not set."
         yield Finding(Severity.OK, "credentials.hf", what, "", "export HF_TOKEN=...")

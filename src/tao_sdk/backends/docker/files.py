@@ -220,7 +220,7 @@ def looking(path: str) -> Generator[None]:
     try:
         yield
     except DaemonError as error:
-        if re.search("source path does not exist|not a directory", error.what):
+        if re.search("source path does not exist|not a directory", error.backend_words):
             raise nothing(path) from None
         raise Unreachable(f"{path} cannot be looked at through the daemon.", error.what) from error
 

@@ -48,7 +48,7 @@ def refusal(daemon: Daemon) -> str:
     try:
         daemon.ask("POST", f"/containers/{container}/start")
     except DaemonError as error:
-        return "" if NO_PROGRAM in error.what else error.what
+        return "" if NO_PROGRAM in error.backend_words else error.backend_words
     finally:
         daemon.ask("DELETE", f"/containers/{container}", force=1, v=1)
     return ""

@@ -57,7 +57,7 @@ def version_findings() -> Iterator[Finding]:
 def judged(part: Part, version: str) -> Finding:
     what = f"{part.name} {version}; TAO's images are made for {part.wanted}."
     if numbers(version) < numbers(part.wanted):
-        return Finding(Severity.WARNING, part.code, what, "It is older.", install(part.packages))
+        return Finding(Severity.WARNING, part.code, what, "It is older.", command=install(part.packages))
     return Finding(Severity.OK, part.code, what)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import shlex
 import shutil
 import sys
 import time
@@ -24,7 +25,7 @@ from tao_sdk.backends.docker.recent import Recent
 from tao_sdk.backends.docker.request import DockerRequest
 from tao_sdk.backends.image_name import NGC
 from tao_sdk.model.errors import CredentialError, Refused, Unreachable
-from tao_sdk.model.finding import Finding, error, refuse_errors, warning
+from tao_sdk.model.finding import Finding, refuse_errors, warning
 from tao_sdk.model.plan import Plan
 from tao_sdk.model.secrets import is_secret_name
 from tao_sdk.model.settings import Settings
@@ -66,7 +67,9 @@ class Images:
         self.recent.forget(name)
         there = self.seen(name) is not None
         if policy == "never" and not there:
-            raise Refused(f"The daemon has no image {name}.", "pull is never.", f"docker pull {name}")
+            raise Refused(
+                f"The daemon has no image {name}.", "pull is never.", command=f"docker pull {shlex.quote(name)}"
+            )
         if policy == "never" or (policy == "missing" and there):
             return None
         once = f"{plan.attempt.job_id} {plan.attempt.number}" if policy == "always" else ""
@@ -137,10 +140,10 @@ class Images:
             path = f"/distribution/{quote(name, safe='/:@')}/json"
             self.daemon.request("GET", path, headers=dict(login_header(login)), timeout=ASKED_SECONDS)
         except DaemonError as error:
-            refused = rules.pull_refused(name, f"{error.what[:LONGEST_ERROR]} {failure}".strip())
+            refused = rules.pull_refused(name, f"{error.backend_words[:LONGEST_ERROR]} {failure}".strip())
             if refused.code == rules.UNAUTHORIZED and registry_of(name) == NGC and not login:
                 raise no_key(name, refused.what) from error
-            return error_of(refused) if refused.code in rules.OF_REGISTRIES else None
+            return Finding.of_error(refused) if refused.code in rules.OF_REGISTRIES else None
         except Unreachable:  # a daemon that is away says so at the next question
             what = f"{registry_of(name)} has not answered in {ASKED_SECONDS:g} s."
             why = f"{name} has to be pulled from there."
@@ -167,12 +170,8 @@ class Images:
 
 
 def no_key(name: str, why: str) -> CredentialError:
-    fix = f"Export NGC_KEY, or run: docker login {NGC} -u '$oauthtoken'"
-    return CredentialError(f"{name} must be pulled from {NGC}, and NGC_KEY is not set.", why, fix)
-
-
-def error_of(refused: Refused) -> Finding:
-    return error(refused.code, refused.what, refused.why, refused.next)
+    what = f"{name} must be pulled from {NGC}, and NGC_KEY is not set."
+    return CredentialError(what, why, "Export NGC_KEY, or run:", f"docker login {NGC} -u '$oauthtoken'")
 
 
 def want(pull: Path, job_id: str) -> bool:

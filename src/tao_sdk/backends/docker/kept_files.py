@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -146,10 +147,9 @@ class InContainer:
         paths = [str(each["Path"]) for each in changes if each["Kind"] != DELETED]
         wanted = sorted(path for path in paths if within(path, self.folder))
         if len(wanted) > MOST_FILES:
-            fix = f"docker cp {self.window.container[:12]}:{self.folder} ."
-            raise Unreachable(
-                f"{self.folder} has {len(wanted)} files in its container.", "They are too many to look at.", fix
-            )
+            source = shlex.quote(f"{self.window.container[:12]}:{self.folder}")
+            what = f"{self.folder} has {len(wanted)} files in its container."
+            raise Unreachable(what, "They are too many to look at.", command=f"docker cp {source} .")
         for path in wanted:
             seen = self.window.stat_once(path)
             if seen is not None and is_plain(seen["mode"]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tao_sdk.backends.contract import LogChunk, LogRequest
@@ -33,7 +33,7 @@ def read(daemon: Daemon, container: str, request: LogRequest, has_ended: Callabl
         raise told(error) from error
     except (ValueError, KeyError) as error:  # a stream or a time that is none
         why = f"What the daemon sends is no log of a container ({error})."
-        raise NoLog("The log cannot be read.", why, f"docker logs {container[:12]}") from error
+        raise NoLog("The log cannot be read.", why, command=f"docker logs {container[:12]}") from error
 
 
 def told(error: DaemonError) -> TaoError:
@@ -62,10 +62,11 @@ def chunks(daemon: Daemon, container: str, request: LogRequest, has_ended: Calla
         time.sleep(PAUSE)
 
 
-def says(daemon: Daemon, container: str, words: str) -> bool:
-    """Whether the last line of its stderr has these words; no where it has no log to show."""
+def says(daemon: Daemon, container: str, codes: Sequence[str]) -> bool:
+    """True if the last line of its stderr has one of these codes. False where the container has no log to show."""
     with ignored(409, 501):
-        return words.encode() in tail(daemon, container, "stderr", 1)[1]
+        last = tail(daemon, container, "stderr", 1)[1]
+        return any(code.encode() in last for code in codes)
     return False
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tao_sdk.backends.docker.parse import KILLED, STARTED_AGAIN
 from tao_sdk.backends.docker.pull import parted
-from tao_sdk.backends.docker.start_script import NOT_BEGUN, NOT_WHOLE
+from tao_sdk.backends.docker.start_script import NOT_BEGUN, NOT_WHOLE, NOT_WHOLE_BEFORE
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
 from tao_sdk.model.errors import Refused
 from tao_sdk.model.reasons import Reason
@@ -110,7 +110,7 @@ RULES: Sequence[Rule] = (
     Rule("docker.started_again", all_of(exit_code(NOT_BEGUN), event_named(STARTED_AGAIN)),
          "The container was started again from outside, by docker restart or start. It runs its command once.", INFRA,
          "Submit it again; it resumes from its newest complete checkpoint.", retryable=True),
-    Rule("docker.not_delivered", all_of(exit_code(NOT_BEGUN), in_log(NOT_WHOLE)),
+    Rule("docker.not_delivered", all_of(exit_code(NOT_BEGUN), any_of(runner_failed(NOT_WHOLE), in_log(NOT_WHOLE_BEFORE))),
          "The connection to the daemon ended while the environment was handed over, and nothing was run.", INFRA,
          "Submit it again.", retryable=True),
     Rule("docker.pull_failed", backend_says(r"^pulling \S+: "), "The image could not be pulled: {seen}", INFRA,

@@ -11,7 +11,12 @@ GRACE = 10  # seconds between SIGTERM and SIGKILL unless the caller says otherwi
 FOLDER = ".tao-job"  # in the container: what is delivered before it starts
 MAX_ARGUMENT = 96 * 1024  # bytes; Linux takes 128 KiB
 NOT_BEGUN = 125  # the exit code of what could not begin
-NOT_WHOLE = "tao: the environment did not arrive whole"
+NOT_WHOLE = "start.not_whole"  # the code of the event that tells it
+NOT_WHOLE_BEFORE = "tao: the environment did not arrive whole"  # what plans of earlier versions print instead
+TELL_NOT_WHOLE = (
+    f"""printf '@tao {{"event": "failed", "time": %d, "code": "{NOT_WHOLE}", """
+    """"what": "The environment did not arrive whole."}\\n' "$(date +%s 2>/dev/null)" >&2"""
+)
 # Started again from outside, a container would wait for an environment that nobody gives it any more. It says nothing:
 # its job may have ended long ago, and its log with it. Where the mark can be made nowhere, it waits.
 ONLY_ONCE = f"""_tao_mark=.tao-$TAO_JOB_ID-$TAO_ATTEMPT
@@ -22,7 +27,7 @@ unset _tao_mark"""
 TAKE_IN = f"""_tao_newline='
 '
 while IFS= read -r _tao_line && [ "$_tao_line" != whole ]; do eval "$_tao_line"; done
-[ "$_tao_line" = whole ] || {{ echo "{NOT_WHOLE}" >&2; exit {NOT_BEGUN}; }}
+[ "$_tao_line" = whole ] || {{ {TELL_NOT_WHOLE}; exit {NOT_BEGUN}; }}
 unset _tao_line _tao_newline"""
 # Of results in a folder that the command's user may not write to, the command itself says more.
 MAKE_RESULTS = '[ -z "$TAO_RESULTS_DIR" ] || mkdir -p "$TAO_RESULTS_DIR" 2>/dev/null'

@@ -15,7 +15,7 @@ from tao_sdk.backends.docker.images import Images
 from tao_sdk.backends.docker.networks import UNSETTLED, Networks
 from tao_sdk.backends.docker.places import RESULTS
 from tao_sdk.backends.docker.request import DockerRequest
-from tao_sdk.backends.docker.start_script import FOLDER, NOT_BEGUN, NOT_WHOLE, statements
+from tao_sdk.backends.docker.start_script import FOLDER, NOT_BEGUN, NOT_WHOLE, NOT_WHOLE_BEFORE, statements
 from tao_sdk.backends.job_environment import revealed
 from tao_sdk.model.errors import Refused, Unreachable
 from tao_sdk.model.plan import Attempt, Plan
@@ -71,7 +71,7 @@ class Starting:
                 self.start(container, plan, secrets)
                 return container
             except DaemonError as error:
-                if again < 0 or not UNSETTLED.search(error.what):
+                if again < 0 or not UNSETTLED.search(error.backend_words):
                     raise
                 self.networks.forget(plan.request.network)
 
@@ -94,7 +94,7 @@ class Starting:
     def took_in(self, container: Container) -> bool:
         """Whether a started container has read the whole of its environment from its standard input (start_script.TAKE_IN).
 
-        If the client died in the middle, the container's input ends early: it runs no command, says NOT_WHOLE and exits
+        If the client died in the middle, the container's input ends early: it runs no command, tells NOT_WHOLE and exits
         with NOT_BEGUN. A container that still runs is given a moment to do that before it is believed.
         """
         if container.running and container.seen["Config"].get("OpenStdin"):
@@ -102,7 +102,7 @@ class Starting:
             container = self.containers.inspect(container.id) or container
         if container.running or container.seen["State"]["ExitCode"] != NOT_BEGUN:
             return True
-        return not logs.says(self.daemon, container.id, NOT_WHOLE)
+        return not logs.says(self.daemon, container.id, (NOT_WHOLE, NOT_WHOLE_BEFORE))
 
     def make_way(self, found: Container | None, attempt: Attempt) -> None:
         """An earlier attempt of the same job gives its name to this one; a stranger's container does not."""
@@ -115,9 +115,8 @@ class Starting:
             or int(number) > attempt.number
         ):
             name = container_name(attempt)
-            raise Refused(
-                f"The name {name} is taken by a container that is not of this job.", "", f"docker rm -f {name}"
-            )
+            what = f"The name {name} is taken by a container that is not of this job."
+            raise Refused(what, command=f"docker rm -f {name}")
         self.containers.remove(found.id)
 
     def create(self, plan: Plan[DockerRequest]) -> Container:

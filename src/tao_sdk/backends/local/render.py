@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -212,8 +213,8 @@ def path_findings(plan: Plan[LocalRequest], facts: LocalFacts) -> Iterator[Findi
             fix = facts.advice.get(path, "Check the path.")
             yield error("input.missing", f"The input {key} is not there: {path}", facts.missing[path], fix)
     if request.venv and not facts.venv_python:
-        fix = f"python3 -m venv {request.venv}"
-        yield error("venv.missing", f"venv_path has no bin/python: {request.venv}", "", fix)
+        create = f"python3 -m venv {shlex.quote(request.venv)}"
+        yield error("venv.missing", f"venv_path has no bin/python: {request.venv}", "", command=create)
     if not facts.results_writable:
         finding = error if request.keeps else warning
         fix = "Set TAO_RESULTS_ROOT to a folder of yours."

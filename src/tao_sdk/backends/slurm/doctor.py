@@ -37,7 +37,7 @@ def examine(ssh: Ssh, settings: Settings) -> list[Finding]:
     try:
         here, missing = site.site(settings), []
     except CredentialError as error:
-        here, missing = Site(base=""), [Finding(ERROR, "slurm.no_base", error.what, error.why, error.next)]
+        here, missing = Site(base=""), [no_base(error)]
     try:
         answer = ssh.run(script(here), seconds=120.0)
     except (Unreachable, CredentialError) as error:
@@ -46,13 +46,17 @@ def examine(ssh: Ssh, settings: Settings) -> list[Finding]:
     return [greeting, *missing, *findings(survey.sections(answer.text), here)]
 
 
+def no_base(error: CredentialError) -> Finding:
+    return Finding(ERROR, "slurm.no_base", error.what, error.why, error.next, error.command)
+
+
 def no_login(ssh: Ssh, error: TaoError) -> Finding:
     """In the platform document's words where a host was reached and refused the login."""
     if error.code != DENIED:
-        return Finding(ERROR, error.code, error.what, error.why, error.next)
+        return Finding.of_error(error)
     target = ssh.login.name(ssh.login.hosts[0])
     what = f"MISSING: passwordless SSH to {target} not working."
-    return Finding(ERROR, error.code, what, f"{error.what} {error.why}".strip(), error.next)
+    return Finding(ERROR, error.code, what, f"{error.what} {error.why}".strip(), error.next, error.command)
 
 
 # Asking
@@ -97,7 +101,7 @@ def findings(seen: Sections, here: Site) -> Iterator[Finding]:
     try:
         facts = survey.read(seen, here, datetime.now(timezone.utc))
     except TaoError as error:
-        yield Finding(ERROR, error.code, error.what, error.why, error.next)
+        yield Finding.of_error(error)
         return
     yield from controller_findings(seen, facts)
     yield from partition_findings(facts)
@@ -129,7 +133,7 @@ def controller_findings(seen: Sections, facts: SlurmFacts) -> Iterator[Finding]:
     else:
         yield Finding(OK, "slurm.version", what)
     if "is DOWN" in seen["ping"] and "is UP" not in seen["ping"]:
-        yield Finding(ERROR, "slurm.controller", "The controller is down.", seen["ping"].strip(), AGAIN)
+        yield Finding(ERROR, "slurm.controller", "The controller is down.", seen["ping"].strip(), command=AGAIN)
     if not facts.accounting:
         what = "The cluster keeps no accounting: the end of a job is known for some minutes after it, then by its own record."
         yield Finding(WARNING, "slurm.no_accounting", what, "AccountingStorageType names no slurmdbd.", "")
@@ -142,7 +146,7 @@ def partition_findings(facts: SlurmFacts) -> Iterator[Finding]:
     if wrong := [name for name in named if name not in facts.partitions]:
         what = f"The cluster has no partition {', '.join(wrong)}."
         evidence = f"SLURM_PARTITION names it; there are {', '.join(sorted(facts.partitions))}."
-        yield Finding(ERROR, "slurm.partition", what, evidence, other_partition(facts))
+        yield Finding(ERROR, "slurm.partition", what, evidence, *other_partition(facts))
     known = [facts.partitions[name] for name in named if name in facts.partitions]
     default = [facts.default_partition] if facts.default_partition else []
     for each in known or default:
@@ -154,22 +158,20 @@ def partition_finding(each: Partition, facts: SlurmFacts) -> Finding:
     what = f"Partition {each.name}: {each.nodes} nodes of {each.gpus} GPUs and {each.cpus} CPUs, {longest}."
     if not facts.takes(each, accounts(facts.site.account, facts)):
         told = f"Its jobs may not be of {facts.site.account or ', '.join(facts.accounts)}: they would never start."
-        return Finding(WARNING, "slurm.partition", what, told, other_partition(facts))
+        return Finding(WARNING, "slurm.partition", what, told, *other_partition(facts))
     if each.up:
         return Finding(OK, "slurm.partition", what)
     return Finding(WARNING, "slurm.partition", what, "It starts no jobs now: its state is not UP.", "")
 
 
-def other_partition(facts: SlurmFacts) -> str:
-    """The command that names a partition which starts jobs of this user, the default first; in words where there is none."""
+def other_partition(facts: SlurmFacts) -> tuple[str, str]:
+    """(what to do in words, the command): the command names a partition that starts jobs of this user, the default first."""
     payers = accounts(facts.site.account, facts)
     usable = [each for each in facts.partitions.values() if each.up and facts.takes(each, payers)]
     first = min(usable, key=lambda each: (not each.default, not each.gpus, each.name), default=None)
-    return (
-        f"export SLURM_PARTITION={shlex.quote(first.name)}"
-        if first
-        else "Ask the site which partition and account are yours."
-    )
+    if first is None:
+        return "Ask the site which partition and account are yours.", ""
+    return "", f"export SLURM_PARTITION={shlex.quote(first.name)}"
 
 
 def gpu_findings(facts: SlurmFacts) -> Iterator[Finding]:
@@ -185,7 +187,7 @@ def account_findings(facts: SlurmFacts) -> Iterator[Finding]:
     if account and facts.accounts and account.lower() not in facts.accounts:
         what = f"You cannot charge the account {account}."
         yield Finding(ERROR, "slurm.account", what, f"SLURM_ACCOUNT names it; yours are {yours}.",
-                      f"export SLURM_ACCOUNT={facts.accounts[0]}")  # fmt: skip
+                      command=f"export SLURM_ACCOUNT={shlex.quote(facts.accounts[0])}")  # fmt: skip
     elif account:
         most = facts.longest(account, "")
         lasts = f", and may last {format_duration(most)}" if most else ""
@@ -236,7 +238,7 @@ def base_findings(seen: Sections, here: Site) -> Iterator[Finding]:
     else:
         what = f"{here.base} can be written to; whether a node sees it is not known, none was free."
         said = said.splitlines()[-1] if said else f"no answer within {NODE_SECONDS + 20} s"
-        yield Finding(WARNING, "slurm.base", what, said, AGAIN)
+        yield Finding(WARNING, "slurm.base", what, said, command=AGAIN)
 
 
 def space_findings(seen: Sections, here: Site) -> Iterator[Finding]:

@@ -41,7 +41,7 @@ def missing() -> Finding:
         CODE,
         f"Private images of {NGC} cannot be fetched: enroot has no credentials for it on the cluster.",
         f"~/{FILE} there does not name it. NGC_KEY in a job's environment is not read by enroot.",
-        INSTALL,
+        command=INSTALL,
     )
 
 

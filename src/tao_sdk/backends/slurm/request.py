@@ -99,8 +99,17 @@ class SlurmRequest:
 
 
 def finding_to_json(finding: Finding) -> dict[str, str]:
-    return {**asdict(finding), "severity": finding.severity.value}
+    """The finding as plans of every version hold it: under the documents' names, with a command where it has one."""
+    kept = {
+        "severity": finding.severity.value,
+        "code": finding.code,
+        "what": finding.what,
+        "evidence": finding.why,
+        "fix": finding.next,
+    }
+    return {**kept, "command": finding.command} if finding.command else kept
 
 
 def finding_from_json(data: Mapping[str, str]) -> Finding:
-    return Finding(Severity(data["severity"]), data["code"], data["what"], data["evidence"], data["fix"])
+    severity = Severity(data["severity"])
+    return Finding(severity, data["code"], data["what"], data["evidence"], data["fix"], data.get("command", ""))

@@ -202,7 +202,7 @@ def limited(who: str, what: str, per: str) -> Meaning:
 def waiting(evidence: Evidence) -> Diagnosis:
     """Why it waits, for how long it will, and what would start it sooner."""
     reason = evidence.backend_words or evidence.raw
-    meaning = explained(reason)
+    meaning = explained(evidence.backend_words)
     minutes = int(evidence.waited_seconds // 60)
     parts = [f"{evidence.phase.capitalize()} for {minutes} min: {reason}: {meaning.words}."]
     if evidence.expected_start is not None:

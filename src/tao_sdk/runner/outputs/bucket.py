@@ -465,7 +465,7 @@ def buckets(document: Document, place: Place, env: Mapping[str, str], tell: Call
             bucket.open()
         except Failure as failure:
             what = f"Results cannot be written to {bucket.remote.address}/: {failure.what}"
-            raise Failure(failure.code, what, failure.why, failure.next) from failure
+            raise Failure(failure.code, what, failure.why, failure.next, failure.host) from failure
     return found
 
 

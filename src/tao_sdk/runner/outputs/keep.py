@@ -52,7 +52,7 @@ class Keeper:
     def watch(self) -> None:
         error = caught(self.look_after)
         if error:  # what is not kept by now is kept at the end, or fails there
-            self.report.queue("warning", **vars(crash(error)))
+            self.report.queue("warning", **crash(error).facts)
 
     def look_after(self) -> None:
         while not self.wait():

@@ -1,0 +1,250 @@
+"""Curves as a picture: an SVG that needs nothing else, with the best epoch marked. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from math import ceil, floor, log10
+
+from tao_sdk.model.curve import Scale, Series, broken_metrics, number, panels_of, value_range, visible
+from tao_sdk.model.metric_names import is_loss, smaller_is_better
+from tao_sdk.model.progress import Best, Progress, not_finite_since
+
+_PANEL_WIDTH, _HEIGHT = 400, 270
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 20, 66, 40  # of the plot within its panel
+_NAMES_WIDTH, _NAME_HEIGHT = 400, 18  # beside a plot that compares jobs
+_DASHES = ("none", "7 4", "2 4", "12 4 2 4")
+COMPARISON_MARK = "<!-- tao compare -->"  # tells our picture from a file of somebody else
+
+_LEGEND, _LEGEND_ROW = 50, 16  # the first row of names, and the distance to the next
+_CHARACTER, _LONGEST_NAME = 6.6, 40  # the width of one, and how many of a name are shown
+
+_STYLE = """
+  .card { fill: #ffffff; stroke: #e4e7ec }
+  text { font: 12px system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; fill: #667085 }
+  .title { font-size: 14px; font-weight: 600; fill: #1d2939 }
+  .best-text { font-weight: 600; fill: #475467 }
+  .grid { stroke: #eaecf0 }
+  .axis { stroke: #98a2b3 }
+  .best { stroke: #98a2b3; stroke-dasharray: 2 4; stroke-linecap: round }
+  .broken { stroke: #e0484d; stroke-dasharray: 4 3 }
+  .broken-text { fill: #e0484d; font-weight: 600 }
+  .line { fill: none; stroke-width: 2.25; stroke-linejoin: round; stroke-linecap: round }
+  .thin { stroke-width: 1.4 }
+  .ring { stroke: #ffffff; stroke-width: 1.5 }
+  .a { stroke: #3b6ef5 } .b { stroke: #f2762e } .c { stroke: #12a594 } .d { stroke: #a855c7 }
+  .fa { fill: #3b6ef5 } .fb { fill: #f2762e } .fc { fill: #12a594 } .fd { fill: #a855c7 }
+"""
+_DARK = """
+  .card { fill: #14171f; stroke: #2a2f3a }
+  text { fill: #98a2b3 }
+  .title { fill: #f2f4f7 }
+  .best-text { fill: #d0d5dd }
+  .grid { stroke: #232834 }
+  .axis { stroke: #667085 }
+  .best { stroke: #667085 }
+  .ring { stroke: #14171f }
+  .a { stroke: #7aa2ff } .b { stroke: #ff9a5c } .c { stroke: #3fd0bf } .d { stroke: #cf8df0 }
+  .fa { fill: #7aa2ff } .fb { fill: #ff9a5c } .fc { fill: #3fd0bf } .fd { fill: #cf8df0 }
+"""
+_COLOURS = "abcd"
+
+
+def curve_svg(progress: Progress) -> str:
+    """The curves as a whole SVG document, which follows the light or dark of where it is shown."""
+    panels = panels_of(progress)
+    width = _PANEL_WIDTH * max(len(panels), 1)
+    drawn = [_panel(progress, title, some, _PANEL_WIDTH * number) for number, (title, some) in enumerate(panels)]
+    none = "; ".join(broken_metrics(progress)) or "No epoch has ended yet."
+    nothing = f'<text x="{width / 2:g}" y="{_HEIGHT / 2:g}" text-anchor="middle">{_written(none)}</text>'
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {_HEIGHT}" width="{width}" height="{_HEIGHT}"'
+            f' role="img" aria-label="{_written(_spoken(progress, panels))}">',
+            f"<style>{_STYLE}@media (prefers-color-scheme: dark) {{{_DARK}}}</style>",
+            f'<rect class="card" x=".5" y=".5" width="{width - 1}" height="{_HEIGHT - 1}" rx="10"/>',
+            *(drawn or [nothing]),
+            "</svg>\n",
+        ]
+    )
+
+
+def comparison_svg(title: str, lines: Sequence[Series]) -> str:
+    """One line a job over the epochs, each with its name beside the plot, as a whole SVG document."""
+    height = max(_HEIGHT, _TOP + _NAME_HEIGHT * len(lines))
+    width = _PANEL_WIDTH + _NAMES_WIDTH
+    first = min(some.points[0][0] for some in lines)
+    last = max(first + 1, *(some.points[-1][0] for some in lines))
+    low, high = value_range(lines)
+    across = Scale(first, last, _LEFT, _PANEL_WIDTH - _RIGHT)
+    up = Scale(low, high, _HEIGHT - _BOTTOM, _TOP)
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+            f' role="img" aria-label="{_written(f"{title} of {len(lines)} jobs")}">',
+            COMPARISON_MARK,
+            f"<style>{_STYLE}@media (prefers-color-scheme: dark) {{{_DARK}}}</style>",
+            f'<rect class="card" x=".5" y=".5" width="{width - 1}" height="{height - 1}" rx="10"/>',
+            f'<text class="title" x="20" y="30">{_written(title)}</text>',
+            *_grid(_value_ticks(low, high), across, up),
+            *_epoch_axis(_epoch_ticks(first, last), across),
+            *(_named_line(some, place, across, up) for place, some in enumerate(lines)),
+            "</svg>\n",
+        ]
+    )
+
+
+def _named_line(series: Series, place: int, across: Scale, up: Scale) -> str:
+    """A job's line, and its name in the column beside the plot. Beyond four jobs, the dashes tell one from another."""
+    colour, dashes = _COLOURS[place % 4], _DASHES[place // 4 % len(_DASHES)]
+    y = _TOP + _NAME_HEIGHT * place
+    sample = f'<path class="line {colour}" d="M{_PANEL_WIDTH} {y - 4}h24"/>'
+    return (
+        f'<g stroke-dasharray="{dashes}">{_line(series, colour, across, up)}{sample}</g>'
+        f'<text x="{_PANEL_WIDTH + 32}" y="{y}">{_written(series.name)}</text>'
+    )
+
+
+def _spoken(progress: Progress, panels: Sequence[tuple[str, Sequence[Series]]]) -> str:
+    lasts = ", ".join(f"{some.name} {number(some.last)}" for _, series in panels for some in series)
+    return f"Training after epoch {progress.epoch}: {lasts or 'no metrics yet'}"
+
+
+def _written(text: str) -> str:
+    """A job's words as text of an SVG document."""
+    return escape(visible(text))
+
+
+def _value_ticks(low: float, high: float) -> list[float]:
+    step = _step(high - low, 4)
+    return [n * step for n in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
+
+
+def _epoch_ticks(first: int, last: int) -> list[int]:
+    step = max(1, round(_step(last - first, 6)))
+    inner = list(range(ceil(first / step) * step, last + 1, step))
+    return inner if inner and inner[0] - first < step / 2 else [first, *inner]
+
+
+def _step(span: float, wanted: int) -> float:
+    """A round step, with which `span` takes about `wanted`."""
+    power = 10 ** floor(log10(span / wanted))
+    return next(nice * power for nice in (1, 2, 5, 10) if nice * power >= span / wanted * 0.999)
+
+
+def _epoch_range(progress: Progress, series: Sequence[Series]) -> tuple[int, int]:
+    first = min(some.points[0][0] for some in series)
+    last = max(some.points[-1][0] for some in series)
+    return first, max(last, progress.epochs or 0, first + 1)
+
+
+def _broken(progress: Progress, series: Sequence[Series]) -> dict[str, int]:
+    """Of the metrics that are NaN now, those that the panel of `series` would show, with the epoch since when."""
+    losses = any(is_loss(some.name) for some in series)
+    return {name: epoch for name, epoch in not_finite_since(progress).items() if is_loss(name) == losses}
+
+
+def _nan_mark(broken: dict[str, int], across: Scale, up: Scale) -> Iterator[str]:
+    """A line at the epoch in which a metric first was no number; of several, the first."""
+    if not broken:
+        return
+    name, epoch = min(broken.items(), key=lambda each: each[1])
+    x = across(epoch)
+    anchor, beside = ("start", 6) if x < (across.begin + across.end) / 2 else ("end", -6)
+    yield f'<path class="broken" d="M{x:.1f} {up.begin}V{up.end:g}"/>'
+    yield (
+        f'<text class="broken-text" x="{x + beside:.1f}" y="{(up.begin + up.end) / 2:g}" text-anchor="{anchor}">'
+        f"NaN in epoch {epoch}<title>{_written(name)}</title></text>"
+    )
+
+
+def _panel(progress: Progress, title: str, series: Sequence[Series], left: int) -> str:
+    first, last = _epoch_range(progress, series)
+    low, high = value_range(series)
+    broken = _broken(progress, series)
+    labels = _legend_places(series, left)
+    last = max([last, *broken.values()])
+    across = Scale(first, last, left + _LEFT, left + _PANEL_WIDTH - _RIGHT)
+    up = Scale(low, high, _HEIGHT - _BOTTOM, _TOP + labels[-1][2] - _LEGEND)
+    return "\n".join(
+        [
+            f'<text class="title" x="{left + 20}" y="30">{_written(title)}</text>',
+            *_legend(labels),
+            *_grid(_value_ticks(low, high), across, up),
+            *_epoch_axis(_epoch_ticks(first, last), across),
+            *_best_mark(progress.best, series, across, up),
+            *_nan_mark(broken, across, up),
+            *(_line(some, colour, across, up) for some, colour in zip(series, _COLOURS, strict=False)),
+            *(_dots(progress.best, some, colour, across, up) for some, colour in zip(series, _COLOURS, strict=False)),
+        ]
+    )
+
+
+def _legend_places(series: Sequence[Series], left: int) -> list[tuple[str, float, float]]:
+    """(label, x, y) of each line's name; in a further row where the width is used up."""
+    places: list[tuple[str, float, float]] = []
+    x, y = left + 20.0, float(_LEGEND)
+    for some in series:
+        name = some.name if len(some.name) <= _LONGEST_NAME else f"{some.name[: _LONGEST_NAME - 1]}…"
+        label = f"{name} {number(some.last)}"
+        if places and x + 13 + _CHARACTER * len(label) > left + _PANEL_WIDTH:
+            x, y = left + 20.0, y + _LEGEND_ROW
+        places.append((label, x, y))
+        x += 28 + _CHARACTER * len(label)
+    return places
+
+
+def _legend(places: Sequence[tuple[str, float, float]]) -> Iterator[str]:
+    """The names beside their colours."""
+    for (label, x, y), colour in zip(places, _COLOURS, strict=False):
+        yield f'<circle class="f{colour}" cx="{x + 4:g}" cy="{y - 4:g}" r="4"/>'
+        yield f'<text x="{x + 13:g}" y="{y:g}">{_written(label)}</text>'
+
+
+def _grid(values: Sequence[float], across: Scale, up: Scale) -> Iterator[str]:
+    for value in values:
+        y = up(value)
+        yield f'<path class="grid" d="M{across.begin:g} {y:.1f}H{across.end:g}"/>'
+        yield f'<text x="{across.begin - 8:g}" y="{y + 4:.1f}" text-anchor="end">{number(value)}</text>'
+
+
+def _epoch_axis(epochs: Sequence[int], across: Scale) -> Iterator[str]:
+    base = _HEIGHT - _BOTTOM
+    yield f'<path class="axis" d="M{across.begin:g} {base}H{across.end:g}"/>'
+    for epoch in epochs:
+        x = across(epoch)
+        yield f'<path class="axis" d="M{x:.1f} {base}v4"/>'
+        yield f'<text x="{x:.1f}" y="{base + 18}" text-anchor="middle">{epoch}</text>'
+    yield f'<text x="{(across.begin + across.end) / 2:g}" y="{_HEIGHT - 8}" text-anchor="middle">epoch</text>'
+
+
+def _best_mark(best: Best | None, series: Sequence[Series], across: Scale, up: Scale) -> Iterator[str]:
+    if best is None or not any(best.epoch == epoch for some in series for epoch, _ in some.points):
+        return
+    x = across(best.epoch)
+    anchor = "start" if x < (across.begin + across.end) / 2 else "end"
+    beside = 6 if anchor == "start" else -6
+    yield f'<path class="best" d="M{x:.1f} {up.begin}V{up.end:g}"/>'
+    if any(some.name == best.metric for some in series):
+        y = up.end + 12 if smaller_is_better(best.metric) else up.begin - 10  # where such a curve is not
+        yield (
+            f'<text class="best-text" x="{x + beside:.1f}" y="{y:g}" text-anchor="{anchor}">'
+            f"best {number(best.value)} in epoch {best.epoch}</text>"
+        )
+
+
+def _line(series: Series, colour: str, across: Scale, up: Scale) -> str:
+    path = "L".join(f"{across(epoch):.1f} {up(value):.1f}" for epoch, value in series.points)
+    thin = " thin" if len(series.points) > 120 else ""
+    return f'<path class="line {colour}{thin}" d="M{path}"/>'
+
+
+def _dots(best: Best | None, series: Series, colour: str, across: Scale, up: Scale) -> str:
+    """Where the line ends, and where it was best."""
+    marked = {series.points[-1]}
+    if best and best.metric == series.name:
+        marked |= {point for point in series.points if point[0] == best.epoch}
+    return "".join(
+        f'<circle class="ring f{colour}" cx="{across(epoch):.1f}" cy="{up(value):.1f}" r="4.5"/>'
+        for epoch, value in sorted(marked)
+    )
