@@ -252,7 +252,7 @@ class Client:
 
         A further attempt that is due is started by us where nobody else watches.
 
-        Raises WaitTimeout after `timeout` seconds.
+        Raises WaitTimeout after `timeout` seconds, UsageError where it is no number.
         """
         return self._follower.follow_jobs(ids, timeout)
 

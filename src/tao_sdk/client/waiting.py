@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tao_sdk.client.background import BackgroundWatch
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.waiting import Waiting
-from tao_sdk.model.errors import JobNotFound, WaitTimeout
+from tao_sdk.model.errors import JobNotFound, UsageError, WaitTimeout
 from tao_sdk.model.job import Event, Job
 
 EVENTS_SECONDS = 1.0  # between looks into the store for new events
@@ -28,8 +28,8 @@ class Follower:
     fire: Callable[[list[Job]], list[Job]]
 
     def follow_jobs(self, ids: Sequence[str], timeout: float | None) -> Iterator[list[Job]]:
-        """The jobs as they now are, until all have ended. Raises WaitTimeout after `timeout` seconds."""
-        give_up_at = time.monotonic() + (math.inf if timeout is None else timeout)
+        """The jobs as they now are, until all have ended. Raises WaitTimeout after `timeout` seconds, UsageError."""
+        give_up_at = time.monotonic() + timeout_seconds(timeout)
         waiting = Waiting(self.engine)
         with self.background.carrying() as carry:
             jobs = self.fire(waiting.look([self.engine.store.get(self.engine.store.resolve(job)) for job in ids]))
@@ -69,8 +69,23 @@ class Follower:
         return job_id is not None and all(job.status.terminal for job in seen)
 
 
+def timeout_seconds(timeout: float | None) -> float:
+    """The timeout as seconds; infinite for None. Raises UsageError for what is no number."""
+    try:
+        seconds = math.inf if timeout is None else float(timeout)
+    except (TypeError, ValueError):
+        seconds = math.nan
+    if math.isnan(seconds):
+        raise UsageError(f"timeout is {timeout!r}; it must be a number of seconds, or None.")
+    return seconds
+
+
 def gave_up(jobs: Sequence[Job], timeout: float | None) -> WaitTimeout:
-    live = ", ".join(f"{job.id} ({job.status})" for job in jobs if not job.status.terminal)
+    live = [job for job in jobs if not job.status.terminal]
+    standing = ", ".join(f"{job.id} ({job.status})" for job in live)
+    again = f"tao wait {' '.join(job.id for job in live)}"
     return WaitTimeout(
-        f"Not ended after {timeout:g} s: {live}.", "", "It goes on; wait again, or look with tao status."
+        f"Not ended after {timeout_seconds(timeout):g} s: {standing}.",
+        "",
+        f"{'They go' if len(live) > 1 else 'It goes'} on. To wait again: {again}",
     )
