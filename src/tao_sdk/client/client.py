@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -18,17 +17,18 @@ from tao_sdk.backends.contract import Files, LogRequest
 from tao_sdk.backends.registry import backend_class, platform_at, platforms
 from tao_sdk.client import cleaning, listing, results
 from tao_sdk.client.background import BackgroundWatch
+from tao_sdk.client.waiting import Follower
 from tao_sdk.engine import cancel, diagnose, hooks, prepare, progress, submit, try_again
 from tao_sdk.engine.bucket_files import files_at
 from tao_sdk.engine.engine import Engine
 from tao_sdk.engine.logs import LogView, read, refuse_stream
 from tao_sdk.engine.look import look
 from tao_sdk.engine.reading import look_and_read, may_have_news
-from tao_sdk.engine.waiting import SharedLooks, Waiting, endpoint_of, polite_seconds
+from tao_sdk.engine.waiting import SharedLooks, endpoint_of, polite_seconds
 from tao_sdk.model.clock import to_iso
 from tao_sdk.model.comparison import Comparison, compare
 from tao_sdk.model.diagnosis import Diagnosis
-from tao_sdk.model.errors import JobNotFound, PathNotFound, TaoError, UsageError, WaitTimeout
+from tao_sdk.model.errors import PathNotFound, TaoError, UsageError
 from tao_sdk.model.finding import Finding
 from tao_sdk.model.job import Event, Job, JobStatus
 from tao_sdk.model.settings import Settings
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from typing_extensions import Self  # typing has it from Python 3.11 on
 
 CANCELERS = 16  # jobs that are ended at once
-EVENTS_SECONDS = 1.0  # between looks into the store for new events
 
 
 class Client:
@@ -207,30 +206,14 @@ class Client:
     def events(self, job: str | None = None, since: int = 0, follow: bool = False) -> Iterator[Event]:
         """What happened after sequence number `since`, in order; with follow, without end or until the job has ended."""
         job_id = self.store.resolve(job) if job else None
-        waiting = Waiting(self.engine)
-        with self._background.carrying() as carry:
-            while True:
-                over = not follow or self._has_ended(job_id, waiting, carry)
-                for event in self.store.events(job_id, since):
-                    since = event.seq
-                    yield event
-                if over:
-                    return
-                time.sleep(EVENTS_SECONDS)
+        if follow:
+            yield from self._follower.follow_events(job_id, since)
+        else:
+            yield from self.store.events(job_id, since)
 
-    def _has_ended(self, job_id: str | None, waiting: Waiting, carry: Callable[[], None]) -> bool:
-        """Look, where it is time to; whether the job has ended, or was forgotten. All jobs never have.
-
-        A further attempt that is due is started by us where nobody else watches.
-        """
-        try:
-            jobs = self.store.live() if job_id is None else [self.store.get(job_id)]
-            seen = self._fired(waiting.look(jobs))
-            if any(job.waits_for_next_attempt for job in seen):
-                carry()
-            return all(job.status.terminal for job in seen) and job_id is not None
-        except JobNotFound:  # forgotten meanwhile, or its submit was refused
-            return job_id is not None
+    @property
+    def _follower(self) -> Follower:
+        return Follower(self.engine, self._background, self._fired)
 
     def refresh_progress(self, job: Job) -> Job:
         """The job with its progress as of now, from what is new in its log."""
@@ -272,19 +255,7 @@ class Client:
 
         Raises WaitTimeout after `timeout` seconds, UsageError where it is no number.
         """
-        give_up = time.monotonic() + _seconds(timeout)
-        waiting = Waiting(self.engine)
-        with self._background.carrying() as carry:
-            jobs = self._fired(waiting.look([self.store.get(self.store.resolve(job_id)) for job_id in ids]))
-            yield jobs
-            while any(not job.status.terminal for job in jobs):
-                if time.monotonic() >= give_up:
-                    raise _gave_up(jobs, timeout)
-                if any(job.waits_for_next_attempt for job in jobs):
-                    carry()
-                time.sleep(max(0.0, min(waiting.pause(jobs), give_up - time.monotonic())))
-                jobs = self._fired(waiting.look(jobs))
-                yield jobs
+        return self._follower.follow_jobs(ids, timeout)
 
     def polite_seconds(self, job: Job) -> float:
         """How often asking the job's backend is polite."""
@@ -503,26 +474,3 @@ def look_only(engine: Engine, jobs: Sequence[Job]) -> list[Job]:
 def may_change(job: Job) -> bool:
     """True for a job that lives, and for one whose log has still something to say."""
     return not job.status.terminal or may_have_news(job)
-
-
-def _seconds(timeout: float | None) -> float:
-    """The timeout as seconds; infinite for None. Raises UsageError for what is no number."""
-    try:
-        seconds = math.inf if timeout is None else float(timeout)
-    except (TypeError, ValueError):
-        seconds = math.nan
-    if math.isnan(seconds):
-        raise UsageError(f"timeout is {timeout!r}; it must be a number of seconds, or None.")
-    return seconds
-
-
-def _gave_up(jobs: Sequence[Job], timeout: float | None) -> WaitTimeout:
-    live = [job for job in jobs if not job.status.terminal]
-    standing = ", ".join(f"{job.id} ({job.status})" for job in live)
-    again = f"tao wait {' '.join(job.id for job in live)}"
-    return WaitTimeout(
-        f"Not ended after {_seconds(timeout):g} s: {standing}.",
-        "",
-        f"{'They go' if len(live) > 1 else 'It goes'} on. To wait again:",
-        again,
-    )

@@ -1,0 +1,92 @@
+"""Waiting: jobs and events again and again, as often as is polite to ask, until all have ended.
+
+A further attempt that is due meanwhile is started by us where nobody else watches.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tao_sdk.client.background import BackgroundWatch
+from tao_sdk.engine.engine import Engine
+from tao_sdk.engine.waiting import Waiting
+from tao_sdk.model.errors import JobNotFound, UsageError, WaitTimeout
+from tao_sdk.model.job import Event, Job
+
+EVENTS_SECONDS = 1.0  # between looks into the store for new events
+
+
+@dataclass(frozen=True)
+class Follower:
+    """`fire` calls the callbacks that are due of jobs that were seen, and returns the jobs."""
+
+    engine: Engine
+    background: BackgroundWatch
+    fire: Callable[[list[Job]], list[Job]]
+
+    def follow_jobs(self, ids: Sequence[str], timeout: float | None) -> Iterator[list[Job]]:
+        """The jobs as they now are, until all have ended. Raises WaitTimeout after `timeout` seconds, UsageError."""
+        give_up_at = time.monotonic() + timeout_seconds(timeout)
+        waiting = Waiting(self.engine)
+        with self.background.carrying() as carry:
+            jobs = self.fire(waiting.look([self.engine.store.get(self.engine.store.resolve(job)) for job in ids]))
+            yield jobs
+            while any(not job.status.terminal for job in jobs):
+                if time.monotonic() >= give_up_at:
+                    raise gave_up(jobs, timeout)
+                if any(job.waits_for_next_attempt for job in jobs):
+                    carry()
+                time.sleep(max(0.0, min(waiting.pause(jobs), give_up_at - time.monotonic())))
+                jobs = self.fire(waiting.look(jobs))
+                yield jobs
+
+    def follow_events(self, job_id: str | None, since: int) -> Iterator[Event]:
+        """The events after number `since`, of one job until it has ended, of all jobs (None) without end."""
+        waiting = Waiting(self.engine)
+        with self.background.carrying() as carry:
+            while True:
+                has_ended = self._look_for_end(job_id, waiting, carry)
+                for event in self.engine.store.events(job_id, since):
+                    since = event.seq
+                    yield event
+                if has_ended:
+                    return
+                time.sleep(EVENTS_SECONDS)
+
+    def _look_for_end(self, job_id: str | None, waiting: Waiting, carry: Callable[[], None]) -> bool:
+        """Look, where it is time to. True if the job has ended, or was forgotten; all jobs never have."""
+        store = self.engine.store
+        try:
+            jobs = store.live() if job_id is None else [store.get(job_id)]
+            seen = self.fire(waiting.look(jobs))
+        except JobNotFound:  # forgotten meanwhile, or its submit was refused
+            return job_id is not None
+        if any(job.waits_for_next_attempt for job in seen):
+            carry()
+        return job_id is not None and all(job.status.terminal for job in seen)
+
+
+def timeout_seconds(timeout: float | None) -> float:
+    """The timeout as seconds; infinite for None. Raises UsageError for what is no number."""
+    try:
+        seconds = math.inf if timeout is None else float(timeout)
+    except (TypeError, ValueError):
+        seconds = math.nan
+    if math.isnan(seconds):
+        raise UsageError(f"timeout is {timeout!r}; it must be a number of seconds, or None.")
+    return seconds
+
+
+def gave_up(jobs: Sequence[Job], timeout: float | None) -> WaitTimeout:
+    live = [job for job in jobs if not job.status.terminal]
+    standing = ", ".join(f"{job.id} ({job.status})" for job in live)
+    again = f"tao wait {' '.join(job.id for job in live)}"
+    return WaitTimeout(
+        f"Not ended after {timeout_seconds(timeout):g} s: {standing}.",
+        "",
+        f"{'They go' if len(live) > 1 else 'It goes'} on. To wait again:",
+        again,
+    )
