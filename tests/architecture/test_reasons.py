@@ -14,19 +14,26 @@ from tao_sdk.model.reasons import Reason
 
 SRC = Path(__file__).parents[2] / "src" / "tao_sdk"
 MODULES = sorted(path for path in SRC.rglob("*.py") if SRC / "runner" not in path.parents)
-SENTENCE_FIELDS = frozenset({"message", "reason", "cause", "suggestion"})  # of our records: what people read
+# Of our records, errors, findings and diagnoses: what people read.
+SENTENCE_FIELDS = frozenset(
+    {"message", "reason", "cause", "suggestion", "what", "why", "next", "fix", "evidence", "hint", "raw"}
+)
 READS_TEXT = frozenset(
     {"startswith", "endswith", "partition", "rpartition", "split", "find", "search", "match", "fullmatch"}
+    | {"removeprefix", "removesuffix", "replace", "index", "count"}
 )
 OF_OTHERS = frozenset({"row", "job"})  # in backends/slurm/parse.py: rows of squeue and sacct, whose reason is SLURM's
+NOT_YET = frozenset(
+    {"re.split('\\\\W', error.what, maxsplit=1)"}
+)  # client/job_file.py: the field that a SpecError names
 MADE_HERE = frozenset({"model/words.py", "store/schema.py"})  # the second brings old stores up to date
 SHORTEST = 12  # characters of a sentence that no other text has by chance
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(SRC).as_posix())
 def test_no_module_compares_or_searches_a_sentence_of_ours(path: Path) -> None:
-    found = [f"line {node.lineno}: {ast.unparse(node)}" for node in readings(ast.parse(path.read_text()), path)]
-    assert not found
+    found = [ast.unparse(node) for node in readings(ast.parse(path.read_text()), path)]
+    assert [reading for reading in found if reading not in NOT_YET] == []
 
 
 def test_a_comparison_with_a_sentence_is_found() -> None:
@@ -35,6 +42,12 @@ def test_a_comparison_with_a_sentence_is_found() -> None:
         'job.message == "removed outside"',
         'job.message.startswith("not seen")',
         're.search("oom", seen.reason)',
+        'error.next.partition("Run: ")',
+        'error.next == "Start Docker."',
+        "error.next == DENIED",
+        "NO_PROGRAM in error.what",
+        "error.what.replace(name, flag)",
+        "compiled.search(evidence.raw)",
     ):
         assert list(readings(ast.parse(text), SRC / "engine" / "look.py")), text
 
@@ -70,16 +83,26 @@ def readings(tree: ast.AST, path: Path) -> Iterator[ast.expr]:
 
 
 def is_compared(node: ast.Compare, path: Path) -> bool:
+    if isinstance(node.ops[0], ast.In) and is_sentence(node.comparators[0], path):
+        return True
     sides = [node.left, *node.comparators]
-    text = any(isinstance(side, ast.Constant) and isinstance(side.value, str) and side.value for side in sides)
-    return text and any(is_sentence(side, path) for side in sides)
+    return any(map(is_text, sides)) and any(is_sentence(side, path) for side in sides)
+
+
+def is_text(node: ast.expr) -> bool:
+    """A text, or the name of a constant, which may be one."""
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str) and bool(node.value)
+    return isinstance(node, ast.Name) and node.id.isupper()
 
 
 def is_searched(node: ast.Call, path: Path) -> bool:
     if not isinstance(node.func, ast.Attribute) or node.func.attr not in READS_TEXT:
         return False
-    only_lines = [ast.unparse(part) for part in node.args] == ["'\\n'"]  # cut for a line of the terminal
-    return not only_lines and any(is_sentence(part, path) for part in (node.func.value, *node.args))
+    arguments = [ast.unparse(part) for part in node.args]
+    only_lines = arguments == ["'\\n'"]  # cut for a line of the terminal
+    fills_template = node.func.attr == "replace" and "".join(arguments[:1]).startswith("'{")
+    return not (only_lines or fills_template) and any(is_sentence(part, path) for part in (node.func.value, *node.args))
 
 
 def is_sentence(node: ast.expr, path: Path) -> bool:

@@ -17,7 +17,7 @@ from tao_sdk.client.document import DocumentError, compose, read_document
 from tao_sdk.client.job_file import JobFile, read_job_file
 from tao_sdk.client.job_schema import SCHEMA_FILE, job_schema, text
 from tao_sdk.client.mistakes import Mistakes
-from tao_sdk.model.errors import SpecError
+from tao_sdk.model.errors import SpecError, TaoError
 
 Read = Callable[..., JobFile]
 
@@ -427,3 +427,17 @@ def test_the_schema_knows_every_key_of_a_job_file_and_no_other() -> None:
     assert {"platform", "options", "native", "command", "files", "specs", "hooks"} <= known
     assert schema["additionalProperties"] is False
     assert schema["properties"]["options"]["properties"]["local"]["additionalProperties"] is False
+
+
+def test_a_key_that_was_meant_for_another_is_told_once_whatever_the_words(
+    read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = TaoError.__init__
+
+    def says_noise(error: TaoError, *_: str, **__: str) -> None:
+        plain(error, "noise", "noise", "noise")
+
+    monkeypatch.setattr(TaoError, "__init__", says_noise)
+    with pytest.raises(DocumentError) as raised:
+        read("comand: python train.py")
+    assert not isinstance(raised.value, Mistakes)

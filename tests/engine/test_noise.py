@@ -25,12 +25,15 @@ from tao_sdk.engine.resubmit import resubmit
 from tao_sdk.engine.watch import Watcher
 from tao_sdk.model import words
 from tao_sdk.model.diagnosis import NodeEvent
-from tao_sdk.model.errors import Refused, TaoError, Unreachable
+from tao_sdk.model.errors import JobNotFound, Refused, TaoError, Unreachable, UsageError
 from tao_sdk.model.job import Job
 from tao_sdk.model.observation import Observation, Phase
 from tao_sdk.model.reasons import Reason
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.status import Status
+from tao_sdk.runner import events
+from tao_sdk.runner.events import Event
+from tao_sdk.script_runner import build_entrypoint
 
 NOISE = "xq zzk wvv"
 KILLS_ITS_SUPERVISOR = "kill -9 $PPID; sleep 0.1"
@@ -49,12 +52,29 @@ def say_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "RULES", [replace(rule, cause=NOISE, suggestion=NOISE) for rule in rules.RULES])
     monkeypatch.setattr(parse, "NodeEvent", lambda name, _message: NodeEvent(name, NOISE))
     monkeypatch.setattr(parse, "Observation", with_noise_for_raw)
-    plain = TaoError.__init__
+    monkeypatch.setattr(TaoError, "__init__", with_noise_for_words(TaoError.__init__))
+    monkeypatch.setattr(events, "parse", with_noise_for_facts(events.parse))
 
-    def says_noise(error: TaoError, *_: str, **__: str) -> None:
-        plain(error, NOISE, NOISE, NOISE)
 
-    monkeypatch.setattr(TaoError, "__init__", says_noise)
+def with_noise_for_words(plain: Callable[..., None]) -> Callable[..., None]:
+    """The initializer of an error that keeps its command and says noise."""
+
+    def says_noise(error: TaoError, what: str, why: str = "", next: str = "", command: str = "") -> None:
+        plain(error, NOISE, NOISE, NOISE, command)
+
+    return says_noise
+
+
+def with_noise_for_facts(plain: Callable[[bytes], Event | None]) -> Callable[[bytes], Event | None]:
+    """The reader of the runner's events that finds noise where a sentence stood."""
+
+    def reads_noise(line: bytes) -> Event | None:
+        event = plain(line)
+        if event is not None:
+            event.facts.update({name: NOISE for name in ("what", "why", "next") if event.facts.get(name)})
+        return event
+
+    return reads_noise
 
 
 def with_noise_for_raw(phase: Phase, raw: str, *rest: Any, **more: Any) -> Observation:
@@ -230,3 +250,32 @@ def test_what_the_runner_could_not_do_is_its_reason(client: Client, tmp_path: Pa
     ended = seen(client, job, has_ended)
     assert (ended.status, ended.reason_code) == (Status.ERROR, Reason.RUNNER_FAILED)
     assert explained(client, ended) == ("archive_broken", False)
+
+
+def test_a_server_that_nobody_knows_is_read_from_the_events_host(client: Client) -> None:
+    for uri, rule in (("s3://acme/x", "bucket_not_in_aws"), ("https://data.example.invalid/x", "name_not_resolved")):
+        text = build_entrypoint(command="true {config_path}", specs={"data": uri}, inputs={"data": {"type": "file"}})
+        keys = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "not-a-real-key", "AWS_DEFAULT_REGION": "eu-west-3"}
+        job = start(client, text["command"], env_vars={**keys, "TAO_RETRY_SECONDS": "0.1", "S3_ENDPOINT_URL": ""})
+        ended = seen(client, job, has_ended)
+        assert (ended.status, ended.reason_code) == (Status.ERROR, Reason.RUNNER_FAILED)
+        assert explained(client, ended) == (rule, False)
+
+
+def test_an_image_without_python3_is_known_by_the_code_of_its_event(client: Client) -> None:
+    text = build_entrypoint(command="true")["command"]
+    for folder_of_python in ("/usr/bin", "/usr/local/bin", "/opt/conda/bin"):
+        text = text.replace(f"{folder_of_python}/python3", "/nowhere/python3")
+    ended = seen(client, start(client, f"PATH=/nowhere\n{text}"), has_ended)
+    assert (ended.status, ended.reason_code, ended.exit_code) == (Status.ERROR, Reason.RUNNER_FAILED, 127)
+    assert explained(client, ended) == ("missing_python3", False)
+
+
+def test_the_command_that_mends_an_error_is_told_beside_its_words(client: Client) -> None:
+    job = seen(client, start(client, "sleep 30"), is_running)
+    with pytest.raises(UsageError) as live:
+        client.remove(job.id)
+    with pytest.raises(JobNotFound) as unknown:
+        client.get_job("nothing-like-it")
+    assert (live.value.to_json()["next"], unknown.value.to_json()["next"]) == (f"tao cancel {job.id}", "tao ls")
+    client.cancel_job(job.id)

@@ -47,6 +47,7 @@ class DocumentError(SpecError):
     def __init__(self, place: Place, what: str, why: str = "", next: str = "", command: str = "") -> None:
         super().__init__(f"{place}: {what}", why, next, command)
         self.place = place
+        self.meant = ""  # the known key that an unknown one is like
         self.key = ""  # the key of a job file that is wrong, once its reader has said so
 
     def to_json(self) -> dict[str, Any]:

@@ -157,7 +157,7 @@ class Reader:
                 continue
             with self.mistakes.of(name):
                 if name not in known:
-                    raise unknown(name, top, [*known, "platform", "options"], self.said_elsewhere(name))
+                    raise self.unknown_at_top(name, top, [*known, "platform", "options"])
                 if value.data is not None:
                     found[name] = self.value(name, value)
         return found
@@ -168,15 +168,16 @@ class Reader:
         }  # fmt: skip
         return readers[name](name, value) if name in readers else one_field(JobSpec, name, value)
 
-    def said_elsewhere(self, name: str) -> str:
-        """What a key that is not JobSpec's is called or where it stands, if anywhere."""
+    def unknown_at_top(self, name: str, top: Value, known: Iterable[str]) -> DocumentError:
+        """The error for a key that is not JobSpec's: a flag's name is meant for its field, an option stands elsewhere."""
         if meant := field_of_flag(name, settings_of(JobSpec)):
-            return f"Did you mean {meant}?"
+            return unknown(name, top, known, meant=meant)
         for platform in platforms():
             options = options_class(platform)
             if options is not None and name in settings_of(options):
-                return f"It is an option of {platform}: put it under options: {platform}:"
-        return ""
+                hint = f"It is an option of {platform}: put it under options: {platform}:"
+                return unknown(name, top, known, hint)
+        return unknown(name, top, known)
 
     def specs(self, name: str, value: Value) -> dict[str, Any]:
         """The nested spec: here, or in a file of its own."""
@@ -242,11 +243,17 @@ class Reader:
         return found
 
 
-def unknown(name: str, mapping: Value, known: Iterable[str], said: str = "", of: str = "") -> DocumentError:
+def unknown(
+    name: str, mapping: Value, known: Iterable[str], hint: str = "", of: str = "", meant: str = ""
+) -> DocumentError:
+    """The error for an unknown key. Without a hint it says which known key it is like, or all that are known."""
+    if not hint:
+        meant = meant or next(iter(difflib.get_close_matches(name, list(known), n=1)), "")
+        hint = f"Did you mean {meant}?" if meant else f"Known are: {', '.join(sorted(known))}."
     place = mapping.keys.get(name, mapping.mapping[name].place)
-    near = difflib.get_close_matches(name, list(known), n=1)
-    hint = said or (f"Did you mean {near[0]}?" if near else "Known are: " + ", ".join(sorted(known)) + ".")
-    return DocumentError(place, f"unknown key {name!r}{of}.", "", hint)
+    error = DocumentError(place, f"unknown key {name!r}{of}.", "", hint)
+    error.meant = meant
+    return error
 
 
 def options_class(platform: str) -> type[Any] | None:

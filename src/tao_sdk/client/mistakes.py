@@ -63,7 +63,7 @@ class Collected:
     def keys(self) -> set[str]:
         """The fields that have a mistake already, of those that are meant by an unknown key too."""
         top = {error.key.partition(".")[0] for error in self.found}
-        meant = {error.next.removeprefix("Did you mean ").rstrip("?") for error in self.found}
+        meant = {error.meant for error in self.found if error.meant}
         return top | meant
 
     def tell(self) -> None:

@@ -86,28 +86,28 @@ class Results:
 
     def of_epoch(self, epoch: int) -> checkpoints.Checkpoint:
         """The checkpoint of an epoch, counted from 1. Raises PathNotFound, with the checkpoints that there are."""
-        found = self.checkpoints
-        checkpoint = checkpoints.of_epoch(found, epoch, self.progress)
+        known_checkpoints = self.checkpoints
+        checkpoint = checkpoints.of_epoch(known_checkpoints, epoch, self.progress)
         if checkpoint is None:
-            names = [relative(each.path, self.dir) for each in found]
-            there = f"There are: {', '.join(names[-NAMED:])}." if names else "There is none at all."
-            raise PathNotFound(f"There is no checkpoint of epoch {epoch}.", there, "All of them: tao results JOB")
+            names = [relative(each.path, self.dir) for each in known_checkpoints]
+            why = f"There are: {', '.join(names[-NAMED:])}." if names else "There is none at all."
+            raise PathNotFound(f"There is no checkpoint of epoch {epoch}.", why, "All of them: tao results JOB")
         return checkpoint
 
 
 def results(engine: Engine, job: Job) -> Results:
     """What is below the results directory; empty where the job has written nothing yet."""
     files = files_of(engine, job)
-    found = left_behind(files, job.results_dir)
+    result_files = left_behind(files, job.results_dir)
     progress = job.progress
     manifest = read_manifest(files, job.results_dir)
     settled = settled_at(job)
-    named = checkpoints.choose(
-        [(stat.path, stat.size, stat.mtime) for stat in found], job.results_dir, manifest, progress, settled
+    choice = checkpoints.choose(
+        [(stat.path, stat.size, stat.mtime) for stat in result_files], job.results_dir, manifest, progress, settled
     )
     sweep(engine, job)
     return Results(
-        job.results_dir, tuple(found), named.best, named.newest, progress, manifest, named_elsewhere(job), settled,
+        job.results_dir, tuple(result_files), choice.best, choice.newest, progress, manifest, named_elsewhere(job), settled,
         diagnose.lost_results(engine, job) if is_cut(job, manifest) else "",
     )  # fmt: skip
 
@@ -196,14 +196,14 @@ def fetch(
     What is no file (any more), or can be none here, costs only itself: `on_skip` is called with its name, and why.
     """
     files = files_of(engine, job)
-    found = chosen(left_behind(files, job.results_dir), job.results_dir, only)
-    told, skipped = on_file or unheard, on_skip or unheard
+    wanted_files = chosen(left_behind(files, job.results_dir), job.results_dir, only)
+    tell_copied, tell_skipped = on_file or unheard, on_skip or unheard
     with writing(into):
         into.mkdir(parents=True, exist_ok=True)
-    names = {relative(stat.path, job.results_dir): stat for stat in found}
+    names = {relative(stat.path, job.results_dir): stat for stat in wanted_files}
     remove_remains(into, names)
     refuse_too_large(into, names)
-    folders = {above for stat in found for above in folders_above(relative(stat.path, job.results_dir))}
+    folders = {above for stat in wanted_files for above in folders_above(relative(stat.path, job.results_dir))}
 
     def copied(stat: FileStat) -> PathNotFound | None:
         name = relative(stat.path, job.results_dir)
@@ -221,13 +221,13 @@ def fetch(
 
     with ThreadPoolExecutor(FETCHERS if in_bucket(job.results_dir) else 1) as pool:
         paths: list[Path] = []
-        for stat, failure in zip(found, pool.map(copied, found), strict=True):
+        for stat, failure in zip(wanted_files, pool.map(copied, wanted_files), strict=True):
             name = relative(stat.path, job.results_dir)
             if failure:
-                skipped(name, failure.what)
+                tell_skipped(name, failure.what)
                 continue
             paths.append(into / name)
-            told(name, stat.size)
+            tell_copied(name, stat.size)
     return paths
 
 
@@ -239,15 +239,15 @@ def add_curve(into: Path, copied: Sequence[Path], progress: Progress) -> None:
         write_curve(into, curve_svg(progress), renew=True)
 
 
-def chosen(found: list[FileStat], folder: str, only: Sequence[str]) -> list[FileStat]:
+def chosen(all_files: list[FileStat], folder: str, only: Sequence[str]) -> list[FileStat]:
     """The files that fit any of the patterns; all of them where there is none. Raises PathNotFound where no file does."""
-    fitting = [stat for stat in found if any(fits(relative(stat.path, folder), pattern) for pattern in only)]
-    if only and not fitting:
-        why = f"There are {len(found)} other files." if found else "Nothing has been written there yet."
+    chosen_files = [stat for stat in all_files if any(fits(relative(stat.path, folder), pattern) for pattern in only)]
+    if only and not chosen_files:
+        why = f"There are {len(all_files)} other files." if all_files else "Nothing has been written there yet."
         raise PathNotFound(
             f"No file of the results fits {' or '.join(only)}.", why, "List them: tao results JOB --json"
         )
-    return fitting if only else found
+    return chosen_files if only else all_files
 
 
 def fits(name: str, pattern: str) -> bool:

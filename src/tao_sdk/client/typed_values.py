@@ -40,7 +40,7 @@ def read_field(record: type[Any], name: str, typed: Any) -> Any:
     try:
         read_settings(record, {name: value})
     except FieldError as error:
-        raise UsageError(error.what.replace(name, flag_of(name), 1), error.why, error.next, error.command) from None
+        raise UsageError(error.naming(flag_of(name)), error.why, error.next, error.command) from None
     return value
 
 

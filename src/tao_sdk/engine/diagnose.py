@@ -34,15 +34,15 @@ def diagnose(engine: Engine, job: Job) -> Diagnosis | None:
     """Why the job waits or failed, and what to do; None for a job that is well."""
     if job.status in WELL:
         return None
-    found = told_at_the_end(engine, job) or explain(engine, job)
+    diagnosis = told_at_the_end(engine, job) or explain(engine, job)
     if job.waits_for_next_attempt:
-        return replace(found, suggestion=FOLLOWS)  # who also submits it again has two jobs
-    return found
+        return replace(diagnosis, suggestion=FOLLOWS)  # who also submits it again has two jobs
+    return diagnosis
 
 
-def stored(found: Diagnosis, attempt: int) -> dict[str, Any]:
+def stored(diagnosis: Diagnosis, attempt: int) -> dict[str, Any]:
     """The data of the event that keeps a diagnosis: what it was made from may be gone by the time somebody asks."""
-    return {**found.to_json(), "attempt": attempt}
+    return {**diagnosis.to_json(), "attempt": attempt}
 
 
 def told_at_the_end(engine: Engine, job: Job) -> Diagnosis | None:
@@ -54,8 +54,8 @@ def told_at_the_end(engine: Engine, job: Job) -> Diagnosis | None:
 
 def known_cause(engine: Engine, job: Job) -> str:
     """The cause that was found when it failed, in one line; "" where no rule explained it. Asks nobody."""
-    found = told_at_the_end(engine, job)
-    return "" if found is None or found.rule == rules.NOTHING_KNOWN else found.cause.partition("\n")[0]
+    diagnosis = told_at_the_end(engine, job)
+    return "" if diagnosis is None or diagnosis.rule == rules.NOTHING_KNOWN else diagnosis.cause.partition("\n")[0]
 
 
 def explain(engine: Engine, job: Job) -> Diagnosis:
@@ -76,8 +76,8 @@ def explain_refusal(engine: Engine, job: Job, error: TaoError) -> Diagnosis:
 
 def rule_found(engine: Engine, job: Job, evidence: Evidence) -> Diagnosis:
     """What the first rule that fits says, without the values of secrets."""
-    found = engine.backend_of(job).diagnose(evidence) or rules.diagnose(evidence)
-    return found.redacted(engine.redactor(job))
+    diagnosis = engine.backend_of(job).diagnose(evidence) or rules.diagnose(evidence)
+    return diagnosis.redacted(engine.redactor(job))
 
 
 def lost_results(engine: Engine, job: Job) -> str:
@@ -119,15 +119,15 @@ def read_tail(engine: Engine, backend: AnyBackend, ref: Ref) -> tuple[str, tuple
     """(the end of the command's own output, the runner's events in it)."""
     events = EventFilter()
     data = bytearray()
-    seen: list[dict[str, Any]] = []
+    all_events: list[dict[str, Any]] = []
     for chunk in _tail_chunks(engine, backend, ref):
-        user, found = events.feed(chunk)
-        data += user
-        seen += [{"event": event.name, **event.facts} for event in found]
+        output, new_events = events.feed(chunk)
+        data += output
+        all_events += [{"event": event.name, **event.facts} for event in new_events]
         del data[:-TAIL_BYTES]
     data += events.close()
     lines = bytes(data[-TAIL_BYTES:]).decode("utf-8", "replace").splitlines()
-    return "\n".join(map(shortened, lines)), tuple(seen)
+    return "\n".join(map(shortened, lines)), tuple(all_events)
 
 
 def shortened(line: str) -> str:

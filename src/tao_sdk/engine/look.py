@@ -69,10 +69,10 @@ def _look_at_all(engine: Engine, groups: Groups) -> Iterator[Looked]:
 
 
 def _never_earlier(engine: Engine, job: Job) -> Job:
-    """The job, seen no earlier than this process has already told: what a look saw is not always written down."""
-    told = engine.told_seen.get(job.id)
-    if told is not None and (job.seen_at is None or job.seen_at < told):
-        return replace(job, seen_at=told)
+    """The job, seen no earlier than this process has said before. Not every look is written to the store."""
+    last_told = engine.told_seen.get(job.id)
+    if last_told is not None and (job.seen_at is None or job.seen_at < last_told):
+        return replace(job, seen_at=last_told)
     if job.seen_at is not None:
         engine.told_seen[job.id] = job.seen_at
     return job
@@ -104,13 +104,13 @@ def _look_at_endpoint(
 
 
 def _without_place(engine: Engine, job: Job) -> Looked:
-    """A job of which there is nothing to look at; one whose newest attempt was refused may be due for another."""
+    """A job that has no place to look at. It may be due for another attempt, if the newest was refused."""
     now = _as_stored(engine, job)
     return Looked(now, now.next_attempt_at)
 
 
 def _as_stored(engine: Engine, job: Job) -> Job:
-    """The job as it now is; as it was given when it has no row any more: removed, or its submit refused meanwhile."""
+    """The job as the store has it. The given one if its row is gone: it was removed, or its submit was refused."""
     try:
         return engine.store.get(job.id)
     except JobNotFound:
@@ -118,21 +118,21 @@ def _as_stored(engine: Engine, job: Job) -> Job:
 
 
 def _all_settled(engine: Engine, group: Sequence[tuple[Job, AttemptRow]]) -> list[tuple[Job, Ref | None]]:
-    """Each job with its ref, after the submits that were cut short have been finished, several side by side."""
+    """Each job with its ref. Finishes submits that were cut short, several at a time."""
     refs = {job.id: row.ref for job, row in group if row.ref is not None and row.ref.ready}
     unsettled = [(job, row) for job, row in group if job.id not in refs]
     if len(unsettled) > 1:
         with ThreadPoolExecutor(min(len(unsettled), MOST_AT_ONCE), thread_name_prefix="tao-settle") as pool:
-            begun = [pool.submit(_settled, engine, job, row) for job, row in unsettled]
-            found = [each.result() for each in begun]
+            settling = [pool.submit(_settled, engine, job, row) for job, row in unsettled]
+            settled_refs = [one_settling.result() for one_settling in settling]
     else:
-        found = [_settled(engine, job, row) for job, row in unsettled]
-    settled = {job.id: ref for (job, _), ref in zip(unsettled, found, strict=True)}
-    return [(job, refs.get(job.id) or settled.get(job.id)) for job, _ in group]
+        settled_refs = [_settled(engine, job, row) for job, row in unsettled]
+    late_refs = {job.id: ref for (job, _), ref in zip(unsettled, settled_refs, strict=True)}
+    return [(job, refs.get(job.id) or late_refs.get(job.id)) for job, _ in group]
 
 
 def _settled(engine: Engine, job: Job, row: AttemptRow) -> Ref | None:
-    """The attempt's ref, after finishing a submit that was cut short; None while there is nothing to look at."""
+    """The attempt's ref. Finishes a submit that was cut short. None while there is nothing to look at."""
     if row.ref is not None and row.ref.ready:
         return row.ref
     if job.waits_for_next_attempt:  # it was refused, and is not handed over again
@@ -154,7 +154,7 @@ def _unseen(engine: Engine, job: Job, error: TaoError) -> Job:
 
 
 def refused(engine: Engine, job: Job, error: TaoError, why: Diagnosis | None = None) -> Job:
-    """Write down the end of a job whose newest attempt the backend refused, with what a rule knows of its words."""
+    """Write down that the job has ended because the backend refused its newest attempt, and what explains that."""
     seen = _refusal(error)
     explained = why if why and why.rule != NOTHING_KNOWN else None
     return _write(engine, job, seen, advance(job.standing, seen), explained)
@@ -165,7 +165,7 @@ def _refusal(error: TaoError) -> Observation:
 
 
 def refused_attempt(engine: Engine, job: Job, error: TaoError) -> Job:
-    """Write down that the backend refused the newest attempt: another follows where the job may have one, else it ends."""
+    """Write down that the backend refused the newest attempt. Another follows if retries are left, else the job ends."""
     why = diagnose.explain_refusal(engine, job, error)
     if not policy_of(engine.backend_of(job), job).again(job.attempt, why, job.cancel_asked):
         return refused(engine, job, error, why)
@@ -174,9 +174,9 @@ def refused_attempt(engine: Engine, job: Job, error: TaoError) -> Job:
 
 
 def _waiting(job: Job, standing: Standing, seen: Observation) -> Standing:
-    """The standing of a job whose newest attempt has failed, and is to be followed by another.
+    """The standing of a job that waits for its next attempt.
 
-    That is due a while after the end of this one, or after the look that first saw it ended.
+    The next attempt is due `wait_before` seconds after the last one ended, or after the look that first saw its end.
     """
     following = job.attempt + 1
     due = (seen.ended_at or seen.seen_at) + timedelta(seconds=wait_before(following))
@@ -187,9 +187,9 @@ def _waiting(job: Job, standing: Standing, seen: Observation) -> Standing:
 def judge(
     engine: Engine, backend: AnyBackend, job: Job, ref: Ref, seen: Observation, *, own_end: bool = False
 ) -> Looked:
-    """What follows from one observation of a job's newest attempt, written down. What fails for it fails for it alone.
+    """Write down what follows from one observation of a job's newest attempt. An error concerns this job alone.
 
-    `own_end`: a failure that is seen was not asked for, although an end was.
+    `own_end`: the command may have ended by itself, although a cancel was asked for.
     """
     try:
         return _judge(engine, backend, job, ref, seen, own_end)
@@ -230,7 +230,7 @@ def _judge(engine: Engine, backend: AnyBackend, job: Job, ref: Ref, seen: Observ
 
 
 def _still_waiting(engine: Engine, job: Job, seen: Observation) -> Looked:
-    """A job whose failed attempt is seen as it was. After a time in which it could not be seen its message says that again."""
+    """A job that still waits for its next attempt. Restores that message if the job could not be seen meanwhile."""
     if job.reason_code is Reason.NEXT_ATTEMPT:
         return Looked(job, job.next_attempt_at)
     waits = job.standing.because(words.why(Reason.NEXT_ATTEMPT, attempt=job.attempt + 1))
@@ -239,36 +239,36 @@ def _still_waiting(engine: Engine, job: Job, seen: Observation) -> Looked:
 
 
 def _read_to_end(engine: Engine, job: Job) -> Job:
-    """How far it came. A log that has much more to say is read on by whoever looks at the job next, unless hooks wait for it."""
+    """The job with the progress of its whole log. Without hooks that wait for it, the next look reads what is left."""
     if hooks.wants_epochs(job):
         return progress.scan_ended(engine, job, math.inf)
     return progress.scan_ended(engine, job, progress.MOST_AT_ONCE, END_SECONDS)
 
 
 def _keep_log(engine: Engine, job: Job) -> None:
-    """So that it can be read when somebody has removed the place. What cannot be kept now is kept before it is released."""
+    """Copy the job's log, so that it outlives its place. What fails now is tried again before the release."""
     with suppress(TaoError):
         drain(engine, job, engine.store.attempt(job.id), MOST_KEPT)
 
 
 def _is_worth_reading(backend: AnyBackend, job: Job, standing: Standing) -> bool:
-    """How far it came: of a canceled job that is read now where it costs next to nothing, else when somebody asks."""
+    """True if the log is read now. The log of a canceled job is read now only if that is cheap or hooks wait for it."""
     cheap = not backend.capabilities.files_seconds
     return cheap or standing.status is not Status.CANCELED or hooks.wants_epochs(job)
 
 
 def _may_lag(backend: AnyBackend, job: Job, seen: Observation) -> bool:
-    """The last look has not found it either, but that was a moment ago: the same lag may be behind both."""
+    """True if the last look, which has not found the job either, was too recent: one lag may explain both."""
     return job.seen_at is not None and apart(seen, job.seen_at) < timedelta(seconds=backend.capabilities.lag_seconds)
 
 
 def apart(seen: Observation, last: datetime) -> timedelta:
-    """The time between two looks. The clock may have been set back meanwhile: then the last one lies ahead."""
+    """The time between two looks, never negative: the clock may have been set back between them."""
     return abs(seen.seen_at - last)
 
 
 def _let_go(engine: Engine, backend: AnyBackend, job: Job) -> None:
-    """Keep the log, then have nothing left at the backend. What cannot be done now is gc's."""
+    """Copy the job's log, then remove what is left at the backend. `tao gc` does later what fails now."""
     row = engine.store.attempt(job.id)
     try:
         drain(engine, job, row)
@@ -285,7 +285,7 @@ def policy_of(backend: AnyBackend, job: Job) -> RetryPolicy:
 
 
 def _why(engine: Engine, backend: AnyBackend, job: Job, standing: Standing) -> Diagnosis | None:
-    """Why it failed, while that can still be seen; None when it cannot, and nothing hangs on it."""
+    """Why the job failed. None if that cannot be seen and no retry depends on it. Raises TaoError if one does."""
     try:
         return diagnose.explain(engine, _with_standing(job, standing))
     except TaoError:
@@ -295,7 +295,7 @@ def _why(engine: Engine, backend: AnyBackend, job: Job, standing: Standing) -> D
 
 
 def _write(engine: Engine, job: Job, seen: Observation, standing: Standing, why: Diagnosis | None = None) -> Job:
-    """Store what follows; when someone else was first, theirs stands and the next look goes on from there."""
+    """Store the new standing. If another process was first, its standing is kept and returned."""
     after = _after(job, seen, standing)
     if standing == job.standing and not _worth_writing(job, seen):
         return after
@@ -341,8 +341,8 @@ def _with_standing(job: Job, standing: Standing) -> Job:
 
 
 def _started(job: Job, seen: Observation) -> datetime | None:
-    """When its first attempt began: as the backend says, which may know it only later, else when it was first seen to."""
-    told = [moment for moment in (job.started, seen.started_at) if moment is not None]
-    if not told and seen.phase in (Phase.RUNNING, Phase.PAUSED, Phase.SUCCEEDED):
+    """When the first attempt began: the backend's time, which may come late, else the time of the first look that saw it."""
+    known_starts = [moment for moment in (job.started, seen.started_at) if moment is not None]
+    if not known_starts and seen.phase in (Phase.RUNNING, Phase.PAUSED, Phase.SUCCEEDED):
         return seen.seen_at
-    return min(told, default=None)
+    return min(known_starts, default=None)

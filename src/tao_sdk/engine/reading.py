@@ -1,7 +1,7 @@
-"""Reading: the progress of jobs that live, as of now, by whoever looks at them.
+"""Reading: whoever looks at live jobs also reads their progress.
 
-Many jobs share the time that one look may take, those that were read longest ago first; what there was no time for is
-read at the next look, and `progress.as_of` tells since when a number is.
+All jobs of a look share its time. Those that were read longest ago come first, and the next look reads the rest.
+`progress.as_of` says how old a number is.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from tao_sdk.model.errors import TaoError
 from tao_sdk.model.job import Endpoint, Job
 from tao_sdk.model.plan import Ref
 
-LOOK_SECONDS = 1.0  # that reading may add to a look
+LOOK_SECONDS = 1.0  # the longest time that reading adds to a look
 
 
 def look_and_read(engine: Engine, jobs: Iterable[Job]) -> list[Job]:
-    """The jobs as they now are, with their progress as of now."""
+    """Look at the jobs, then read their progress."""
     return read(engine, [one.job for one in look(engine, jobs)])
 
 
 def read(engine: Engine, jobs: Sequence[Job], seconds: float = LOOK_SECONDS) -> list[Job]:
-    """The same jobs with the progress that is new in their logs, as far as `seconds` suffice."""
+    """The same jobs, with what is new in their logs. Reading stops after `seconds`."""
     deadline = time.monotonic() + seconds
-    found: dict[str, Job] = {}
+    read_jobs: dict[str, Job] = {}
     for endpoint, group in _by_endpoint([job for job in jobs if may_have_news(job)]).items():
         with suppress(TaoError):  # the look has told that it cannot be asked
             backend = engine.backend(*endpoint)
             if isinstance(backend, ReadsManyLogs) and len(group) > 1:
-                found.update(_read_together(engine, backend, group))
+                read_jobs.update(_read_together(engine, backend, group))
             else:
-                found.update(_read_each(engine, backend, group, deadline))
-    return [found.get(job.id, job) for job in jobs]
+                read_jobs.update(_read_each(engine, backend, group, deadline))
+    return [read_jobs.get(job.id, job) for job in jobs]
 
 
 def may_have_news(job: Job) -> bool:
-    """True for a job that has begun and whose log was not read to its end after its own."""
+    """True if the job has begun and its log may have more to read: it is live, or was not read to its end."""
     if job.started is None or job.imported_from:
         return False
     return not (job.status.terminal and job.reading.whole and job.reading.attempt == job.attempt)
@@ -59,12 +59,12 @@ def _by_endpoint(jobs: Sequence[Job]) -> Mapping[Endpoint, list[Job]]:
 
 
 def as_of(job: Job) -> float:
-    """When its log was last read to its end, in unix seconds; 0 before."""
+    """When the job's log was last read to its end, in unix seconds. 0 if never."""
     return job.reading.as_of.timestamp() if job.reading.as_of else 0.0
 
 
 def _read_each(engine: Engine, backend: AnyBackend, jobs: Sequence[Job], deadline: float) -> dict[str, Job]:
-    """As many side by side as the place takes. At least one is read, and none begun after the deadline."""
+    """Read each log, as many at a time as the backend allows. The first is always read, no other begins after the deadline."""
 
     def scanned(job: Job) -> Job:
         left = deadline - time.monotonic()
@@ -81,16 +81,16 @@ def _read_each(engine: Engine, backend: AnyBackend, jobs: Sequence[Job], deadlin
 
 
 def _read_together(engine: Engine, backend: ReadsManyLogs, jobs: Sequence[Job]) -> dict[str, Job]:
-    """All of them in one question."""
+    """Read all logs with one query."""
     places: dict[Ref, tuple[Job, Reading]] = {}
     for job in jobs:
         if ref := engine.ref_of(job):
             places[ref] = job, Reading(job)
-    for ref, new in backend.new_logs({ref: reading.cursor for ref, (_, reading) in places.items()}).items():
-        places[ref][1].read(iter(new.chunks), math.inf, math.inf)
-        places[ref][1].whole = new.whole
-    found: dict[str, Job] = {}
+    for ref, new_log in backend.new_logs({ref: reading.cursor for ref, (_, reading) in places.items()}).items():
+        places[ref][1].read(iter(new_log.chunks), math.inf, math.inf)
+        places[ref][1].whole = new_log.whole
+    read_jobs: dict[str, Job] = {}
     for job, reading in places.values():
         with suppress(TaoError):
-            found[job.id] = progress.keep(engine, job, reading)
-    return found
+            read_jobs[job.id] = progress.keep(engine, job, reading)
+    return read_jobs

@@ -181,11 +181,21 @@ def unknown_field(name: str, known: Iterable[str], where: str = "", meant: str =
 
 
 class FieldError(SpecError):
-    """A SpecError that knows which field it speaks of, so that a reader of files can add the line."""
+    """A SpecError that knows which field it speaks of, so that a reader of files can add the line.
 
-    def __init__(self, field: str, what: str, why: str = "", next: str = "", command: str = "") -> None:
+    `clause` is what is wrong without the name, where the field can be named otherwise: `is 3; it must be a text`.
+    """
+
+    def __init__(
+        self, field: str, what: str, why: str = "", next: str = "", command: str = "", clause: str = ""
+    ) -> None:
         super().__init__(what, why, next, command)
         self.field = field
+        self.clause = clause
+
+    def naming(self, flag: str) -> str:
+        """What is wrong, of the flag by which the field was given."""
+        return f"{flag} {self.clause}." if self.clause else self.what
 
 
 def _read(field: dataclasses.Field[Any], value: Any, where: str) -> Any:
@@ -195,7 +205,8 @@ def _read(field: dataclasses.Field[Any], value: Any, where: str) -> Any:
     except (ValueError, TypeError, KeyError, OverflowError):
         shown = f"a {type(value).__name__}" if kind.pairs else repr(value)  # a mapping may hold secrets
         shown = shown if len(shown) <= 80 else shown[:77] + "..."
-        raise FieldError(field.name, f"{where}{field.name} is {shown}; it must be {kind.allowed}.") from None
+        clause = f"is {shown}; it must be {kind.allowed}"
+        raise FieldError(field.name, f"{where}{field.name} {clause}.", clause=clause) from None
 
 
 def plain(value: Any) -> Any:
