@@ -124,14 +124,12 @@ class Credentials:
         }
         headers = {"content-type": "application/x-www-form-urlencoded"}
         answer = self.ask(self.web, "POST", service.rstrip("/") + "/", headers, query(form).encode())
-        if answer.status != 200:
-            raise refused("The token service does not give keys", answer, inner(answer.text, "Message"))
-        access, secret, token, ends = (
-            inner(answer.text, name) for name in ("AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration")
-        )
-        if not (access and secret and token):
-            raise refused("The token service does not give keys", answer, NO_KEYS)
-        return Keys(access, secret, token, unix_time(ends))
+        names = ("AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration")
+        access, secret, token, ends = [inner(answer.text, name) for name in names]
+        if answer.status == 200 and access and secret and token:
+            return Keys(access, secret, token, unix_time(ends))
+        why = NO_KEYS if answer.status == 200 else inner(answer.text, "Message")
+        raise refused("The token service does not give keys", answer, why)
 
     def of_container(self) -> Keys:
         relative = self.env.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
@@ -142,8 +140,6 @@ class Credentials:
         elif self.env.get("AWS_CONTAINER_AUTHORIZATION_TOKEN"):
             headers["authorization"] = self.env["AWS_CONTAINER_AUTHORIZATION_TOKEN"]
         answer = self.ask(self.beside(), "GET", url, headers)
-        if answer.status != 200:
-            raise refused("The container's credentials endpoint gives no keys", answer, "")
         return from_json(answer, "The container's credentials endpoint gives no keys")
 
     def of_instance(self, endpoint: str) -> Keys | None:
@@ -162,8 +158,6 @@ class Credentials:
         if role.status != 200 or not is_word(role.text.split("\n")[0]):
             return None
         answer = self.ask(self.beside(), "GET", url + role.text.split()[0], headers)
-        if answer.status != 200:
-            raise refused("The instance's metadata service gives no keys", answer, "")
         return from_json(answer, "The instance's metadata service gives no keys")
 
     def looked(self) -> str:
@@ -179,6 +173,8 @@ def is_word(text: str) -> bool:
 
 def from_json(answer: Answer, what: str) -> Keys:
     """The keys of an answer. Raises the Failure that begins with `what` where it holds none."""
+    if answer.status != 200:
+        raise refused(what, answer, "")
     import json
 
     try:

@@ -9,11 +9,11 @@ import threading
 import time
 
 from tao_sdk.net import percent
+from tao_sdk.net.address import shown
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.s3_credentials import Credentials
 from tao_sdk.net.s3_regions import regional
 from tao_sdk.net.s3_sign import Signer
-from tao_sdk.net.shown import shown
 from tao_sdk.net.wire import host_header, split
 
 TYPE_CHECKING = False

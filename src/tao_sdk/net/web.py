@@ -25,11 +25,10 @@ import os
 import threading
 import time
 from socket import AF_INET6, gaierror, inet_aton, inet_ntoa, inet_ntop, inet_pton
-from typing import cast
 
+from tao_sdk.net.address import shown
 from tao_sdk.net.environment import number
 from tao_sdk.net.failure import Failure
-from tao_sdk.net.shown import shown
 from tao_sdk.net.wire import (
     PORTS,
     WANTS_LOGIN,
@@ -48,7 +47,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from types import TracebackType
-    from typing import Any
 
     from tao_sdk.net.wire import Body, Origin, Proxy
 
@@ -70,7 +68,6 @@ STRANGER = 20.0  # seconds for one that never has: more likely a wrong name than
 WORTH_TELLING = 3  # tries; most that is broken answers before
 AWAY = 90.0  # seconds after a try that failed, in which a server still counts as away: the next looks come by then
 NAMELESS = 3  # tries of a name that nobody knows; a server that has answered before is waited for all the same
-LARGEST_JSON = 16 << 20  # bytes; of nested lists it takes twenty times that in memory
 LARGEST = 64 << 20  # bytes of an answer that is held in memory
 
 
@@ -401,30 +398,6 @@ def astray(url: str, to: str, why: str) -> Failure:
     )
 
 
-def in_json(answer: Answer, failure: Callable[[str], Failure]) -> Any:
-    """What an answer holds. `failure(why)` is raised for what is no JSON, or more of it than anybody needs."""
-    import json
-
-    if len(answer.body) > LARGEST_JSON:
-        raise failure(f"The answer has more than {LARGEST_JSON} bytes.")
-    try:
-        return json.loads(answer.body)
-    except (ValueError, RecursionError):
-        raise failure("The answer is no JSON.") from None
-
-
-def record(value: Any) -> dict[str, Any]:
-    """An object of JSON; an empty one in the place of anything else."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def records(value: Any) -> list[dict[str, Any]] | None:
-    """A list of objects; None in the place of anything else."""
-    if not isinstance(value, list) or not all(isinstance(each, dict) for each in cast("list[Any]", value)):
-        return None
-    return cast("list[dict[str, Any]]", value)
-
-
 class Pages:
     """Counts the pages of a listing, so that a server that never comes to an end is noticed."""
 
@@ -491,12 +464,9 @@ def failure(error: OSError, origin: Origin, web: Web) -> Failure:
     if via and isinstance(error, (ProxyAway, Refused)):
         return proxy_failure(error, origin[0], where, via)
     through = f" through the proxy {via[0]}:{via[1]}" if via else ""
-    for name in [each.__name__ for each in type(error).__mro__]:
-        if name in WORDS:
-            code, what, next = WORDS[name]
-            return Failure(code, what % where + through + ".", reason(error), next)
-    code, what, next = WORDS["OSError"]
-    return Failure(code, what % where + through + ".", reason(error), next)
+    kind = next(each.__name__ for each in type(error).__mro__ if each.__name__ in WORDS)
+    code, what, next_step = WORDS[kind]
+    return Failure(code, what % where + through + ".", reason(error), next_step)
 
 
 def proxy_failure(error: OSError, scheme: str, server: str, via: Proxy) -> Failure:

@@ -253,16 +253,7 @@ class Connection:
     def head(self) -> tuple[int, dict[str, str]]:
         """The status and the headers of the next answer that is one (100 Continue is not)."""
         for _ in range(MOST_LINES):
-            data = self.held
-            while b"\r\n\r\n" not in data:
-                more = self.sock.recv(1 << 16)
-                if not more:
-                    raise CutShort("the server closed the connection instead of answering")
-                self.heard = True
-                data += more
-                if len(data) > LONGEST_HEAD and b"\r\n\r\n" not in data[:LONGEST_HEAD]:
-                    raise Garbled("the head of the answer has no end")
-            text, _, self.held = data.partition(b"\r\n\r\n")
+            text = self.read_until(b"\r\n\r\n", "the server closed the connection instead of answering")
             status, headers = parsed(text)
             if status >= 200 or status == 101:
                 return status, headers
@@ -340,15 +331,20 @@ class Connection:
         raise Garbled("trailers without an end")
 
     def line(self) -> bytes:
-        while b"\n" not in self.held:
+        return self.read_until(b"\n", "the last chunk is missing").rstrip(b"\r")
+
+    def read_until(self, mark: bytes, cut_short: str) -> bytes:
+        """What comes before the mark. What came behind it already is held."""
+        while mark not in self.held:
             more = self.sock.recv(1 << 16)
             if not more:
-                raise CutShort("the last chunk is missing")
+                raise CutShort(cut_short)
+            self.heard = True
             self.held += more
-            if len(self.held) > LONGEST_HEAD and b"\n" not in self.held[:LONGEST_HEAD]:
-                raise Garbled("a line without an end")
-        line, _, self.held = self.held.partition(b"\n")
-        return line.rstrip(b"\r")
+            if len(self.held) > LONGEST_HEAD and mark not in self.held[:LONGEST_HEAD]:
+                raise Garbled("a head or a line of the answer has no end")
+        before, _, self.held = self.held.partition(mark)
+        return before
 
     def done(self) -> None:
         """The answer was read to its end: the next request may follow, unless one of us wants to close."""
