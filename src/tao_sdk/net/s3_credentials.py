@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from tao_sdk.net.web import Answer, Headers, Web
 
+# Of an access key, its secret, and the session token of keys that end.
+NAMES = (("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"), ("ACCESS_KEY", "SECRET_KEY", ""))
 EARLY = 300.0  # seconds before their end that keys are renewed; half their life when that is shorter
 SHORT = 2.0  # seconds for who may not be there
 LATER = 30.0  # until others are asked for again
@@ -91,14 +93,10 @@ class Credentials:
         return self.near
 
     def find(self) -> Keys | None:
-        if self.env.get("AWS_ACCESS_KEY_ID") and self.env.get("AWS_SECRET_ACCESS_KEY"):
-            return Keys(
-                self.env["AWS_ACCESS_KEY_ID"].strip(),
-                self.env["AWS_SECRET_ACCESS_KEY"].strip(),
-                self.env.get("AWS_SESSION_TOKEN", "").strip(),
-            )
-        if self.env.get("ACCESS_KEY") and self.env.get("SECRET_KEY"):
-            return Keys(self.env["ACCESS_KEY"].strip(), self.env["SECRET_KEY"].strip())
+        for names in NAMES:
+            access, secret, token = [self.env.get(name, "") for name in names]
+            if access and secret:
+                return Keys(access.strip(), secret.strip(), token.strip())
         if self.env.get("AWS_WEB_IDENTITY_TOKEN_FILE") and self.env.get("AWS_ROLE_ARN"):
             return self.of_web_identity()
         if self.env.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") or self.env.get("AWS_CONTAINER_CREDENTIALS_FULL_URI"):

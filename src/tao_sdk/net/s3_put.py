@@ -23,7 +23,7 @@ from tao_sdk.net.wire import SILENCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Container, Iterator
     from socket import socket
 
     from tao_sdk.net.s3_store import Store
@@ -255,11 +255,12 @@ def upload_id(answer: Answer, bucket: str, key: str, s3: Store) -> str:
     return inner(answer.text, "UploadId")
 
 
-def sweep(s3: Store, bucket: str, prefix: str) -> int:
-    """Give up the uploads that a runner which was killed had begun below a prefix; how many there were."""
-    query = {"uploads": "", "prefix": prefix}
-    answer = s3.ask("GET", bucket, "", query)
+def sweep(s3: Store, bucket: str, prefix: str, keys: Container[str] | None = None) -> int:
+    """Give up the uploads that were begun below a prefix, or those of `keys` only; how many there were."""
+    answer = s3.ask("GET", bucket, "", {"uploads": "", "prefix": prefix})
     begun: list[str] = list(elements(answer.text, "Upload"))
     for each in begun:
-        s3.ask("DELETE", bucket, inner(each, "Key"), {"uploadId": inner(each, "UploadId")})
+        key = inner(each, "Key")
+        if keys is None or key in keys:
+            s3.ask("DELETE", bucket, key, {"uploadId": inner(each, "UploadId")})
     return len(begun)

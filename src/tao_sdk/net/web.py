@@ -142,11 +142,10 @@ class Web:
         body: bytes | Body = b"",
         sign: Sign | None = None,
         follow: bool = True,
-        busy: tuple[int, ...] = BUSY,
         patience: float = 0.0,
         outside: bool = False,
     ) -> Answer:
-        """One question and its whole answer. `busy` are the statuses that are asked again; `patience` in seconds."""
+        """One question and its whole answer. `patience` in seconds."""
         pause = Pause(self, split(url)[0], patience)
         while True:
             try:
@@ -155,7 +154,7 @@ class Web:
             except OSError as error:
                 pause.after(error)
                 continue
-            if answer.status not in busy or not pause.again(answer):
+            if answer.status not in BUSY or not pause.again(answer):
                 return answer
 
     def open(
@@ -406,19 +405,17 @@ class Pages:
         self.marks: set[str] = set()
         self.first = ""
 
-    def turn_to(self, first: str) -> None:
-        """The same for a page's first entry, where marks are new each time: two pages never begin alike."""
-        if first and first == self.first:
-            raise self.endless("The server gave the same page twice.")
-        self.first = first
+    def turn(self, mark: str, first: str = "") -> None:
+        """One more page, told from the others by its mark; `first` is its first entry, where each page has a new mark.
 
-    def turn(self, mark: str) -> None:
-        """One more, told from the others by its mark. Raises Failure for one that was there before, and for too many."""
-        if mark in self.marks:
+        Raises Failure for one that was there before, and for too many.
+        """
+        if mark in self.marks or (first and first == self.first):
             raise self.endless("The server gave the same page twice.")
         if len(self.marks) >= MOST_PAGES:
             raise self.endless(f"It has more than {MOST_PAGES} pages.")
         self.marks.add(mark)
+        self.first = first
 
     def endless(self, why: str) -> Failure:
         next = "Name a folder below it, or the files one by one; ask who runs the server."

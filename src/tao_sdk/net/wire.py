@@ -143,8 +143,7 @@ class TlsTrust:
         self.made: ssl.SSLContext | None = None
 
     def context(self) -> ssl.SSLContext:
-        if self.made is None:
-            self.made = self.make()
+        self.made = self.made or self.make()
         return self.made
 
     def make(self) -> ssl.SSLContext:
@@ -175,7 +174,7 @@ class Connection:
         self.used = False  # it lay idle before, so the server may have closed it
         self.heard = False  # a byte of the answer to the last request has come
         self.reusable = False
-        self.held = b""  # what was read beyond the head of the answer
+        self.held: bytes = b""  # what was read beyond the head of the answer
         self.headers: dict[str, str] = {}
         self.buffer = memoryview(bytearray(0))
         self.sock = connected(proxy, origin)
@@ -202,10 +201,10 @@ class Connection:
     def tunnel(self, proxy: Proxy) -> None:
         _, host, port = self.origin
         where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        lines = [f"CONNECT {where} HTTP/1.1", "host: " + where]
+        headers = {"host": where}
         if proxy[2]:
-            lines.append("proxy-authorization: " + proxy[2])
-        self.sock.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
+            headers["proxy-authorization"] = proxy[2]
+        self.sock.sendall(head_of("CONNECT", where, headers))
         status, _ = self.head()
         if status != 200:
             raise Refused(status)
@@ -225,8 +224,7 @@ class Connection:
             target = "http://" + host_header(self.origin) + target
             if self.proxy[2]:
                 lines["proxy-authorization"] = self.proxy[2]
-        text = [f"{method} {target} HTTP/1.1"] + [f"{name}: {value}" for name, value in lines.items()] + ["", ""]
-        head = "\r\n".join(text).encode("utf-8")
+        head = head_of(method, target, lines)
         broke: OSError | None = None
         try:
             self.send(head, body)
@@ -364,6 +362,11 @@ def connected(proxy: Proxy | None, origin: Origin) -> socket.socket:
         raise ProxyAway(error.strerror or str(error)) from error
     except UnicodeError as error:
         raise ProxyAway("no host can be called so") from error
+
+
+def head_of(method: str, target: str, headers: Mapping[str, str]) -> bytes:
+    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    return "\r\n".join(lines).encode("utf-8")
 
 
 def parsed(head: bytes) -> tuple[int, dict[str, str]]:
