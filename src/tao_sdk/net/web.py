@@ -461,9 +461,12 @@ def failure(error: OSError, origin: Origin, web: Web) -> Failure:
     if via and isinstance(error, (ProxyAway, Refused)):
         return proxy_failure(error, origin[0], where, via)
     through = f" through the proxy {via[0]}:{via[1]}" if via else ""
-    kind = next(each.__name__ for each in type(error).__mro__ if each.__name__ in WORDS)
-    code, what, next_step = WORDS[kind]
-    return Failure(code, what % where + through + ".", reason(error), next_step)
+    for name in [each.__name__ for each in type(error).__mro__]:
+        if name in WORDS:
+            code, what, next = WORDS[name]
+            return Failure(code, what % where + through + ".", reason(error), next)
+    code, what, next = WORDS["OSError"]
+    return Failure(code, what % where + through + ".", reason(error), next)
 
 
 def proxy_failure(error: OSError, scheme: str, server: str, via: Proxy) -> Failure:
