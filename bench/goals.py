@@ -22,7 +22,7 @@ class Goal:
 
 GOALS: Mapping[str, Goal] = {
     "start.help": Goal(0.8),
-    "entrypoint.bytes": Goal(53 * KIB),
+    "entrypoint.bytes": Goal(48 * KIB),
     "entrypoint.first_instruction": Goal(5),
     "logs.client.memory": Goal(16 * MIB),
     "logs.command.memory": Goal(16 * MIB),

@@ -20,9 +20,8 @@ from tao_sdk.engine.engine import Engine
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.prepared_job import DataInput, KeyAndValue, PreparedJob
 from tao_sdk.model.units import format_size
-from tao_sdk.net.address import MODULES
+from tao_sdk.net.address import MODULES, shown
 from tao_sdk.net.failure import Failure
-from tao_sdk.net.shown import shown
 
 if TYPE_CHECKING:
     from tao_sdk.net.web import Web

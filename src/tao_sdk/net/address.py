@@ -44,3 +44,12 @@ def path_of(uri: str) -> str:
         return uri
     rest = uri.partition("://")[2]
     return rest[len("localhost") :] if rest.startswith("localhost/") else rest
+
+
+def shown(uri: str) -> str:
+    """Without a user's name and password, and without a query, which may be a signature."""
+    head, mark, rest = uri.partition("://")
+    host, slash, path = rest.partition("/")
+    if not mark or head.lower().startswith("hf_"):  # an @ there is a revision
+        return uri
+    return f"{head}{mark}{host.rpartition('@')[2].partition('?')[0]}{slash}{path.partition('?')[0]}"

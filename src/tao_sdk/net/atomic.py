@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
+    from typing import IO
 
 PART_END = ".tao-part"  # the end of names that are never results: what is on its way to a name of its own
 
 
 def write(path: str, data: bytes, mode: int, settle: Callable[[int], None] = os.fsync) -> None:
     """Replace `path` by `data`. Raises OSError; nothing is left behind then. `settle` makes the data outlive a power cut."""
+    with replacing(path, mode) as file:
+        file.write(data)
+        file.flush()
+        settle(file.fileno())
+
+
+@contextlib.contextmanager
+def replacing(path: str, mode: int = 0o666) -> Generator[IO[bytes], None, None]:
+    """A new file that takes the place of `path` at the end of the block; what raises there leaves nothing behind."""
     temporary = temporary_name(path)
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         with open(fd, "wb") as file:
-            file.write(data)
-            file.flush()
-            settle(fd)
+            yield file
         os.replace(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
         raise
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tao_sdk.net import percent
+from tao_sdk.net.address import shown
 from tao_sdk.net.atomic import PART_END
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.file_names import cut
 from tao_sdk.net.http_source import HttpSource, validator
-from tao_sdk.net.shown import shown
 from tao_sdk.net.source import Found
 from tao_sdk.net.wire import basic, digits
 

@@ -7,11 +7,12 @@ each is verified: large ones by their SHA-256, the others by their git hash.
 from __future__ import annotations
 
 from tao_sdk.net import percent
+from tao_sdk.net.address import shown
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.http_source import HttpSource, one_file
-from tao_sdk.net.shown import shown
+from tao_sdk.net.json_answer import in_json, record, records
 from tao_sdk.net.source import Found
-from tao_sdk.net.web import Pages, in_json, led, record, records
+from tao_sdk.net.web import Pages, led
 from tao_sdk.net.wire import split
 
 TYPE_CHECKING = False

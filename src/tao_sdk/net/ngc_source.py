@@ -11,8 +11,9 @@ import threading
 from tao_sdk.net import percent
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.http_source import HttpSource, joined, one_file
+from tao_sdk.net.json_answer import in_json, record, records
 from tao_sdk.net.source import Found
-from tao_sdk.net.web import Pages, in_json, led, record, records
+from tao_sdk.net.web import Pages, led
 from tao_sdk.net.wire import basic
 
 TYPE_CHECKING = False

@@ -55,8 +55,7 @@ class S3(Store):
                 raise Failure(
                     "s3.listing", what, why, "Name the objects one by one, or use a store with ListObjectsV2."
                 )
-            pages.turn(token)
-            pages.turn_to(inner(answer.text, "Contents") or inner(answer.text, "CommonPrefixes"))
+            pages.turn(token, inner(answer.text, "Contents") or inner(answer.text, "CommonPrefixes"))
             asked["continuation-token"] = token
 
     def get(

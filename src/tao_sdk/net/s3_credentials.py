@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from tao_sdk.net.web import Answer, Headers, Web
 
+# Of an access key, its secret, and the session token of keys that end.
+NAMES = (("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"), ("ACCESS_KEY", "SECRET_KEY", ""))
 EARLY = 300.0  # seconds before their end that keys are renewed; half their life when that is shorter
 SHORT = 2.0  # seconds for who may not be there
 LATER = 30.0  # until others are asked for again
@@ -91,14 +93,10 @@ class Credentials:
         return self.near
 
     def find(self) -> Keys | None:
-        if self.env.get("AWS_ACCESS_KEY_ID") and self.env.get("AWS_SECRET_ACCESS_KEY"):
-            return Keys(
-                self.env["AWS_ACCESS_KEY_ID"].strip(),
-                self.env["AWS_SECRET_ACCESS_KEY"].strip(),
-                self.env.get("AWS_SESSION_TOKEN", "").strip(),
-            )
-        if self.env.get("ACCESS_KEY") and self.env.get("SECRET_KEY"):
-            return Keys(self.env["ACCESS_KEY"].strip(), self.env["SECRET_KEY"].strip())
+        for names in NAMES:
+            access, secret, token = [self.env.get(name, "") for name in names]
+            if access and secret:
+                return Keys(access.strip(), secret.strip(), token.strip())
         if self.env.get("AWS_WEB_IDENTITY_TOKEN_FILE") and self.env.get("AWS_ROLE_ARN"):
             return self.of_web_identity()
         if self.env.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") or self.env.get("AWS_CONTAINER_CREDENTIALS_FULL_URI"):
@@ -124,14 +122,12 @@ class Credentials:
         }
         headers = {"content-type": "application/x-www-form-urlencoded"}
         answer = self.ask(self.web, "POST", service.rstrip("/") + "/", headers, query(form).encode())
-        if answer.status != 200:
-            raise refused("The token service does not give keys", answer, inner(answer.text, "Message"))
-        access, secret, token, ends = (
-            inner(answer.text, name) for name in ("AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration")
-        )
-        if not (access and secret and token):
-            raise refused("The token service does not give keys", answer, NO_KEYS)
-        return Keys(access, secret, token, unix_time(ends))
+        names = ("AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration")
+        access, secret, token, ends = [inner(answer.text, name) for name in names]
+        if answer.status == 200 and access and secret and token:
+            return Keys(access, secret, token, unix_time(ends))
+        why = NO_KEYS if answer.status == 200 else inner(answer.text, "Message")
+        raise refused("The token service does not give keys", answer, why)
 
     def of_container(self) -> Keys:
         relative = self.env.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI")
@@ -142,8 +138,6 @@ class Credentials:
         elif self.env.get("AWS_CONTAINER_AUTHORIZATION_TOKEN"):
             headers["authorization"] = self.env["AWS_CONTAINER_AUTHORIZATION_TOKEN"]
         answer = self.ask(self.beside(), "GET", url, headers)
-        if answer.status != 200:
-            raise refused("The container's credentials endpoint gives no keys", answer, "")
         return from_json(answer, "The container's credentials endpoint gives no keys")
 
     def of_instance(self, endpoint: str) -> Keys | None:
@@ -162,8 +156,6 @@ class Credentials:
         if role.status != 200 or not is_word(role.text.split("\n")[0]):
             return None
         answer = self.ask(self.beside(), "GET", url + role.text.split()[0], headers)
-        if answer.status != 200:
-            raise refused("The instance's metadata service gives no keys", answer, "")
         return from_json(answer, "The instance's metadata service gives no keys")
 
     def looked(self) -> str:
@@ -179,6 +171,8 @@ def is_word(text: str) -> bool:
 
 def from_json(answer: Answer, what: str) -> Keys:
     """The keys of an answer. Raises the Failure that begins with `what` where it holds none."""
+    if answer.status != 200:
+        raise refused(what, answer, "")
     import json
 
     try:

@@ -9,11 +9,12 @@ import threading
 import time
 
 from tao_sdk.net import percent
+from tao_sdk.net.address import shown
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.s3_credentials import Credentials
-from tao_sdk.net.s3_regions import regional
 from tao_sdk.net.s3_sign import Signer
-from tao_sdk.net.shown import shown
+from tao_sdk.net.s3_xml import inner
+from tao_sdk.net.web import resolved
 from tao_sdk.net.wire import host_header, split
 
 TYPE_CHECKING = False
@@ -21,11 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tao_sdk.net.web import Answer, Headers, Sign, Web
+    from tao_sdk.net.wire import Origin
 
 ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "S3_ENDPOINT_URL")
 REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION", "CLOUD_REGION")
+AWS = (".amazonaws.com", ".amazonaws.com.cn")
+GLOBAL = "s3.amazonaws.com"  # AWS's endpoint that names no region
 STYLES = ("AWS_S3_ADDRESSING_STYLE", "S3_ADDRESSING_STYLE")
-MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
 BETWEEN = str.maketrans("", "", "._-")  # what may stand between the letters and digits of a bucket's name
 
 BUCKET_NAME = (
@@ -105,12 +108,45 @@ def unix_time(date: str) -> float:
     from calendar import timegm
 
     try:
-        _, day, month, year, clock, _ = date.split()
-        hour, minute, second = map(int, clock.split(":"))
-        return float(timegm((int(year), MONTHS.index(month) // 3 + 1, int(day), hour, minute, second)))
-    except (ValueError, OverflowError):
+        return float(timegm(time.strptime(date, "%a, %d %b %Y %H:%M:%S GMT")))
+    except ValueError:
         return 0.0
 
 
 def first(env: Mapping[str, str], names: tuple[str, ...]) -> str:
     return next((env[name] for name in names if env.get(name)), "")
+
+
+# Regions of AWS, whose endpoints have them in their names
+
+
+def region_named(answer: Answer) -> str:
+    """The region in the endpoint of AWS that a redirect of AWS leads to; "" for anybody else's."""
+    if not on_aws(split(answer.url)[0]):
+        return ""
+    named = inner(answer.text, "Endpoint") or split(resolved(answer.url, answer.headers.get("location", "")))[0][1]
+    return region_of(named.lower())
+
+
+def on_aws(origin: Origin) -> bool:
+    return origin[1].endswith(AWS)
+
+
+def region_of(host: str) -> str:
+    """eu-west-3 of bucket.s3.eu-west-3.amazonaws.com; "" where there is none, or it is not AWS's."""
+    suffix = next((each for each in AWS if host.endswith(each)), "")
+    label = host[: -len(suffix)].rpartition(".")[2] if suffix else ""
+    region = label[len("s3-") :] if label.startswith("s3-") else label
+    return region if region.count("-") >= 2 and region.replace("-", "").isalnum() else ""
+
+
+def regional(endpoint: str, region: str) -> str:
+    """An endpoint of AWS for another region; what is not AWS's stays."""
+    origin, _ = split(endpoint)
+    host = origin[1]
+    if not on_aws(origin):
+        return endpoint
+    here = region_of(host)
+    if not here:
+        return endpoint.replace(GLOBAL, f"s3.{region}.amazonaws.com", 1) if host == GLOBAL else endpoint
+    return endpoint.replace(here, region, 1)

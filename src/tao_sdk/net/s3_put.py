@@ -16,14 +16,14 @@ from tao_sdk.net import crc
 from tao_sdk.net.crew import Crew
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.s3_answer import check_document
-from tao_sdk.net.s3_words import NAMES, WORDS, refusal
+from tao_sdk.net.s3_words import NAMES, refusal
 from tao_sdk.net.s3_xml import elements, inner
 from tao_sdk.net.web import Changed, Patience
 from tao_sdk.net.wire import SILENCE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Container, Iterator
     from socket import socket
 
     from tao_sdk.net.s3_store import Store
@@ -34,6 +34,8 @@ MOST_PARTS = 9_000
 THREADS = 16
 TRIES = 3  # of a body that arrives as another one
 BLOCK = 1 << 18
+BROKEN_BODY = ("BadDigest", "XAmzContentChecksumMismatch", "IncompleteBody", "InvalidDigest", "RequestTimeout")
+PART_XML = "<Part><PartNumber>%d</PartNumber><ETag>%s</ETag><ChecksumCRC32>%s</ChecksumCRC32></Part>"
 
 
 class Piece:
@@ -125,7 +127,7 @@ class Put:
             checksum = encoded(piece.crc32)
             asked = {**headers, "x-amz-checksum-crc32": checksum, "x-amz-sdk-checksum-algorithm": "CRC32"}
             answer = self.s3.ask("PUT", self.bucket, self.key, query, piece.body, asked)
-            if answer.status != 200 and inner(answer.text, "Code") not in BROKEN:
+            if answer.status != 200 and inner(answer.text, "Code") not in BROKEN_BODY:
                 return answer
             if answer.status == 200:
                 self.s3.check_object(answer, self.bucket)
@@ -224,35 +226,6 @@ class Upload:
             return
 
 
-# What only those are told who write, beside the words of s3_words.py.
-NAMES.update(
-    {
-        "QuotaExceeded": "full",
-        "XMinioStorageFull": "full",
-        "XMinioAdminBucketQuotaExceeded": "full",
-        "EntityTooLarge": "too_large",
-        "ObjectParentIsFile": "clash",
-        "XMinioParentIsObject": "clash",
-        "ExistingObjectIsDirectory": "clash",
-        "PreconditionFailed": "exists",
-    }
-)
-WORDS.update(
-    {
-        "full": ("The store is full: %(bucket)s.", "Free space in the bucket, or raise its quota."),
-        "too_large": ("%(object)s is larger than the store takes.", "Write it in several files."),
-        "clash": (
-            "%(object)s cannot be stored: another object is where its folder would be, or below it.",
-            "Rename one of them; this store keeps objects as files.",
-        ),
-        "exists": ("%(object)s is there already, or is not what it was.", "Look who else writes there."),
-    }
-)
-
-BROKEN = ("BadDigest", "XAmzContentChecksumMismatch", "IncompleteBody", "InvalidDigest", "RequestTimeout")
-PART_XML = "<Part><PartNumber>%d</PartNumber><ETag>%s</ETag><ChecksumCRC32>%s</ChecksumCRC32></Part>"
-
-
 def part_size(size: int) -> int:
     """Of the parts of an object of `size` bytes; the same for the same size, so that its version can be foretold."""
     return max(PART, -(-size // MOST_PARTS))
@@ -282,11 +255,12 @@ def upload_id(answer: Answer, bucket: str, key: str, s3: Store) -> str:
     return inner(answer.text, "UploadId")
 
 
-def sweep(s3: Store, bucket: str, prefix: str) -> int:
-    """Give up the uploads that a runner which was killed had begun below a prefix; how many there were."""
-    query = {"uploads": "", "prefix": prefix}
-    answer = s3.ask("GET", bucket, "", query)
+def sweep(s3: Store, bucket: str, prefix: str, keys: Container[str] | None = None) -> int:
+    """Give up the uploads that were begun below a prefix, or those of `keys` only; how many there were."""
+    answer = s3.ask("GET", bucket, "", {"uploads": "", "prefix": prefix})
     begun: list[str] = list(elements(answer.text, "Upload"))
     for each in begun:
-        s3.ask("DELETE", bucket, inner(each, "Key"), {"uploadId": inner(each, "UploadId")})
+        key = inner(each, "Key")
+        if keys is None or key in keys:
+            s3.ask("DELETE", bucket, key, {"uploadId": inner(each, "UploadId")})
     return len(begun)

@@ -6,8 +6,7 @@ import time
 
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.s3_answer import has_root, is_html, no_store, says_amazon, wants_https
-from tao_sdk.net.s3_endpoint import Endpoint
-from tao_sdk.net.s3_regions import region_named
+from tao_sdk.net.s3_endpoint import Endpoint, region_named
 from tao_sdk.net.s3_words import refusal, words
 from tao_sdk.net.s3_xml import inner
 from tao_sdk.net.wire import digits, host_header, split

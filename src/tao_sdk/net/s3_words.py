@@ -55,41 +55,40 @@ def words(name: str, answer: Answer, bucket: str, key: str, store: Endpoint) -> 
     return what % place, next % place
 
 
-# the store's codes -> ours; s3_put.py adds those of writing
-NAMES = {
-    "NoSuchBucket": "no_bucket",
-    "NoSuchKey": "no_key",
-    "NoSuchVersion": "no_key",
-    "AccessDenied": "denied",
-    "AllAccessDisabled": "denied",
-    "AccountProblem": "denied",
-    "InvalidAccessKeyId": "unknown_key",
-    "InvalidClientTokenId": "unknown_key",
-    "SignatureDoesNotMatch": "wrong_secret",
-    "RequestTimeTooSkewed": "clock",
-    "RequestExpired": "clock",
-    "ExpiredToken": "expired",
-    "ExpiredTokenException": "expired",
-    "InvalidToken": "expired",
-    "InvalidTokenId": "expired",
-    "TokenRefreshRequired": "expired",
-    "AuthorizationHeaderMalformed": "region",
-    "PermanentRedirect": "region",
-    "TemporaryRedirect": "region",
-    "InvalidRegion": "region",
-    "IllegalLocationConstraintException": "region",
-    "SlowDown": "busy",
-    "SlowDownRead": "busy",
-    "SlowDownWrite": "busy",
-    "ServiceUnavailable": "busy",
-    "InternalError": "busy",
-    "OperationAborted": "busy",
-    "TooManyRequests": "busy",
-    "InvalidObjectState": "archived",
-    "InvalidBucketName": "bucket_name",
-    "KeyTooLongError": "key_name",
-    "XMinioInvalidObjectName": "key_name",
+# our codes -> those of stores
+CODES = {
+    "no_bucket": ("NoSuchBucket",),
+    "no_key": ("NoSuchKey", "NoSuchVersion"),
+    "denied": ("AccessDenied", "AllAccessDisabled", "AccountProblem"),
+    "unknown_key": ("InvalidAccessKeyId", "InvalidClientTokenId"),
+    "wrong_secret": ("SignatureDoesNotMatch",),
+    "clock": ("RequestTimeTooSkewed", "RequestExpired"),
+    "expired": ("ExpiredToken", "ExpiredTokenException", "InvalidToken", "InvalidTokenId", "TokenRefreshRequired"),
+    "region": (
+        "AuthorizationHeaderMalformed",
+        "PermanentRedirect",
+        "TemporaryRedirect",
+        "InvalidRegion",
+        "IllegalLocationConstraintException",
+    ),
+    "busy": (
+        "SlowDown",
+        "SlowDownRead",
+        "SlowDownWrite",
+        "ServiceUnavailable",
+        "InternalError",
+        "OperationAborted",
+        "TooManyRequests",
+    ),
+    "archived": ("InvalidObjectState",),
+    "bucket_name": ("InvalidBucketName",),
+    "key_name": ("KeyTooLongError", "XMinioInvalidObjectName"),
+    "full": ("QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded"),
+    "too_large": ("EntityTooLarge",),
+    "clash": ("ObjectParentIsFile", "XMinioParentIsObject", "ExistingObjectIsDirectory"),
+    "exists": ("PreconditionFailed",),
 }
+NAMES = {code: name for name, codes in CODES.items() for code in codes}
 
 KEYS = "ACCESS_KEY and SECRET_KEY where the job is submitted (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the job)"
 
@@ -138,5 +137,12 @@ WORDS = {
     ),
     "bucket_name": BUCKET_NAME,
     "key_name": ("The store takes no object of the name %(object)s.", "Rename it."),
+    "full": ("The store is full: %(bucket)s.", "Free space in the bucket, or raise its quota."),
+    "too_large": ("%(object)s is larger than the store takes.", "Write it in several files."),
+    "clash": (
+        "%(object)s cannot be stored: another object is where its folder would be, or below it.",
+        "Rename one of them; this store keeps objects as files.",
+    ),
+    "exists": ("%(object)s is there already, or is not what it was.", "Look who else writes there."),
     "refused": ("%(endpoint)s refuses %(object)s.", "The store's own words tell why."),
 }

@@ -25,11 +25,10 @@ import os
 import threading
 import time
 from socket import AF_INET6, gaierror, inet_aton, inet_ntoa, inet_ntop, inet_pton
-from typing import cast
 
+from tao_sdk.net.address import shown
 from tao_sdk.net.environment import number
 from tao_sdk.net.failure import Failure
-from tao_sdk.net.shown import shown
 from tao_sdk.net.wire import (
     PORTS,
     WANTS_LOGIN,
@@ -48,7 +47,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from types import TracebackType
-    from typing import Any
 
     from tao_sdk.net.wire import Body, Origin, Proxy
 
@@ -70,7 +68,6 @@ STRANGER = 20.0  # seconds for one that never has: more likely a wrong name than
 WORTH_TELLING = 3  # tries; most that is broken answers before
 AWAY = 90.0  # seconds after a try that failed, in which a server still counts as away: the next looks come by then
 NAMELESS = 3  # tries of a name that nobody knows; a server that has answered before is waited for all the same
-LARGEST_JSON = 16 << 20  # bytes; of nested lists it takes twenty times that in memory
 LARGEST = 64 << 20  # bytes of an answer that is held in memory
 
 
@@ -145,11 +142,10 @@ class Web:
         body: bytes | Body = b"",
         sign: Sign | None = None,
         follow: bool = True,
-        busy: tuple[int, ...] = BUSY,
         patience: float = 0.0,
         outside: bool = False,
     ) -> Answer:
-        """One question and its whole answer. `busy` are the statuses that are asked again; `patience` in seconds."""
+        """One question and its whole answer. `patience` in seconds."""
         pause = Pause(self, split(url)[0], patience)
         while True:
             try:
@@ -158,7 +154,7 @@ class Web:
             except OSError as error:
                 pause.after(error)
                 continue
-            if answer.status not in busy or not pause.again(answer):
+            if answer.status not in BUSY or not pause.again(answer):
                 return answer
 
     def open(
@@ -401,30 +397,6 @@ def astray(url: str, to: str, why: str) -> Failure:
     )
 
 
-def in_json(answer: Answer, failure: Callable[[str], Failure]) -> Any:
-    """What an answer holds. `failure(why)` is raised for what is no JSON, or more of it than anybody needs."""
-    import json
-
-    if len(answer.body) > LARGEST_JSON:
-        raise failure(f"The answer has more than {LARGEST_JSON} bytes.")
-    try:
-        return json.loads(answer.body)
-    except (ValueError, RecursionError):
-        raise failure("The answer is no JSON.") from None
-
-
-def record(value: Any) -> dict[str, Any]:
-    """An object of JSON; an empty one in the place of anything else."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def records(value: Any) -> list[dict[str, Any]] | None:
-    """A list of objects; None in the place of anything else."""
-    if not isinstance(value, list) or not all(isinstance(each, dict) for each in cast("list[Any]", value)):
-        return None
-    return cast("list[dict[str, Any]]", value)
-
-
 class Pages:
     """Counts the pages of a listing, so that a server that never comes to an end is noticed."""
 
@@ -433,19 +405,17 @@ class Pages:
         self.marks: set[str] = set()
         self.first = ""
 
-    def turn_to(self, first: str) -> None:
-        """The same for a page's first entry, where marks are new each time: two pages never begin alike."""
-        if first and first == self.first:
-            raise self.endless("The server gave the same page twice.")
-        self.first = first
+    def turn(self, mark: str, first: str = "") -> None:
+        """One more page, told from the others by its mark; `first` is its first entry, where each page has a new mark.
 
-    def turn(self, mark: str) -> None:
-        """One more, told from the others by its mark. Raises Failure for one that was there before, and for too many."""
-        if mark in self.marks:
+        Raises Failure for one that was there before, and for too many.
+        """
+        if mark in self.marks or (first and first == self.first):
             raise self.endless("The server gave the same page twice.")
         if len(self.marks) >= MOST_PAGES:
             raise self.endless(f"It has more than {MOST_PAGES} pages.")
         self.marks.add(mark)
+        self.first = first
 
     def endless(self, why: str) -> Failure:
         next = "Name a folder below it, or the files one by one; ask who runs the server."

@@ -143,8 +143,7 @@ class TlsTrust:
         self.made: ssl.SSLContext | None = None
 
     def context(self) -> ssl.SSLContext:
-        if self.made is None:
-            self.made = self.make()
+        self.made = self.made or self.make()
         return self.made
 
     def make(self) -> ssl.SSLContext:
@@ -175,7 +174,7 @@ class Connection:
         self.used = False  # it lay idle before, so the server may have closed it
         self.heard = False  # a byte of the answer to the last request has come
         self.reusable = False
-        self.held = b""  # what was read beyond the head of the answer
+        self.held: bytes = b""  # what was read beyond the head of the answer
         self.headers: dict[str, str] = {}
         self.buffer = memoryview(bytearray(0))
         self.sock = connected(proxy, origin)
@@ -202,10 +201,10 @@ class Connection:
     def tunnel(self, proxy: Proxy) -> None:
         _, host, port = self.origin
         where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        lines = [f"CONNECT {where} HTTP/1.1", "host: " + where]
+        headers = {"host": where}
         if proxy[2]:
-            lines.append("proxy-authorization: " + proxy[2])
-        self.sock.sendall("\r\n".join([*lines, "", ""]).encode("latin-1"))
+            headers["proxy-authorization"] = proxy[2]
+        self.sock.sendall(head_of("CONNECT", where, headers))
         status, _ = self.head()
         if status != 200:
             raise Refused(status)
@@ -225,8 +224,7 @@ class Connection:
             target = "http://" + host_header(self.origin) + target
             if self.proxy[2]:
                 lines["proxy-authorization"] = self.proxy[2]
-        text = [f"{method} {target} HTTP/1.1"] + [f"{name}: {value}" for name, value in lines.items()] + ["", ""]
-        head = "\r\n".join(text).encode("utf-8")
+        head = head_of(method, target, lines)
         broke: OSError | None = None
         try:
             self.send(head, body)
@@ -253,16 +251,7 @@ class Connection:
     def head(self) -> tuple[int, dict[str, str]]:
         """The status and the headers of the next answer that is one (100 Continue is not)."""
         for _ in range(MOST_LINES):
-            data = self.held
-            while b"\r\n\r\n" not in data:
-                more = self.sock.recv(1 << 16)
-                if not more:
-                    raise CutShort("the server closed the connection instead of answering")
-                self.heard = True
-                data += more
-                if len(data) > LONGEST_HEAD and b"\r\n\r\n" not in data[:LONGEST_HEAD]:
-                    raise Garbled("the head of the answer has no end")
-            text, _, self.held = data.partition(b"\r\n\r\n")
+            text = self.read_until(b"\r\n\r\n", "the server closed the connection instead of answering")
             status, headers = parsed(text)
             if status >= 200 or status == 101:
                 return status, headers
@@ -340,15 +329,20 @@ class Connection:
         raise Garbled("trailers without an end")
 
     def line(self) -> bytes:
-        while b"\n" not in self.held:
+        return self.read_until(b"\n", "the last chunk is missing").rstrip(b"\r")
+
+    def read_until(self, mark: bytes, cut_short: str) -> bytes:
+        """What comes before the mark. What came behind it already is held."""
+        while mark not in self.held:
             more = self.sock.recv(1 << 16)
             if not more:
-                raise CutShort("the last chunk is missing")
+                raise CutShort(cut_short)
+            self.heard = True
             self.held += more
-            if len(self.held) > LONGEST_HEAD and b"\n" not in self.held[:LONGEST_HEAD]:
-                raise Garbled("a line without an end")
-        line, _, self.held = self.held.partition(b"\n")
-        return line.rstrip(b"\r")
+            if len(self.held) > LONGEST_HEAD and mark not in self.held[:LONGEST_HEAD]:
+                raise Garbled("a head or a line of the answer has no end")
+        before, _, self.held = self.held.partition(mark)
+        return before
 
     def done(self) -> None:
         """The answer was read to its end: the next request may follow, unless one of us wants to close."""
@@ -368,6 +362,11 @@ def connected(proxy: Proxy | None, origin: Origin) -> socket.socket:
         raise ProxyAway(error.strerror or str(error)) from error
     except UnicodeError as error:
         raise ProxyAway("no host can be called so") from error
+
+
+def head_of(method: str, target: str, headers: Mapping[str, str]) -> bytes:
+    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+    return "\r\n".join(lines).encode("utf-8")
 
 
 def parsed(head: bytes) -> tuple[int, dict[str, str]]:

@@ -6,9 +6,8 @@ import re
 from difflib import get_close_matches
 
 from tao_sdk.model.errors import SpecError
-from tao_sdk.net.address import MODULES, path_of, scheme
+from tao_sdk.net.address import MODULES, path_of, scheme, shown
 from tao_sdk.net.s3_words import WORDS
-from tao_sdk.net.shown import shown
 
 MISTAKEN = {
     "aws": "Write s3://bucket/key.",

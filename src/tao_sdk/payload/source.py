@@ -22,8 +22,8 @@ PACKAGE = "tao_sdk"
 
 @cache
 def source(module: str) -> bytes:
-    """What is packed of one module."""
-    return slim(written(module)).encode()
+    """What is packed of one module: ASCII, so that bytes are left that stand for words."""
+    return slim(written(module)).encode("ascii", "backslashreplace")
 
 
 def written(module: str) -> str:

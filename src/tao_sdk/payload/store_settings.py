@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 from tao_sdk.model.errors import CredentialError, SpecError
+from tao_sdk.net.address import shown
 from tao_sdk.net.s3_words import WORDS
-from tao_sdk.net.shown import shown
 from tao_sdk.payload.schemes import BUCKET, UNPRINTABLE
 
 REGION = re.compile(r"[\w.-]+", re.ASCII)

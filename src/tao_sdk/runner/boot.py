@@ -7,12 +7,12 @@ from importlib.machinery import ModuleSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from importlib.abc import Loader
     from types import ModuleType
     from typing import cast
 
 PACKAGE = "tao_sdk"
+CODES = [bytes([code]) for code in (*range(1, 9), *range(14, 32), *range(128, 256))]  # that no source has
 
 
 class Payload:
@@ -20,11 +20,11 @@ class Payload:
 
     def __init__(self, sources: dict[str, bytes]) -> None:
         self.modules = {PACKAGE + "." + name: source for name, source in sources.items()}
-        self.packages = {parent for name in self.modules for parent in parents(name)}
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:  # noqa: ARG002
-        if name in self.modules or name in self.packages:
-            return ModuleSpec(name, as_loader(self), is_package=name in self.packages)
+        is_package = any(each.startswith(name + ".") for each in self.modules)
+        if is_package or name in self.modules:
+            return ModuleSpec(name, as_loader(self), is_package=is_package)
         return None
 
     def create_module(self, spec: ModuleSpec) -> None:  # noqa: ARG002
@@ -34,13 +34,6 @@ class Payload:
         name = module.__name__
         if name in self.modules:
             exec(compile(self.modules[name], f"<{name.replace('.', '/')}.py>", "exec"), module.__dict__)
-
-
-def parents(name: str) -> Iterator[str]:
-    """`a.b` and `a` of a.b.c."""
-    while "." in name:
-        name = name.rpartition(".")[0]
-        yield name
 
 
 def as_loader(payload: Payload) -> Loader:
@@ -55,11 +48,20 @@ def boot(modules: bytes, job: bytes, locale: str) -> None:
 
     The document is a Python literal of the packer's, as much ours as the modules beside it.
     """
-    sys.meta_path.insert(0, Payload(divided(modules)))
+    named = [each.split(b"\n", 1) for each in written_out(modules).split(b"\0")]
+    sys.meta_path.insert(0, Payload({name.decode(): source for name, source in named}))
     parts = divided(job)
     files = [parts[str(number)] for number in range(len(parts) - 1)]
     main = __import__(PACKAGE + ".runner.main", fromlist=["start"])
     main.start(eval(parts["document"], {}), files, locale)
+
+
+def written_out(data: bytes) -> bytes:
+    """The text whose frequent pieces the packer has written as one byte each, after a list of them."""
+    listed, _, text = data.partition(b"\0\0")
+    for code, piece in reversed([*zip(CODES, listed.split(b"\0"))]):
+        text = text.replace(code, piece)
+    return text
 
 
 def divided(data: bytes) -> dict[str, bytes]:

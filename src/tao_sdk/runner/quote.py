@@ -5,10 +5,9 @@ Pure, and used on both sides: by the packer for what it knows, by the runner for
 
 from __future__ import annotations
 
-from tao_sdk.runner.jsontext import string
+from tao_sdk.runner import jsontext
 
 PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./-_")
-SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 def shell(text: str) -> str:
@@ -29,9 +28,8 @@ def escaped(text: str) -> str:
 
 
 def escape(char: str) -> str:
-    if " " <= char <= "~":
-        return SHORT.get(char, char)
-    return SHORT.get(char) or ("\\u%04X" if ord(char) <= 0xFFFF else "\\U%08X") % ord(char)
+    """As in JSON, but for what is beyond 16 bits: neither knows two halves of a character."""
+    return jsontext.escape(char) if char <= "\uffff" else f"\\U{ord(char):08X}"
 
 
 def toml(text: str) -> str:
@@ -49,7 +47,7 @@ STYLES = {
     "shell": shell,
     "plain": plain,
     "nothing": nothing,
-    "json": string,
+    "json": jsontext.string,
     "yaml": escaped,
     "toml": toml,
 }

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import cast
 
+from tao_sdk.net.address import shown
 from tao_sdk.net.failure import Failure
-from tao_sdk.net.shown import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,10 +13,9 @@ import time
 from fnmatch import fnmatchcase
 from importlib import import_module
 
-from tao_sdk.net.address import MODULES, scheme
+from tao_sdk.net.address import MODULES, scheme, shown
 from tao_sdk.net.failure import Failure
 from tao_sdk.net.file_names import apart, cut
-from tao_sdk.net.shown import shown
 from tao_sdk.runner import private
 from tao_sdk.runner.inputs.archive_names import ARCHIVES, stem
 from tao_sdk.runner.inputs.cache import Cache

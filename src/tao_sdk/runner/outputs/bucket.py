@@ -20,12 +20,12 @@ from tao_sdk.runner.outputs.destination import destination, in_bucket
 from tao_sdk.runner.outputs.manifest import parsed, written
 from tao_sdk.runner.outputs.remote import Remote, is_version
 from tao_sdk.runner.outputs.sending import Item, Sending
-from tao_sdk.runner.outputs.tree import Tree, covers, digest, growing, whole_folders
+from tao_sdk.runner.outputs.tree import Tree, covers, digest, growing, shape_of, whole_folders
 from tao_sdk.runner.report import crash
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
     from tao_sdk.runner.document import Document
@@ -166,7 +166,7 @@ class Bucket:
                 for path, shape in tree.files.items():
                     self.take(os.path.join(inside, path), os.path.join(source, path), shape, items, problems)
             elif os.path.isfile(source):
-                self.take(inside, source, shape_of(source), items, problems)
+                self.take(inside, source, shape_now(source), items, problems)
             elif os.path.exists(source):
                 problems.append(f"{source}: not a file")
             elif not written_there(inside, self.place):
@@ -240,9 +240,9 @@ class Bucket:
             return
         version = self.version_there(item, known.get("version"))
         still = item.still and not item.urgent
-        version = version or self.remote.send(name, item.path, lambda: not still or shape_of(item.path) == shape)
+        version = version or self.remote.send(name, item.path, lambda: not still or shape_now(item.path) == shape)
         self.sent[item.name], self.there[name] = shape, (shape[0], version)
-        if shape_of(item.path) != shape:
+        if shape_now(item.path) != shape:
             sha256 = None  # it grew meanwhile: the next look sends the rest
         if not self.place.rank and not name.startswith(OWN + "/"):
             self.entries[name] = entry(name, shape, sha256, version)
@@ -279,7 +279,7 @@ class Bucket:
             return
         entries = dict(self.entries)
         files = [entries[name] for name in sorted(entries)]
-        unsent = [] if exit_code is None or whole else self.unsent()
+        unsent = [] if exit_code is None or whole else self.unsent(self.last.values())
         text = written(self.place, exit_code, whole, problems, files, self.folders, unsent).encode()
         if text == self.told:
             return
@@ -322,7 +322,7 @@ class Bucket:
         self.put_manifest(exit_code, not lost, problems)
         self.sending.close()
         if lost or MANIFEST in self.refused:
-            self.failure = self.not_sent([each.name for each in lost], len(items))
+            self.failure = self.not_sent(lost, len(items))
         return problems + list(self.unread.values())
 
     def ship_first(self, items: list[Item], report: Report) -> None:
@@ -330,18 +330,18 @@ class Bucket:
         self.sending.wait([each.name for each in items])
         self.ship_all(items, report, tell=False)
 
-    def unsent(self) -> list[str]:
-        """Files of the last look that are not there."""
+    def unsent(self, items: Iterable[Item]) -> list[str]:
+        """The names of those that are not there."""
         excused = self.gone | set(self.unread)
         return sorted(
-            name for name, item in self.last.items() if self.sent.get(name) != item.shape and name not in excused
+            each.name for each in items if self.sent.get(each.name) != each.shape and each.name not in excused
         )
 
     def given_up(self) -> Failure:
         """There was no time left to send everything."""
         if not self.last:
             self.last = self.look()[0]
-        lost = self.unsent()
+        lost = self.unsent(self.last.values())
         return Failure(
             "output.lost",
             f"{len(lost)} of {len(self.last)} files had not been sent to {self.remote.address} when the job had to end.",
@@ -355,8 +355,8 @@ class Bucket:
         self.sending.drop()
         self.remote.give_up({self.remote_name(name) for name in busy})
 
-    def ship_all(self, items: list[Item], report: Report, tell: bool) -> list[Item]:
-        """Send what is not there yet, and tell how far it is. What could not be sent."""
+    def ship_all(self, items: list[Item], report: Report, tell: bool) -> list[str]:
+        """Send what is not there yet, and tell how far it is. The names of what could not be sent."""
         due = [each for each in items if self.sent.get(each.name) != each.shape or self.lacks_checksum(each)]
         telling = Telling(report, self.remote.address, len(due), sum(each.size for each in due))
         self.done = self.done_files = 0
@@ -366,8 +366,7 @@ class Bucket:
         self.sending.wait([each.name for each in due], lambda: telling.now(self.done, self.done_files))
         if tell:
             telling.end(self.done, self.done_files)
-        excused = self.gone | set(self.unread)
-        return [each for each in due if self.sent.get(each.name) != each.shape and each.name not in excused]
+        return self.unsent(due)
 
     def lacks_checksum(self, item: Item) -> bool:
         """It was sent while it grew, and is known by now to be complete."""
@@ -443,13 +442,12 @@ def by_path(entries: list[Entry]) -> dict[str, Entry]:
     return {each["path"]: each for each in entries}
 
 
-def shape_of(path: str) -> Shape:
-    """Size and time; of what is not there, one that nothing has."""
+def shape_now(path: str) -> Shape:
+    """As `shape_of`; of what is not there, one that nothing has."""
     try:
-        found = os.stat(path)
+        return shape_of(path)
     except FileNotFoundError:
         return -1, 0.0
-    return found.st_size, found.st_mtime
 
 
 def buckets(document: Document, place: Place, env: Mapping[str, str], tell: Callable[..., None]) -> list[Bucket]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import stat
 
-from tao_sdk.net.atomic import temporary_name
+from tao_sdk.net.atomic import replacing
 from tao_sdk.runner.outputs.brought import brought, others, written_there
-from tao_sdk.runner.outputs.tree import Tree, covers, growing
+from tao_sdk.runner.outputs.tree import Tree, covers, growing, shape_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,11 +90,6 @@ class Copies:
             return False
 
 
-def shape_of(path: str) -> Shape:
-    found = os.stat(path)
-    return found.st_size, found.st_mtime
-
-
 def continued(source: str, target: str, thorough: bool) -> bool:
     """Append what is new. False when the source is not a continuation of the target, which is then as it was.
 
@@ -120,17 +115,11 @@ def continued(source: str, target: str, thorough: bool) -> bool:
 
 def whole(source: str, target: str) -> None:
     """A complete copy under the name, or nothing."""
-    temporary = temporary_name(target)
-    try:
-        with open(source, "rb") as new, open(temporary, "xb") as file:
-            found = os.fstat(new.fileno())
-            pour(new, file)
-        like(found, temporary)
-        os.replace(temporary, target)
-    except BaseException:
-        if os.path.lexists(temporary):
-            os.unlink(temporary)
-        raise
+    with open(source, "rb") as new, replacing(target) as file:
+        found = os.fstat(new.fileno())
+        pour(new, file)
+        file.flush()
+        like(found, file.fileno())
 
 
 def pour(new: IO[bytes], old: IO[bytes]) -> None:
@@ -141,7 +130,7 @@ def pour(new: IO[bytes], old: IO[bytes]) -> None:
         old.write(data)
 
 
-def like(found: os.stat_result, target: str) -> None:
+def like(found: os.stat_result, target: str | int) -> None:
     """Give the copy the mode of what it was copied from, and the time that had before it was read: what is written to it
     later, or put in its place, is copied then."""
     os.utime(target, ns=(found.st_atime_ns, found.st_mtime_ns))

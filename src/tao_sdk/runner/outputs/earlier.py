@@ -6,7 +6,7 @@ import os
 
 from tao_sdk.net.s3_source import S3Source
 from tao_sdk.net.transfer import fetch
-from tao_sdk.runner.outputs.bucket import Bucket, shape_of
+from tao_sdk.runner.outputs.bucket import Bucket, shape_now
 from tao_sdk.runner.outputs.tree import digest
 
 TYPE_CHECKING = False
@@ -26,7 +26,7 @@ def bring_back(bucket: Bucket, name: str, entries: list[Entry]) -> str:
 
 
 def is_here(bucket: Bucket, entry: Entry) -> bool:
-    return shape_of(bucket.local(entry["path"])) == (entry["size"], entry["mtime"])
+    return shape_now(bucket.local(entry["path"])) == (entry["size"], entry["mtime"])
 
 
 def download(bucket: Bucket, entries: list[Entry]) -> None:

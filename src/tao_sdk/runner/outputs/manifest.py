@@ -13,7 +13,7 @@ import os
 from tao_sdk.net import atomic
 from tao_sdk.runner import private
 from tao_sdk.runner.jsontext import dumps
-from tao_sdk.runner.outputs.tree import Tree, digest, whole_folders
+from tao_sdk.runner.outputs.tree import Tree, digest, shape_of, whole_folders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,8 +124,7 @@ class Manifest:
         if (path, shape) not in self.hashes:
             full = os.path.join(self.place.folder, path)
             found = digest(full, "sha256")
-            after = os.stat(full)
-            if (after.st_size, after.st_mtime) != shape:
+            if shape_of(full) != shape:
                 return None
             self.hashes[path, shape] = found
         return self.hashes[path, shape]

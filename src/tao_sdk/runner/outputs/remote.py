@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 
-from tao_sdk.net.atomic import temporary_name
+from tao_sdk.net.atomic import replacing
 from tao_sdk.net.s3_put import part_size, sweep, upload_id
 from tao_sdk.net.s3_words import refusal
-from tao_sdk.net.s3_xml import elements, inner
+from tao_sdk.net.s3_xml import inner
 from tao_sdk.net.web import Changed, Patience
 from tao_sdk.runner.outputs.tree import chunks, digest
 
@@ -40,7 +40,7 @@ class Remote:
 
     def list(self) -> dict[str, tuple[int, str]]:
         """Name -> size and version of everything below the prefix."""
-        below = self.prefix + "/" if self.prefix else ""
+        below = self.key("")
         entries = self.s3.list(self.bucket, below)
         return {each.key[len(below) :]: (each.size, each.version) for each in entries}
 
@@ -69,28 +69,17 @@ class Remote:
 
     def sweep(self) -> None:
         """Give up the uploads that a runner had begun here when it was killed."""
-        sweep(self.s3, self.bucket, self.key("") if self.prefix else "")
+        sweep(self.s3, self.bucket, self.key(""))
 
     def give_up(self, names: set[str]) -> None:
         """Give up the uploads of these that are on their way."""
-        keys = {self.key(name) for name in names}
-        answer = self.s3.ask("GET", self.bucket, "", {"uploads": "", "prefix": self.key("")})
-        for each in elements(answer.text, "Upload"):
-            if inner(each, "Key") in keys:
-                self.s3.ask("DELETE", self.bucket, inner(each, "Key"), {"uploadId": inner(each, "UploadId")})
+        sweep(self.s3, self.bucket, self.key(""), {self.key(name) for name in names})
 
     def fetch(self, name: str, path: str, size: int) -> None:
         """A file that nobody writes to any more, complete at the path. Raises Failure, OSError."""
-        part = temporary_name(path)
-        with open(part, "xb") as file:
-            try:
-                for view in self.chunks(name, size):
-                    file.write(view)
-                file.flush()
-                os.replace(part, path)
-            except BaseException:
-                os.unlink(part)
-                raise
+        with replacing(path) as file:
+            for view in self.chunks(name, size):
+                file.write(view)
 
     def chunks(self, name: str, size: int) -> Iterator[memoryview]:
         """The first bytes of a file, asked for again from where the connection broke."""

@@ -80,6 +80,12 @@ class Tree:
         return path.endswith(PART_END) or any(covers(each, path) for each in self.excludes)
 
 
+def shape_of(path: str) -> Shape:
+    """Raises OSError where nothing is."""
+    found = os.stat(path)
+    return found.st_size, found.st_mtime
+
+
 def covers(exclude: str, path: str) -> bool:
     return path == exclude or path.startswith(exclude + "/") or fnmatchcase(path, exclude)
 
