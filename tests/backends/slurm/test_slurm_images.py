@@ -15,7 +15,7 @@ from support.cluster.cluster_here import SHARED, Cluster, until
 from support.cluster.cluster_images import BUSYBOX, HUB_NAME, NGC_KEY, NGC_NAME, PYTHON, Registry
 from tao_sdk.backends import image_name
 from tao_sdk.backends.mounts import Mount
-from tao_sdk.backends.slurm import containers, enroot_login, handover, images
+from tao_sdk.backends.slurm import containers, enroot_login, images, shell
 from tao_sdk.backends.slurm.containers import Task
 from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
 from tao_sdk.backends.slurm.options import SlurmOptions
@@ -138,7 +138,7 @@ def test_latest_is_used_as_converted_unless_it_is_to_be_converted_again() -> Non
     assert kept.notes == ("x.io/a:latest is used as last converted; force_reconvert_latest converts it anew.",)
     assert anew.notes == ("x.io/a:latest is converted anew.",)
     pinned = images.plan("x.io/a:1", SlurmOptions(force_reconvert_latest=True), FACTS)
-    assert "if [ ! -s" in pinned.prepare
+    assert "tao_convert=once\n" in pinned.prepare
 
 
 # On the cluster
@@ -172,7 +172,7 @@ class Job:
             (there / name).write_text(text)
         words = f"-o {self.folder}/out --mem=1G"
         self.submitted = cluster.login(
-            f"cd {self.folder}\nafter=\n{handover.ANSWERS}\n{planned.prepare}\nsbatch --parsable $after {words} job.sbatch"
+            f"cd {self.folder}\nafter=\n{shell.script('answers')}\n{planned.prepare}\nsbatch --parsable $after {words} job.sbatch"
         )
         self.slurm_id = self.submitted.stdout.strip()
 
@@ -245,12 +245,12 @@ def test_a_private_image_is_converted_once_enroot_has_credentials_that_came_thro
     cluster.login(
         "mkdir -p ~/.config/enroot; echo 'machine other.io login me password mine' > ~/.config/enroot/.credentials"
     )
-    asked = cluster.login(enroot_login.LIST)
+    asked = cluster.login(enroot_login.listing())
     assert asked.stdout.split() == ["other.io"]
-    cluster.login(enroot_login.KEEP, given=enroot_login.lines("an-older-key"))
-    cluster.login(enroot_login.KEEP, given=enroot_login.lines(NGC_KEY))
+    cluster.login(enroot_login.keeping(), given=enroot_login.lines("an-older-key"))
+    cluster.login(enroot_login.keeping(), given=enroot_login.lines(NGC_KEY))
     try:
-        assert cluster.login(enroot_login.LIST).stdout.split() == ["other.io", "nvcr.io", "authn.nvidia.com"]
+        assert cluster.login(enroot_login.listing()).stdout.split() == ["other.io", "nvcr.io", "authn.nvidia.com"]
         assert "an-older-key" not in (home / ".credentials").read_text()
         assert ((home / ".credentials").stat().st_mode & 0o777, [each.name for each in home.iterdir()]) == (
             0o600, [".credentials"]

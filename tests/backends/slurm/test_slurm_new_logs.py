@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tao_sdk.backends.slurm.logs import Offsets
-from tao_sdk.backends.slurm.new_logs import MOST, parse, script
+from tao_sdk.backends.slurm.new_logs import MOST, parse, read_script
 
 
 def new(folders: list[Path], *offsets: Offsets, cut: int | None = None):
     ran = subprocess.run(
-        ["sh", "-c", script([str(each) for each in folders], offsets)], capture_output=True, check=True
+        ["sh", "-c", read_script([str(each) for each in folders], offsets)], capture_output=True, check=True
     )
     return parse(ran.stdout[:cut], offsets)
 

@@ -19,7 +19,7 @@ from tao_sdk.transports.ssh import Ssh
 @functools.cache
 def seen() -> survey.Sections:
     settings = Settings(cluster_here.surroundings(cluster_here.place()))
-    answer = Ssh(site.login(settings)).run(survey.script(site.site(settings)))
+    answer = Ssh(site.login(settings)).run(survey.questions(site.site(settings)))
     return survey.sections(answer.text)
 
 

@@ -214,7 +214,7 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
         """In one exec; of very many attempts the first ones."""
         refs = [ref for ref in cursors if ref.endpoint == self.endpoint][: new_logs.MOST_JOBS]
         offsets = [logs.Offsets.of(LogRequest(cursor=cursors[ref])) for ref in refs]
-        answer = self.ssh.run(new_logs.script([paths(ref).logs for ref in refs], offsets), seconds=60)
+        answer = self.ssh.run(new_logs.read_script([paths(ref).logs for ref in refs], offsets), seconds=60)
         return {refs[index]: new for index, new in new_logs.parse(answer.out, offsets).items()}
 
     def files(self, endpoint: str = "") -> SlurmFiles:

@@ -11,37 +11,18 @@ from collections.abc import Mapping, Sequence
 
 from tao_sdk.backends.contract import KiB, LogChunk, NewLog
 from tao_sdk.backends.slurm.logs import Offsets, Piece, in_lines
+from tao_sdk.backends.slurm.shell import joined, script, variables
 
 MOST_JOBS = 200  # in one question
 MOST = 64 * KiB  # of each file
 HEAD = re.compile(rb"=== (\d+) (whole|more) (\d+) (\d+)\n")
 
-# stderr is measured first, as in logs.py: what stands before an event in stderr is never read after it.
-FUNCTIONS = f"""
-measure() {{
-  size=0
-  [ -s "$1" ] || return 0
-  size=$(($(stat -c %s "$1") - $2))
-  [ $size -ge 0 ] || size=0
-  [ $size -le {MOST} ] || {{ size={MOST}; more=more; }}
-}}
-news() {{
-  [ -d "$2" ] || return 0
-  more=whole
-  measure "$2/main.err" "$4"; es=$size
-  measure "$2/main.out" "$3"; os=$size
-  echo "=== $1 $more $os $es"
-  [ $os -eq 0 ] || tail -c +$(($3 + 1)) "$2/main.out" | head -c $os
-  [ $es -eq 0 ] || tail -c +$(($4 + 1)) "$2/main.err" | head -c $es
-}}
-"""
 
-
-def script(folders: Sequence[str], offsets: Sequence[Offsets]) -> str:
-    """Prints `=== index whole|more out-size err-size` and the bytes of each log folder that is there."""
+def read_script(folders: Sequence[str], offsets: Sequence[Offsets]) -> str:
+    """scripts/read_new_logs.sh for each log folder."""
     asked = zip(folders, offsets, strict=True)
-    calls = [f"news {index} {shlex.quote(folder)} {at.out} {at.err}" for index, (folder, at) in enumerate(asked)]
-    return "\n".join([FUNCTIONS, *calls, "true"])
+    calls = [f"read_new {index} {shlex.quote(folder)} {at.out} {at.err}" for index, (folder, at) in enumerate(asked)]
+    return joined(variables({"most": str(MOST)}), script("read_new_logs"), *calls, "true")
 
 
 def parse(answer: bytes, offsets: Sequence[Offsets]) -> Mapping[int, NewLog]:

@@ -1,7 +1,7 @@
 """From a prepared job to everything that is sent to a cluster: directives, scripts, staged files. Pure.
 
 Here: what is decided once for every attempt, and the plan of one. Not here: what the job gets of the cluster (shape.py),
-its directives (directives.py), its scripts (batch_script.py, task_script.py), which paths it needs there (data.py), how an
+its directives (directives.py), its scripts (job_scripts.py), which paths it needs there (data.py), how an
 image gets ready (images.py), what would stop it (checks.py), and the script that hands all of it over (handover.py).
 """
 
@@ -22,16 +22,15 @@ from tao_sdk.backends.job_environment import (
 )
 from tao_sdk.backends.results_place import named_folder, own_place, root_variables
 from tao_sdk.backends.slurm import containers, data, images
-from tao_sdk.backends.slurm.batch_script import batch_script
 from tao_sdk.backends.slurm.checks import findings
 from tao_sdk.backends.slurm.containers import NONE, Task
 from tao_sdk.backends.slurm.directives import directives
 from tao_sdk.backends.slurm.facts import SlurmFacts
+from tao_sdk.backends.slurm.job_scripts import batch_script, task_script
 from tao_sdk.backends.slurm.options import RUNTIMES, SlurmOptions
 from tao_sdk.backends.slurm.paths import Paths, sbatch_words
 from tao_sdk.backends.slurm.request import Decisions, SlurmRequest
 from tao_sdk.backends.slurm.shape import Shape, shape, slurm_seconds
-from tao_sdk.backends.slurm.task_script import task_script
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.fields import plain
 from tao_sdk.model.plan import Attempt, Plan, StagedFile
