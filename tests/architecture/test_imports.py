@@ -96,6 +96,12 @@ def test_the_engine_names_no_platform() -> None:
     assert [line for line in lines if any(name in line for name in platforms)] == []
 
 
+def test_a_way_to_other_hosts_names_no_platform_that_uses_it() -> None:
+    """What a setting is called is the backend's to say."""
+    text = (SOURCE / "transports" / "ssh.py").read_text().lower()
+    assert [word for word in ("slurm", "brev", "cluster", "login node", "login host") if word in text] == []
+
+
 def test_every_layer_that_exists_has_its_place() -> None:
     known = set().union(*LAYERS)
     folders = {path.name for path in SOURCE.iterdir() if path.is_dir() and any(path.rglob("*.py"))}

@@ -112,7 +112,7 @@ def test_a_login_that_fails_is_told_in_the_documents_words(cluster: Cluster, env
     [
         ("nowhere.invalid", "ssh.no_such_host", "Could not resolve hostname"),
         ("deadlogin", "ssh.host_down", "Connection refused"),
-        ("deadlogin,nowhere.invalid", "backend.unreachable", "No login host can be reached"),
+        ("deadlogin,nowhere.invalid", "backend.unreachable", "No host can be reached"),
     ],
 )
 def test_a_host_that_is_down_or_has_no_address_is_told_as_that_and_not_as_a_log_in_that_fails(
