@@ -78,14 +78,27 @@ def test_imports_run_one_way(path: Path) -> None:
     assert not wrong, f"{layer} may not import {', '.join(sorted(wrong))}"
 
 
-BACKENDS = sorted(path for path in (SOURCE / "backends").glob("*/*.py"))
+BACKENDS = sorted(path for path in (SOURCE / "backends").glob("*/**/*.py"))
+MOST_FILES = 10  # in a folder of a backend: so many tell a story
 
 
 @pytest.mark.parametrize("path", BACKENDS, ids=lambda path: str(path.relative_to(SOURCE / "backends")))
 def test_no_backend_imports_another(path: Path) -> None:
-    own, others = path.parent.name, {each.parent.name for each in BACKENDS}
+    own, others = backend_of(path), {backend_of(each) for each in BACKENDS}
     imported = {name.split(".")[2] for name in modules_of(path) if name.startswith("tao_sdk.backends.")}
     assert not imported & (others - {own}), "what two backends share lies beside them, in backends/"
+
+
+def backend_of(path: Path) -> str:
+    return path.relative_to(SOURCE / "backends").parts[0]
+
+
+@pytest.mark.parametrize("folder", ["slurm"])
+def test_a_backends_folder_tells_its_story_in_ten_files(folder: str) -> None:
+    room = SOURCE / "backends" / folder
+    for place in [room, *(path for path in room.iterdir() if path.is_dir())]:
+        names = [path.name for path in place.glob("*.py") if path.name != "__init__.py"]
+        assert len(names) <= MOST_FILES, f"{place.name} has {', '.join(sorted(names))}"
 
 
 def test_the_engine_names_no_platform() -> None:

@@ -15,8 +15,9 @@ import pytest
 from support.cluster.cluster_here import SHARED, Cluster
 from support.cluster.cluster_images import NGC_KEY
 from support.cluster.facts_here import facts
-from tao_sdk.backends.slurm import doctor, shell, site
-from tao_sdk.backends.slurm.site import Site
+from tao_sdk.backends.slurm.cluster import doctor, site
+from tao_sdk.backends.slurm.cluster.site import Site
+from tao_sdk.backends.slurm.scripts import shell
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.settings import Settings
 from tao_sdk.transports.ssh import Ssh

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tao_sdk.backends.slurm import handover, look, parse, rules, shell
+from tao_sdk.backends.slurm import look, parse, rules
 from tao_sdk.backends.slurm.parse import PHASES, Record, Seen, observation, with_record
+from tao_sdk.backends.slurm.scripts import handover, shell
 from tao_sdk.model.diagnosis import Evidence, NodeEvent
 from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.observation import Observation, Phase

@@ -15,12 +15,15 @@ from typing import Any
 import pytest
 
 from support.cluster.facts_here import ATTEMPT, BASE, directives, facts, partition, planned, staged
-from tao_sdk.backends.slurm import checks, doctor, handover, render, shell, survey
+from tao_sdk.backends.slurm import render
 from tao_sdk.backends.slurm.backend import SlurmBackend
+from tao_sdk.backends.slurm.cluster import doctor, survey
+from tao_sdk.backends.slurm.cluster.site import Site, login, site
 from tao_sdk.backends.slurm.facts import SlurmFacts
+from tao_sdk.backends.slurm.job import checks
+from tao_sdk.backends.slurm.job.shape import PartitionLimit
 from tao_sdk.backends.slurm.request import SlurmRequest
-from tao_sdk.backends.slurm.shape import PartitionLimit
-from tao_sdk.backends.slurm.site import Site, login, site
+from tao_sdk.backends.slurm.scripts import handover, shell
 from tao_sdk.model.errors import CredentialError, SpecError
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.plan import Plan

@@ -13,29 +13,21 @@ import pytest
 from support.cluster.facts_here import ATTEMPT, BASE, facts, planned, staged
 from support.shellcheck import complaints, complaints_of_text
 from tao_sdk.backends.mounts import Mount
-from tao_sdk.backends.slurm import (
-    containers,
-    doctor,
-    enroot_login,
-    handover,
-    images,
-    logs,
-    look,
-    new_logs,
-    shell,
-    survey,
-)
-from tao_sdk.backends.slurm.containers import Task
+from tao_sdk.backends.slurm import logs, look
+from tao_sdk.backends.slurm.cluster import doctor, survey
+from tao_sdk.backends.slurm.cluster.site import Site
 from tao_sdk.backends.slurm.files import SlurmFiles
+from tao_sdk.backends.slurm.images import containers, enroot_login, image_plan
+from tao_sdk.backends.slurm.images.containers import Task
 from tao_sdk.backends.slurm.logs import Offsets
 from tao_sdk.backends.slurm.options import SlurmOptions
-from tao_sdk.backends.slurm.site import Site
+from tao_sdk.backends.slurm.scripts import handover, shell
 from tao_sdk.model.errors import TaoError
 from tao_sdk.model.plan import Ref
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.transports.ssh import Answer, Ssh
 
-FILES = sorted(shell.SCRIPTS.iterdir())
+FILES = sorted(shell.SCRIPTS.glob("*.sh"))
 PLAN = planned(JobSpec(command="train", image="nvcr.io/nvidia/tao:7.0", gpu_count=2, inputs={"train": "/lustre/it's"}))
 DECISIONS = PLAN.request.decisions
 REF = Ref("slurm", "lab", BASE, "17", "17 digits.1", ATTEMPT)
@@ -75,7 +67,7 @@ SENT: dict[str, Callable[[], str]] = {
     "records": lambda: sent_by(lambda ssh: look.records(ssh, [REF], over=[REF])),
     "evidence": lambda: sent_by(lambda ssh: look.evidence(ssh, REF)),
     "log": lambda: logs.read_script("/logs", "/attempt", "main", Offsets(0, 0), 5),
-    "new logs": lambda: new_logs.read_script(["/logs"], [Offsets(0, 0)]),
+    "new logs": lambda: logs.read_new_script(["/logs"], [Offsets(0, 0)]),
     "survey": lambda: survey.questions(Site(BASE)),
     "doctor": lambda: doctor.questions(Site(BASE)),
     "registries": enroot_login.listing,
@@ -105,7 +97,7 @@ def in_enroot() -> str:
 
 
 def conversion() -> str:
-    return images.plan("nvcr.io/nvidia/tao:7.0", SlurmOptions(), facts()).files["image.sbatch"]
+    return image_plan.plan("nvcr.io/nvidia/tao:7.0", SlurmOptions(), facts()).files["image.sbatch"]
 
 
 @pytest.mark.parametrize("make", [lambda: PLAN.request.script, conversion, in_enroot])

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from support.cluster import cluster_here
-from tao_sdk.backends.slurm import site, survey
 from tao_sdk.backends.slurm.backend import SlurmBackend
+from tao_sdk.backends.slurm.cluster import site, survey
 from tao_sdk.model.settings import Settings
 from tao_sdk.transports.ssh import Ssh
 

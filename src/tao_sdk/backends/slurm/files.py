@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from tao_sdk.backends.below import LeadsOut
 from tao_sdk.backends.contract import FileStat
-from tao_sdk.backends.slurm.shell import exports, joined, script
+from tao_sdk.backends.slurm.scripts.shell import exports, joined, script
 from tao_sdk.model.errors import PathNotFound, Unreachable, UsageError
 from tao_sdk.transports.ssh import Answer, Ssh
 

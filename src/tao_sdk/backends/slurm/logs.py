@@ -5,12 +5,14 @@ A cursor is two offsets, of stdout's file and of stderr's: `120:34`. One exec br
 
 from __future__ import annotations
 
+import re
+import shlex
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tao_sdk.backends.contract import LogChunk, LogRequest, MiB
-from tao_sdk.backends.slurm.shell import joined, script, variables
+from tao_sdk.backends.contract import KiB, LogChunk, LogRequest, MiB, NewLog
+from tao_sdk.backends.slurm.scripts.shell import joined, script, variables
 from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.transports.ssh import Ssh
 
@@ -136,3 +138,36 @@ def read_script(folder: str, attempt: str, name: str, at: Offsets, lines: int | 
         "most": str(BLOCK),
     }
     return joined(variables(values), script("read_log"))
+
+
+# What is new of many logs, in one exec: for the progress of a list of jobs
+
+MOST_JOBS = 200  # in one question
+NEW_BYTES = 64 * KiB  # of each file
+NEW_HEAD = re.compile(rb"=== (\d+) (whole|more) (\d+) (\d+)\n")
+
+
+def read_new_script(folders: Sequence[str], offsets: Sequence[Offsets]) -> str:
+    """scripts/read_new_logs.sh for each log folder."""
+    asked = zip(folders, offsets, strict=True)
+    calls = [f"read_new {index} {shlex.quote(folder)} {at.out} {at.err}" for index, (folder, at) in enumerate(asked)]
+    return joined(variables({"most": str(NEW_BYTES)}), script("read_new_logs"), *calls, "true")
+
+
+def parse_new(answer: bytes, offsets: Sequence[Offsets]) -> Mapping[int, NewLog]:
+    """Index -> what is new there. What was cut off at the end of the answer is left out."""
+    found: dict[int, NewLog] = {}
+    at = 0
+    while head := NEW_HEAD.match(answer, at):
+        index, out_size, err_size = int(head[1]), int(head[3]), int(head[4])
+        middle = head.end() + out_size
+        at = middle + err_size
+        if at > len(answer) or index >= len(offsets):
+            break
+        piece = Piece(answer[head.end() : middle], answer[middle:at], over=False, whole=head[2] == b"whole")
+        found[index] = NewLog(tuple(chunks(offsets[index], piece)), piece.whole)
+    return found
+
+
+def chunks(offsets: Offsets, piece: Piece) -> list[LogChunk]:
+    return [LogChunk(read.data, str(Offsets(*read.at))) for read in in_lines(offsets, piece)]

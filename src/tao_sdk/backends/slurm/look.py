@@ -10,10 +10,11 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tao_sdk.backends.slurm import handover, parse, rules
-from tao_sdk.backends.slurm.handover import plain_start
-from tao_sdk.backends.slurm.paths import JobHome, Paths, job_name
-from tao_sdk.backends.slurm.shell import function, joined, script, variables
+from tao_sdk.backends.slurm import parse, rules
+from tao_sdk.backends.slurm.job.paths import JobHome, Paths, job_name
+from tao_sdk.backends.slurm.scripts import handover
+from tao_sdk.backends.slurm.scripts.handover import plain_start
+from tao_sdk.backends.slurm.scripts.shell import function, joined, script, variables
 from tao_sdk.model.diagnosis import Evidence, NodeEvent
 from tao_sdk.model.errors import Refused, TaoError, Unreachable
 from tao_sdk.model.observation import Observation, Phase

@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+from tao_sdk.backends.slurm.cluster.site import Site
 from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
-from tao_sdk.backends.slurm.shell import joined, script, variables
-from tao_sdk.backends.slurm.site import Site
+from tao_sdk.backends.slurm.scripts.shell import joined, script, variables
 from tao_sdk.model.errors import Refused
 from tao_sdk.model.units import parse_duration
 from tao_sdk.store.private_files import make_folders

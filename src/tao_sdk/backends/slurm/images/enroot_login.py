@@ -11,8 +11,8 @@ import shlex
 import sys
 
 from tao_sdk.backends.image_name import NGC
-from tao_sdk.backends.slurm import site
-from tao_sdk.backends.slurm.shell import joined, script, variables
+from tao_sdk.backends.slurm.cluster import site
+from tao_sdk.backends.slurm.scripts.shell import joined, script, variables
 from tao_sdk.model.errors import CredentialError, Refused, TaoError
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.settings import Settings
@@ -21,7 +21,7 @@ from tao_sdk.transports.ssh import Ssh
 FILE = ".config/enroot/.credentials"  # below the user's home, of netrc's form
 REGISTRIES = (NGC, "authn.nvidia.com")
 CODE = "slurm.enroot_credentials"
-INSTALL = f"{shlex.quote(sys.executable or 'python3')} -m tao_sdk.backends.slurm.enroot_login"
+INSTALL = f"{shlex.quote(sys.executable or 'python3')} -m tao_sdk.backends.slurm.images.enroot_login"
 
 
 def listing() -> str:

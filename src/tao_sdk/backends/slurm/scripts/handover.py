@@ -16,10 +16,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tao_sdk.backends.slurm import parse
-from tao_sdk.backends.slurm.data import Wanted
-from tao_sdk.backends.slurm.paths import JobHome, job_name, sbatch_words
+from tao_sdk.backends.slurm.job.data import Wanted
+from tao_sdk.backends.slurm.job.paths import JobHome, job_name, sbatch_words
 from tao_sdk.backends.slurm.request import Decisions
-from tao_sdk.backends.slurm.shell import function, joined, script, variables
+from tao_sdk.backends.slurm.scripts.shell import function, joined, script, variables
 from tao_sdk.model.plan import Attempt
 
 SUBMIT_SECONDS = 180  # after which the client gives up

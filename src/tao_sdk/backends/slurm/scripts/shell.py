@@ -1,4 +1,4 @@
-"""Shell: how a script for the cluster is put together, from variables and functions written here and files of scripts/.
+"""Shell: how a script for the cluster is put together, from variables and functions written here and the files here.
 
 Each file is checked by shellcheck; its head, up to the first empty line, says which variables and functions it wants. Here:
 quoting them. Not here: which ones a script needs (handover.py, job_scripts.py and the others that send one).
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-SCRIPTS = Path(__file__).parent / "scripts"
+SCRIPTS = Path(__file__).parent
 
 
 @cache

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from tao_sdk.backends.rendezvous import rendezvous, single_node
 from tao_sdk.backends.results_place import own_place
-from tao_sdk.backends.slurm.paths import Paths
+from tao_sdk.backends.slurm.job.paths import Paths
 from tao_sdk.backends.slurm.request import Decisions
-from tao_sdk.backends.slurm.shell import exports, function, joined, script, variables
+from tao_sdk.backends.slurm.scripts.shell import exports, function, joined, script, variables
 from tao_sdk.model.plan import Attempt
 
 

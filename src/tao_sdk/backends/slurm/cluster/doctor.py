@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 
 from tao_sdk.backends.image_name import NGC
-from tao_sdk.backends.slurm import containers, enroot_login, images, site, survey
+from tao_sdk.backends.slurm.cluster import site, survey
+from tao_sdk.backends.slurm.cluster.site import Site
+from tao_sdk.backends.slurm.cluster.survey import Sections
 from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
+from tao_sdk.backends.slurm.images import containers, enroot_login, image_plan
+from tao_sdk.backends.slurm.job.shape import CLUSTER_DEFAULT, accounts
 from tao_sdk.backends.slurm.options import SlurmOptions
-from tao_sdk.backends.slurm.shape import CLUSTER_DEFAULT, accounts
-from tao_sdk.backends.slurm.shell import joined, script, variables
-from tao_sdk.backends.slurm.site import Site
-from tao_sdk.backends.slurm.survey import Sections
+from tao_sdk.backends.slurm.scripts.shell import joined, script, variables
 from tao_sdk.model.errors import CredentialError, TaoError, Unreachable
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.settings import Settings
@@ -61,7 +62,7 @@ def no_login(ssh: Ssh, error: TaoError) -> Finding:
 def questions(here: Site) -> str:
     """The survey's, and the doctor's own. What concerns the base directory is asked where one is set."""
     values = {
-        "images": images.folder(here, here.base) if here.base else "",
+        "images": image_plan.folder(here, here.base) if here.base else "",
         "account": here.account,
         "partition": here.partition if " " not in here.partition else "",
     }

@@ -14,12 +14,12 @@ from typing import Any
 
 from tao_sdk.backends import image_name
 from tao_sdk.backends.image_name import ImageName
-from tao_sdk.backends.slurm import containers
-from tao_sdk.backends.slurm.containers import APPTAINER, ENROOT, NONE, PYXIS
+from tao_sdk.backends.slurm.cluster.site import PLAIN_PATH, Site
 from tao_sdk.backends.slurm.facts import SlurmFacts
+from tao_sdk.backends.slurm.images import containers
+from tao_sdk.backends.slurm.images.containers import APPTAINER, ENROOT, NONE, PYXIS
 from tao_sdk.backends.slurm.options import SlurmOptions
-from tao_sdk.backends.slurm.shell import function, joined, script, variables
-from tao_sdk.backends.slurm.site import PLAIN_PATH, Site
+from tao_sdk.backends.slurm.scripts.shell import function, joined, script, variables
 from tao_sdk.model.errors import SpecError
 
 CONVERSION_PARTITION = "cpu"  # the documented one

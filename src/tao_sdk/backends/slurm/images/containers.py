@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tao_sdk.backends.mounts import Mount
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.options import SlurmOptions
-from tao_sdk.backends.slurm.shell import joined, script
+from tao_sdk.backends.slurm.scripts.shell import joined, script
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.finding import Finding, Severity
 
