@@ -78,12 +78,13 @@ def test_imports_run_one_way(path: Path) -> None:
     assert not wrong, f"{layer} may not import {', '.join(sorted(wrong))}"
 
 
-BACKENDS = sorted(path for path in (SOURCE / "backends").glob("*/*.py"))
+BACKENDS = sorted(path for path in (SOURCE / "backends").glob("*/**/*.py"))
+MOST_FILES = 10  # in a folder of a backend: so many tell a story
 
 
 @pytest.mark.parametrize("path", BACKENDS, ids=lambda path: str(path.relative_to(SOURCE / "backends")))
 def test_no_backend_imports_another(path: Path) -> None:
-    own, others = path.parent.name, {each.parent.name for each in BACKENDS}
+    own, others = backend_of(path), {backend_of(each) for each in BACKENDS}
     imported = {name.split(".")[2] for name in modules_of(path) if name.startswith("tao_sdk.backends.")}
     assert not imported & (others - {own}), "what two backends share lies beside them, in backends/"
 
@@ -111,12 +112,30 @@ def test_the_command_asks_the_client_and_not_what_the_client_is_made_of(path: Pa
     )
 
 
+def backend_of(path: Path) -> str:
+    return path.relative_to(SOURCE / "backends").parts[0]
+
+
+@pytest.mark.parametrize("folder", ["slurm"])
+def test_a_backends_folder_tells_its_story_in_ten_files(folder: str) -> None:
+    room = SOURCE / "backends" / folder
+    for place in [room, *(path for path in room.iterdir() if path.is_dir())]:
+        names = [path.name for path in place.glob("*.py") if path.name != "__init__.py"]
+        assert len(names) <= MOST_FILES, f"{place.name} has {', '.join(sorted(names))}"
+
+
 def test_the_engine_names_no_platform() -> None:
     """Rules that only one platform needs live in its folder. `local` is also a word."""
     platforms = {path.name for path in (SOURCE / "backends").iterdir() if path.is_dir()} - {"local", "__pycache__"}
     lines = [line.lower() for path in (SOURCE / "engine").rglob("*.py") for line in path.read_text().splitlines()]
     assert {"docker", "slurm"} <= platforms
     assert [line for line in lines if any(name in line for name in platforms)] == []
+
+
+def test_a_way_to_other_hosts_names_no_platform_that_uses_it() -> None:
+    """What a setting is called is the backend's to say."""
+    text = (SOURCE / "transports" / "ssh.py").read_text().lower()
+    assert [word for word in ("slurm", "brev", "cluster", "login node", "login host") if word in text] == []
 
 
 def test_every_layer_that_exists_has_its_place() -> None:

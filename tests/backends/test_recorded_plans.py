@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +71,13 @@ def test_a_plan_of_an_earlier_store_says_where_to_fetch_the_results() -> None:
     assert opened("docker", "kept-0-near").results_at == ""
 
 
-def test_a_further_attempt_of_an_earlier_stores_job_runs_the_same_scripts() -> None:
+def test_a_further_attempt_of_an_earlier_stores_job_asks_for_the_same_and_starts_the_same() -> None:
     first = opened("slurm", "root-1")
     again = build(first.request.decisions, PreparedJob(JobSpec(command="t"), "t"), first.attempt)
-    assert again.request == first.request
+    assert replace(again.request, script="") == replace(first.request, script="")
+    assert of_slurm(again.request.script) == of_slurm(first.request.script)
+
+
+def of_slurm(script: str) -> list[str]:
+    """What a batch script says to SLURM's programs: its directives, and how it starts the command."""
+    return [line for line in script.splitlines() if line.startswith(("#SBATCH", "  srun"))]

@@ -13,11 +13,11 @@ from tao_sdk.backends.docker import checks as docker_checks
 from tao_sdk.backends.docker import render as docker
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.options import DockerOptions
-from tao_sdk.backends.slurm import checks as slurm_checks
 from tao_sdk.backends.slurm import render as slurm
+from tao_sdk.backends.slurm.cluster.site import Site
 from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
+from tao_sdk.backends.slurm.job import checks as slurm_checks
 from tao_sdk.backends.slurm.options import SlurmOptions
-from tao_sdk.backends.slurm.site import Site
 from tao_sdk.client import Client
 from tao_sdk.model.plan import Attempt
 from tao_sdk.model.prepared_job import DataInput

@@ -19,7 +19,7 @@ from support.servers import sshd_here
 from support.servers.sshd_here import ME, Sshd
 from tao_sdk.model.errors import CredentialError, Unreachable
 from tao_sdk.transports import ssh
-from tao_sdk.transports.ssh import HostKeyChanged, NotOpen, Ssh
+from tao_sdk.transports.ssh import HostKeyChanged, Login, LoginSettings, NotOpen, Ssh
 
 
 @pytest.fixture
@@ -188,9 +188,10 @@ def test_a_host_that_takes_connections_and_says_nothing_is_passed_over(sshd: Ssh
 
 
 def test_when_no_host_answers_every_one_is_named_with_ssh_s_words(sshd: Sshd) -> None:
+    settings = LoginSettings(hosts="MOON_HOST", second_host="name a second one")
     with pytest.raises(Unreachable, match=r"127\.0\.0\.1:9.*[Cc]onnection refused.*no\.such\.host.*resolve") as told:
-        Ssh(sshd.login("127.0.0.1:9", "no.such.host.invalid")).run("true")
-    assert "SLURM_HOSTNAME" in told.value.next
+        Ssh(sshd.login("127.0.0.1:9", "no.such.host.invalid", settings=settings)).run("true")
+    assert told.value.next == "Check MOON_HOST, the network and the VPN; name a second one. Check MOON_HOST."
 
 
 def test_a_changed_host_key_stops_everything_and_names_the_two_commands_that_settle_it(sshd: Sshd) -> None:
@@ -219,9 +220,32 @@ def test_a_host_whose_key_is_not_known_is_refused_with_the_command_that_adds_it(
 def test_a_log_in_that_is_denied_says_how_to_get_in(sshd: Sshd) -> None:
     (sshd.folder / "authorized").write_text("")
     with pytest.raises(Unreachable, match="Permission denied") as told:
+        Ssh(sshd.login(settings=LoginSettings(key="MOON_KEY", reuse_only="MOON_REUSE"))).run("true")
+    assert told.value.next == (
+        f"Set MOON_KEY=/path/to/private_key, put its public half there: ssh-copy-id -i ~/.ssh/id_ed25519.pub {ME}@one, "
+        f"and try: ssh -o BatchMode=yes {ME}@one true. With a second factor: open a connection by hand and set MOON_REUSE=1"
+    )
+
+
+def test_a_log_in_that_no_setting_decides_is_told_without_one(sshd: Sshd) -> None:
+    (sshd.folder / "authorized").write_text("")
+    with pytest.raises(Unreachable) as told:
         Ssh(sshd.login()).run("true")
-    assert "ssh-copy-id" in told.value.next
-    assert "SSH_KEY_PATH" in told.value.next
+    assert told.value.next == (
+        f"Put the public half of your key there: ssh-copy-id -i ~/.ssh/id_ed25519.pub {ME}@one, "
+        f"and try: ssh -o BatchMode=yes {ME}@one true"
+    )
+
+
+def test_every_trouble_has_an_advice_and_names_the_host() -> None:
+    client = Ssh(Login(("moon",)))
+    for words in ("Host key verification failed.", "bad permissions", "Permission denied (publickey).", "odd words",
+                  "Could not resolve hostname", "Connection refused", "too long for Unix domain socket"):  # fmt: skip
+        trouble = client.trouble("moon", words)
+        assert trouble.what == f"moon: {words}"
+        assert trouble.why
+        assert trouble.next
+        assert "{" not in str(trouble)
 
 
 def test_many_who_wait_for_a_log_in_that_fails_have_its_answer(sshd: Sshd) -> None:

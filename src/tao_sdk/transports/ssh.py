@@ -1,7 +1,8 @@
-"""ssh: scripts on a login node, over one shared connection per host that every process of this user uses.
+"""ssh: scripts on another host, over one shared connection per host that every process of this user uses.
 
 OpenSSH does the work, so the user's ssh_config, jump hosts, agent and Kerberos count. Here: opening that connection once,
-noticing that it is gone, and telling ssh's own failures from the script's. Not here: what a script says.
+noticing that it is gone, and telling ssh's own failures from the script's. Not here: what a script says, and which settings
+make a login: who makes one names them in LoginSettings, for the errors.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ ALIVE_SECONDS = 5  # between ssh's own looks whether the other side is there; th
 
 
 class HostKeyChanged(Unreachable):
-    """A login host shows another key than before: somebody must say which is right."""
+    """A host shows another key than before: somebody must say which is right."""
 
     code = "ssh.host_key_changed"
 
@@ -45,8 +46,18 @@ class NotOpen(Unreachable):
 
 
 @dataclass(frozen=True)
+class LoginSettings:
+    """The settings that a login was made from, for what errors tell to do; "" where no setting decides."""
+
+    hosts: str = ""
+    key: str = ""
+    reuse_only: str = ""
+    second_host: str = ""  # how to name one, in words
+
+
+@dataclass(frozen=True)
 class Login:
-    """Who logs in where, and how. `hosts` (`host` or `host:port`) are tried in turn; they are one cluster's."""
+    """Who logs in where, and how. `hosts` (`host` or `host:port`) are tried in turn: all lead to the same place."""
 
     hosts: tuple[str, ...]
     user: str = ""
@@ -55,6 +66,7 @@ class Login:
     reuse_only: bool = False  # never log in: use the connection that the user has opened by hand
     connect_seconds: int = 10
     environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    settings: LoginSettings = LoginSettings()
 
     def name(self, host: str) -> str:
         return f"{self.user}@{host}" if self.user else host
@@ -93,7 +105,7 @@ class Crowded(Exception):
 
 
 class Ssh:
-    """Runs scripts on the first login host that can be reached."""
+    """Runs scripts on the first host that can be reached."""
 
     def __init__(self, login: Login) -> None:
         self.login = login
@@ -118,7 +130,7 @@ class Ssh:
             else:
                 self._best = host
                 return answer
-        raise all_of(troubles)
+        raise all_of(troubles, self.login.settings)
 
     def _in_order(self) -> list[str]:
         """The one that answered last, then those that are connected, then as they are named."""
@@ -138,13 +150,13 @@ class Ssh:
                         return self._exec(host, sock, script, stdin, give_up - time.monotonic())
                 except Crowded as crowded:
                     if time.monotonic() + pause > give_up:
-                        raise Unreachable(f"{host}: {crowded}", "Too many sessions.", "Try again later.") from None
+                        raise self._crowded(host, crowded) from None
                     time.sleep(pause)
                     pause = min(pause * 2, 1.0)
                 except Lost as lost:
                     self._heal(host, sock)
                     if not again or time.monotonic() >= give_up:
-                        raise Unreachable(f"{host}: {lost}", "", "Try again.") from None
+                        raise self._lost(host, lost) from None
                     break
         raise AssertionError("unreachable: the second turn returns or raises")
 
@@ -216,11 +228,10 @@ class Ssh:
             raise trouble
 
     def _not_open(self, host: str, sock: str) -> NotOpen:
-        name, port = address(host)
-        where = f"{'-p ' + port + ' ' if port else ''}{shlex.quote(self.login.name(name))}"
+        where = self._target(host)
         return NotOpen(
             f"No connection to {host} is open.",
-            "SLURM_SSH_REUSE is set: connections are opened by hand here.",
+            f"{self.login.settings.reuse_only or 'The login'} says that connections are opened by hand here.",
             "Open one:",
             f"ssh -M -S {shlex.quote(sock)} -o ControlPersist=8h -fN {where}",
         )
@@ -285,8 +296,9 @@ class Ssh:
                     env=dict(self.login.environ) or None, start_new_session=True,
                 )  # fmt: skip
             except FileNotFoundError:
+                why = f"Without it nobody can log in to {', '.join(self.login.hosts)}."
                 fix = "Install it, e.g. apt-get install openssh-client"
-                raise Unreachable("The program ssh is not installed.", "", fix) from None
+                raise Unreachable("The program ssh is not installed.", why, fix) from None
             try:
                 out, _ = process.communicate(given, timeout=seconds)
             except subprocess.TimeoutExpired:
@@ -307,8 +319,9 @@ class Ssh:
         try:
             mode = stat.S_IMODE(Path(self.login.key).stat().st_mode)
         except OSError as error:
+            name = self.login.settings.key or f"The login to {', '.join(self.login.hosts)}"
             why = f"{self.login.key}: {error.strerror}."
-            raise CredentialError("SSH_KEY_PATH names no key.", why, "Correct it, or leave it out.") from None
+            raise CredentialError(f"{name} names no key.", why, "Correct it, or leave it out.") from None
         if mode & 0o077:
             raise CredentialError(
                 f"The key {self.login.key} can be read by others (mode {mode:04o}).",
@@ -319,30 +332,57 @@ class Ssh:
 
     def trouble(self, host: str, words: str) -> Unreachable:
         """ssh's words about a log-in that failed, with what follows from them."""
-        name, port = address(host)
-        target = self.login.name(name)
         if "REMOTE HOST IDENTIFICATION HAS CHANGED" in words:
             return self._changed_key(host, words)
         last = words.splitlines()[-1]
-        flags = f"-p {port} " if port else ""
-        key = shlex.quote(self.login.key) if self.login.key else "~/.ssh/id_ed25519"
+        advice = self._advice(host)
         for pattern, code, why, remedy, command in TROUBLES:
             if re.search(pattern, words):
-                filled = remedy.format(host=name, target=flags + target, key=key)
-                return unreachable(code, f"{host}: {last}", why, filled, command.format(key=key))
-        return Unreachable(f"{host}: {last}", "", "Try by hand:", f"ssh {flags}{shlex.quote(target)} true")
+                what = f"{host}: {last}"
+                return unreachable(code, what, why, remedy.format_map(advice), command.format_map(advice))
+        return Unreachable(f"{host}: {last}", "ssh could not log in.", "Try by hand:", f"ssh {self._target(host)} true")
+
+    def _target(self, host: str) -> str:
+        """Words for ssh in a command that a person runs."""
+        name, port = address(host)
+        return f"{'-p ' + port + ' ' if port else ''}{shlex.quote(self.login.name(name))}"
+
+    def _advice(self, host: str) -> dict[str, str]:
+        """What the remedies of TROUBLES name."""
+        settings = self.login.settings
+        key = shlex.quote(self.login.key) if self.login.key else "~/.ssh/id_ed25519"
+        give_key = f"Set {settings.key}=/path/to/private_key, put its public half there"
+        by_hand = f". With a second factor: open a connection by hand and set {settings.reuse_only}=1"
+        return {
+            "host": address(host)[0],
+            "target": self._target(host),
+            "key": key,
+            "give_key": give_key if settings.key else "Put the public half of your key there",
+            "by_hand": by_hand if settings.reuse_only else "",
+            "hosts": settings.hosts or "the name of the host",
+            "second_host": f"; {settings.second_host}" if settings.second_host else "",
+        }
+
+    def _crowded(self, host: str, crowded: Crowded) -> Unreachable:
+        why = f"Others use all sessions that {host} allows over one connection."
+        return Unreachable(f"{host}: {crowded}", why, "Try again later.")
+
+    def _lost(self, host: str, lost: Lost) -> Unreachable:
+        why = f"The connection to {host} was lost, or it is too busy."
+        return Unreachable(
+            f"{host}: {lost}", why, "Try again. If that does not help, try:", f"ssh {self._target(host)} true"
+        )
 
     def _changed_key(self, host: str, words: str) -> HostKeyChanged:
         name, port = address(host)
         said = re.search(r"ssh-keygen -f .+", words)
         known = f"[{name}]:{port}" if port and port != "22" else name
         forget = said[0].strip() if said else f"ssh-keygen -R '{known}'"
-        flags = f"-p {port} " if port else ""
         return HostKeyChanged(
             f"{host} shows another host key than the one known here.",
             "It was reinstalled, or someone stands between: ask its administrator which key is right.",
             f"If the new key is right, run: {forget} and then:",
-            f"ssh -o StrictHostKeyChecking=accept-new {flags}{shlex.quote(self.login.name(name))} true",
+            f"ssh -o StrictHostKeyChecking=accept-new {self._target(host)} true",
         )
 
 
@@ -354,24 +394,23 @@ TROUBLES: Sequence[tuple[str, str, str, str, str]] = (
     ("UNPROTECTED PRIVATE KEY|bad permissions", DENIED, "A private key must be readable by you alone.",
      "Run:", "chmod 600 {key}"),
     ("Permission denied", DENIED, "Passwordless log-in does not work; nothing here may ask for a password.",
-     "Set SSH_KEY_PATH=/path/to/private_key, put its public half there: ssh-copy-id -i {key}.pub {target}, and try: "
-     "ssh -o BatchMode=yes {target} true. With a second factor: open a connection by hand and set SLURM_SSH_REUSE=1", ""),
-    ("Could not resolve hostname", "ssh.no_such_host", "No such host.", "Check SLURM_HOSTNAME.", ""),
+     "{give_key}: ssh-copy-id -i {key}.pub {target}, and try: ssh -o BatchMode=yes {target} true{by_hand}", ""),
+    ("Could not resolve hostname", "ssh.no_such_host", "No such host.", "Check {hosts}.", ""),
     ("Connection refused|Connection timed out|No route to host|Network is unreachable|timed out|banner exchange",
      "ssh.host_down", "The host is down, takes no ssh there, or cannot be reached from here.",
-     "Check SLURM_HOSTNAME, the network and the VPN; name a second login host after a comma.", ""),
+     "Check {hosts}, the network and the VPN{second_host}.", ""),
     ("too long for Unix domain socket", "ssh.socket_path", "The socket's path is too long.",
      "Set XDG_RUNTIME_DIR to a short path.", ""),
 )  # fmt: skip
 
 
-def all_of(troubles: Sequence[Unreachable]) -> Unreachable:
+def all_of(troubles: Sequence[Unreachable], settings: LoginSettings) -> Unreachable:
     """One error of several hosts'."""
     if not troubles:
-        return Unreachable("No login host is named.", "", "Set SLURM_HOSTNAME.")
+        return Unreachable("No host is named.", "There is none to log in to.", f"Set {settings.hosts or 'a host'}.")
     if len(troubles) == 1:
         return troubles[0]
-    what = "No login host can be reached. " + " ".join(f"{each.what.rstrip('.')}." for each in troubles)
+    what = "No host can be reached. " + " ".join(f"{each.what.rstrip('.')}." for each in troubles)
     same = len({each.code for each in troubles}) == 1
     code = troubles[0].code if same else Unreachable.code
     why = troubles[0].why if same else ""

@@ -9,9 +9,9 @@ from datetime import timedelta
 import pytest
 
 from support.cluster.cluster_here import Cluster, until
-from tao_sdk.backends.slurm import site, survey
+from tao_sdk.backends.slurm.cluster import site, survey
 from tao_sdk.backends.slurm.facts import SlurmFacts
-from tao_sdk.backends.slurm.shape import PartitionLimit
+from tao_sdk.backends.slurm.job.shape import PartitionLimit
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Refused
 from tao_sdk.model.job import Job

@@ -21,7 +21,8 @@ import pytest
 
 from support.cluster import cluster_here
 from support.cluster.cluster_here import SHARED, Cluster, until
-from tao_sdk.backends.slurm import look, parse, rules, site
+from tao_sdk.backends.slurm import look, parse, rules
+from tao_sdk.backends.slurm.cluster import site
 from tao_sdk.client import Client
 from tao_sdk.model.diagnosis import Evidence
 from tao_sdk.model.job import Job

@@ -15,11 +15,12 @@ from support.cluster.cluster_here import SHARED, Cluster, until
 from support.cluster.cluster_images import BUSYBOX, HUB_NAME, NGC_KEY, NGC_NAME, PYTHON, Registry
 from tao_sdk.backends import image_name
 from tao_sdk.backends.mounts import Mount
-from tao_sdk.backends.slurm import containers, enroot_login, handover, images
-from tao_sdk.backends.slurm.containers import Task
+from tao_sdk.backends.slurm.cluster.site import Site
 from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
+from tao_sdk.backends.slurm.images import containers, enroot_login, image_plan
+from tao_sdk.backends.slurm.images.containers import Task
 from tao_sdk.backends.slurm.options import SlurmOptions
-from tao_sdk.backends.slurm.site import Site
+from tao_sdk.backends.slurm.scripts import shell
 from tao_sdk.client import Client
 from tao_sdk.model.errors import CredentialError, Refused, SpecError
 from tao_sdk.model.spec import JobSpec
@@ -102,14 +103,14 @@ def test_conversions_run_in_the_sites_partition_for_them_else_the_documented_one
 ) -> None:
     known = {name: Partition(name, default=name == "polar") for name in partitions}
     facts = replace(FACTS, partitions=known, site=replace(FACTS.site, conversion_partition=site))
-    script = images.plan("nvcr.io/nvidia/tao:7", SlurmOptions(), facts).files["image.sbatch"]
+    script = image_plan.plan("nvcr.io/nvidia/tao:7", SlurmOptions(), facts).files["image.sbatch"]
     named = [line.partition("=")[2] for line in script.splitlines() if line.startswith("#SBATCH --partition=")]
     assert named == ([wanted] if wanted else [])
 
 
 def test_apptainer_converts_to_a_file_of_its_own_kind() -> None:
     facts = replace(FACTS, pyxis=False, programs=("apptainer",))
-    planned = images.plan("nvcr.io/nvidia/tao:7", SlurmOptions(), facts)
+    planned = image_plan.plan("nvcr.io/nvidia/tao:7", SlurmOptions(), facts)
     assert (planned.runtime, planned.reference) == ("apptainer", "docker://nvcr.io/nvidia/tao:7")
     assert f"image={SHARED}/images/nvcr.io+nvidia+tao=7.sif\n" in planned.files["image.sbatch"]
     assert 'apptainer pull "$partial" docker://nvcr.io/nvidia/tao:7' in planned.files["image.sbatch"]
@@ -128,17 +129,19 @@ def test_pyxis_that_is_asked_for_and_not_there_is_told_with_what_is() -> None:
 
 
 def test_without_a_runtime_the_command_runs_on_the_node_and_the_plan_says_so() -> None:
-    planned = images.plan("nvcr.io/nvidia/tao:7", SlurmOptions(container_runtime="none"), FACTS)
+    planned = image_plan.plan("nvcr.io/nvidia/tao:7", SlurmOptions(container_runtime="none"), FACTS)
     assert planned.files == {}
     assert planned.notes == ("The image nvcr.io/nvidia/tao:7 is not used: the command runs on the node itself.",)
 
 
 def test_latest_is_used_as_converted_unless_it_is_to_be_converted_again() -> None:
-    kept, anew = (images.plan("x.io/a", SlurmOptions(force_reconvert_latest=force), FACTS) for force in (False, True))
+    kept, anew = (
+        image_plan.plan("x.io/a", SlurmOptions(force_reconvert_latest=force), FACTS) for force in (False, True)
+    )
     assert kept.notes == ("x.io/a:latest is used as last converted; force_reconvert_latest converts it anew.",)
     assert anew.notes == ("x.io/a:latest is converted anew.",)
-    pinned = images.plan("x.io/a:1", SlurmOptions(force_reconvert_latest=True), FACTS)
-    assert "if [ ! -s" in pinned.prepare
+    pinned = image_plan.plan("x.io/a:1", SlurmOptions(force_reconvert_latest=True), FACTS)
+    assert "tao_convert=once\n" in pinned.prepare
 
 
 # On the cluster
@@ -159,7 +162,7 @@ class Job:
         self.cluster = cluster
         self.folder = f"{SHARED}/try-{next(numbers)}"
         chosen = SlurmOptions(**options)
-        planned = images.plan(image, chosen, facts)
+        planned = image_plan.plan(image, chosen, facts)
         mounts = [Mount("/lustre", "/lustre")]
         start = containers.start(planned.runtime, Task(mounts), facts)
         script = (
@@ -172,7 +175,7 @@ class Job:
             (there / name).write_text(text)
         words = f"-o {self.folder}/out --mem=1G"
         self.submitted = cluster.login(
-            f"cd {self.folder}\nafter=\n{handover.ANSWERS}\n{planned.prepare}\nsbatch --parsable $after {words} job.sbatch"
+            f"cd {self.folder}\nafter=\n{shell.script('answers')}\n{planned.prepare}\nsbatch --parsable $after {words} job.sbatch"
         )
         self.slurm_id = self.submitted.stdout.strip()
 
@@ -213,7 +216,7 @@ def test_two_conversions_of_one_image_come_one_after_the_other_and_the_second_ha
 ) -> None:
     public, _ = registries
     before = public.pulls(HUB_NAME)
-    script = images.plan(HUB_NAME, SlurmOptions(), FACTS).files["image.sbatch"]
+    script = image_plan.plan(HUB_NAME, SlurmOptions(), FACTS).files["image.sbatch"]
     folder = f"{SHARED}/two-conversions"
     cluster.login(f"mkdir -p {folder} {SHARED}/images")
     (cluster.path(folder) / "image.sbatch").write_text(script)
@@ -233,7 +236,7 @@ def test_a_job_whose_image_cannot_be_converted_ends_instead_of_waiting_and_the_r
     job = Job(cluster, NGC_NAME, "true")
     assert job.dependency().startswith("afterok:")
     assert job.end() == "CANCELLED"
-    log = images.plan(NGC_NAME, SlurmOptions(), FACTS).log
+    log = image_plan.plan(NGC_NAME, SlurmOptions(), FACTS).log
     assert "Could not process JSON input" in cluster.path(log).read_text()
     assert not list(cluster.path(f"{SHARED}/images").glob("*.sqsh*"))
 
@@ -245,12 +248,12 @@ def test_a_private_image_is_converted_once_enroot_has_credentials_that_came_thro
     cluster.login(
         "mkdir -p ~/.config/enroot; echo 'machine other.io login me password mine' > ~/.config/enroot/.credentials"
     )
-    asked = cluster.login(enroot_login.LIST)
+    asked = cluster.login(enroot_login.listing())
     assert asked.stdout.split() == ["other.io"]
-    cluster.login(enroot_login.KEEP, given=enroot_login.lines("an-older-key"))
-    cluster.login(enroot_login.KEEP, given=enroot_login.lines(NGC_KEY))
+    cluster.login(enroot_login.keeping(), given=enroot_login.lines("an-older-key"))
+    cluster.login(enroot_login.keeping(), given=enroot_login.lines(NGC_KEY))
     try:
-        assert cluster.login(enroot_login.LIST).stdout.split() == ["other.io", "nvcr.io", "authn.nvidia.com"]
+        assert cluster.login(enroot_login.listing()).stdout.split() == ["other.io", "nvcr.io", "authn.nvidia.com"]
         assert "an-older-key" not in (home / ".credentials").read_text()
         assert ((home / ".credentials").stat().st_mode & 0o777, [each.name for each in home.iterdir()]) == (
             0o600, [".credentials"]

@@ -7,15 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tao_sdk.backends.slurm.logs import Offsets
-from tao_sdk.backends.slurm.new_logs import MOST, parse, script
+from tao_sdk.backends.slurm.logs import NEW_BYTES, Offsets, parse_new, read_new_script
 
 
 def new(folders: list[Path], *offsets: Offsets, cut: int | None = None):
     ran = subprocess.run(
-        ["sh", "-c", script([str(each) for each in folders], offsets)], capture_output=True, check=True
+        ["sh", "-c", read_new_script([str(each) for each in folders], offsets)], capture_output=True, check=True
     )
-    return parse(ran.stdout[:cut], offsets)
+    return parse_new(ran.stdout[:cut], offsets)
 
 
 @pytest.fixture
@@ -47,7 +46,7 @@ def test_of_a_long_log_a_piece_comes_and_the_next_question_goes_on(folders: list
         if found.whole:
             break
     assert read == log
-    assert len(log) > MOST
+    assert len(log) > NEW_BYTES
 
 
 def test_an_answer_that_was_cut_off_tells_what_is_whole_in_it(folders: list[Path]) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tao_sdk.backends.slurm import handover, look, parse, rules
+from tao_sdk.backends.slurm import look, parse, rules
 from tao_sdk.backends.slurm.parse import PHASES, Record, Seen, observation, with_record
+from tao_sdk.backends.slurm.scripts import handover, shell
 from tao_sdk.model.diagnosis import Evidence, NodeEvent
 from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.observation import Observation, Phase
@@ -305,7 +306,8 @@ def test_of_a_job_that_slurm_started_again_the_words_of_the_last_run_count(
     (tmp_path / "slurm.out").write_text("out\n")
     (tmp_path / "slurm.err").write_text("the first run\nthe last run\n")
     (tmp_path / "started").write_text(started)
-    asked = look.LAST_WORDS.format(logs=tmp_path, started=tmp_path / "started", most=1000)
+    functions = shell.script("evidence").partition("capture squeue")[0]
+    asked = f"attempt={tmp_path} logs={tmp_path}\n{functions}\nlast_words"
     assert subprocess.run(["sh", "-c", asked], capture_output=True, text=True, check=True).stdout == wants
 
 

@@ -15,12 +15,15 @@ from typing import Any
 import pytest
 
 from support.cluster.facts_here import ATTEMPT, BASE, directives, facts, partition, planned, staged
-from tao_sdk.backends.slurm import batch_script, checks, doctor, handover, render, survey, task_script
+from tao_sdk.backends.slurm import render
 from tao_sdk.backends.slurm.backend import SlurmBackend
+from tao_sdk.backends.slurm.cluster import doctor, survey
+from tao_sdk.backends.slurm.cluster.site import Site, login, site
 from tao_sdk.backends.slurm.facts import SlurmFacts
+from tao_sdk.backends.slurm.job import checks
+from tao_sdk.backends.slurm.job.shape import PartitionLimit
 from tao_sdk.backends.slurm.request import SlurmRequest
-from tao_sdk.backends.slurm.shape import PartitionLimit
-from tao_sdk.backends.slurm.site import Site, login, site
+from tao_sdk.backends.slurm.scripts import handover, shell
 from tao_sdk.model.errors import CredentialError, SpecError
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.plan import Plan
@@ -63,28 +66,33 @@ def test_the_script_that_hands_a_job_over_is_as_it_was_read_and_approved() -> No
 
 @pytest.mark.parametrize("count", range(4))
 def test_what_a_login_node_left_that_died_while_it_made_the_folders_is_completed(count: int, tmp_path: Path) -> None:
-    plan, attempt = planned(job()), f"{tmp_path}/attempts/1"
+    attempt = f"{tmp_path}/attempts/1"
     (tmp_path / "jobs").mkdir()
-    where = f"base={tmp_path} job={tmp_path} a={attempt} logs={tmp_path}/logs k={attempt}.lock me=us"
-    script = handover.submit(plan.request.decisions, ATTEMPT, ["attempts/1", "specs"], handover.UNPACKING)
+    where = f"base={tmp_path} job={tmp_path} a={attempt} logs={tmp_path}/logs k={attempt}.lock"
+    functions = shell.script("submit").partition("trap unlock EXIT")[0]
     lock = "\n".join(
-        [where, handover.READING, handover.NO_ROOM, script[script.index("lock() {") : script.index("renew() {")]]
+        [where, shell.script("attempt"), functions, "me=us", f"take_the_lock() {{ lock {tmp_path}/specs; }}"]
     )
     dies = f"""left={count}
 mkdir() {{ shift; for each; do [ $left -gt 0 ] || {{ kill -9 $$; exit; }}; left=$((left - 1)); command mkdir -p "$each"; done; }}
-lock"""
+take_the_lock"""
     died = subprocess.run(["sh", "-c", f"{lock}\n{dies}"], check=False).returncode
     assert (died == -9) is (count < 3), "there are three folders"
     if died:
-        subprocess.run(["sh", "-c", f"{lock}\nlock"], check=True)
+        subprocess.run(["sh", "-c", f"{lock}\ntake_the_lock"], check=True)
     assert all(Path(each).is_dir() for each in (attempt, f"{tmp_path}/logs", f"{tmp_path}/specs"))
 
 
 def test_a_long_time_limit_is_written_in_digits() -> None:
     """Not every `sleep` knows 1e+06."""
     month = staged(planned(job(time_limit=timedelta(days=30)), partition="endless"), "task.sh")
-    assert "sleep 0; nap 2462400\n" in month
-    assert "sleep 0.5; nap 1\n" in staged(planned(job(), timeout=timedelta(seconds=1.5)), "task.sh")
+    assert "tao_seconds=2462400\ntao_part=0\n" in month
+    assert "tao_seconds=1\ntao_part=0.5\n" in staged(planned(job(), timeout=timedelta(seconds=1.5)), "task.sh")
+
+
+def limited_to(seconds: int, part: str) -> str:
+    """Shell text that limits the time of what follows it; one second later that is killed."""
+    return f'{shell.script("limit_time")}\nlimit_time "$1" {seconds} {part} 1 >/dev/null 2>&1 &'
 
 
 # In a pid namespace of its own: the command ends at once, and a stranger that leads a group of its own gets the command's pid.
@@ -105,7 +113,7 @@ stranger.kill()
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a pid namespace needs root")
 def test_the_timer_of_a_command_that_has_ended_signals_nobody_who_has_its_pid(tmp_path: Path) -> None:
-    timer = "\n".join(task_script.time_limit(2.0, 1))
+    timer = limited_to(2, "0")
     isolated = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", STRANGER, str(tmp_path), timer]
     said = subprocess.run(isolated, capture_output=True, text=True, check=True).stdout
     assert said == "alive\n"
@@ -113,21 +121,26 @@ def test_the_timer_of_a_command_that_has_ended_signals_nobody_who_has_its_pid(tm
 
 
 def test_the_timer_ends_a_command_that_goes_on_and_then_kills_it(tmp_path: Path) -> None:
-    timer = "\n".join(task_script.time_limit(1.5, 1))
+    timer = limited_to(1, "0.5")
     script = f"set -- {tmp_path}\n{timer}\nexec sh -c 'trap \"echo asked\" TERM; while :; do sleep 0.1; done'"
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, start_new_session=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (-9, "asked")
     assert (tmp_path / "timed_out").exists()
 
 
+def run_batch(plan: Plan[SlurmRequest], folder: Path, functions: str) -> subprocess.CompletedProcess[str]:
+    """Run a plan's batch script below a folder of this machine, with these functions in the place of SLURM's programs."""
+    (folder / "jobs" / ATTEMPT.job_id / "attempts" / "1").mkdir(parents=True)
+    script = f"srun() {{ :; }}\n{functions}\n{plan.request.script.replace(BASE, str(folder))}"
+    return subprocess.run(["bash", "-c", script], cwd=folder, capture_output=True, text=True, check=False)
+
+
 @pytest.mark.parametrize("name", ["$(touch ran)", "a b", "'; touch ran; '", ""])
 def test_a_node_whose_name_is_no_host_name_is_never_part_of_a_sourced_file(name: str, tmp_path: Path) -> None:
-    meeting = "\n".join(batch_script.meeting(2, exclusive=True))
-    script = f"d={tmp_path} name={shlex.quote(name)}\nscontrol() {{ printf '%s\\n' \"$name\"; }}\n{meeting}"
-    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = run_batch(planned(job(num_nodes=2)), tmp_path, f"scontrol() {{ printf '%s\\n' {shlex.quote(name)}; }}")
     assert done.returncode == 125
     assert "no host name" in done.stderr
-    assert not (tmp_path / "meeting.sh").exists()
+    assert not list(tmp_path.rglob("meeting.sh"))
     assert not (tmp_path / "ran").exists()
 
 
@@ -135,7 +148,7 @@ def test_a_further_attempt_is_planned_as_the_first_was() -> None:
     first = planned(job(image=IMAGE))
     again = render.build(first.request.decisions, prepare_job(job(image=IMAGE)), replace(ATTEMPT, number=2))
     script = first.request.script
-    for numbered in ("attempts/{}", "attempt-{}", '"attempt":{}'):
+    for numbered in ("attempts/{}", "attempt-{}", "tao_number={}"):
         script = script.replace(numbered.format(1), numbered.format(2))
     assert again.request.script == script
 
@@ -180,15 +193,19 @@ def test_whole_nodes_are_asked_for_when_all_their_gpus_are_and_not_otherwise() -
     assert "exclusive" in directives(planned(job(gpu_count=4), exclusive=True))
 
 
-def test_the_meeting_port_is_fixed_on_whole_nodes_and_of_the_job_elsewhere() -> None:
-    assert "port=29500" in planned(job(gpu_count=8, num_nodes=2)).request.script
-    assert "port=$((15000 + SLURM_JOB_ID % 17000))" in planned(job(gpu_count=2, num_nodes=2)).request.script
+@pytest.mark.parametrize(("gpus", "port"), [(8, "29500"), (2, "15017")])
+def test_the_meeting_port_is_fixed_on_whole_nodes_and_of_the_job_elsewhere(
+    gpus: int, port: str, tmp_path: Path
+) -> None:
+    run_batch(planned(job(gpu_count=gpus, num_nodes=2)), tmp_path, "SLURM_JOB_ID=17; scontrol() { echo n1; echo n2; }")
+    [meeting] = tmp_path.rglob("meeting.sh")
+    assert meeting.read_text() == f"export MASTER_ADDR='n1' MASTER_PORT='{port}'\n"
 
 
 def test_a_job_without_gpus_asks_for_none_and_sees_none() -> None:
     plan = planned(job(gpu_count=0))
     assert "gres" not in directives(plan)
-    assert "export CUDA_VISIBLE_DEVICES= " in staged(plan, "task.sh")
+    assert "tao_gpus=0\n" in staged(plan, "task.sh")
 
 
 def test_cpus_are_16_for_each_gpu_and_never_more_than_a_node_has() -> None:
@@ -302,7 +319,7 @@ def test_an_account_has_the_longest_of_its_limits_and_none_where_one_of_them_is_
 def test_the_command_is_asked_to_end_somewhat_before_slurm_ends_it(limit: timedelta, slurm: str, command: str) -> None:
     plan = planned(job(time_limit=limit))
     assert directives(plan)["time"] == slurm
-    assert f"nap {command}\n" in staged(plan, "task.sh")
+    assert f"tao_seconds={command}\n" in staged(plan, "task.sh")
 
 
 def test_days_are_written_as_slurm_has_them() -> None:

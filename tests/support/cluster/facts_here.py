@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from tao_sdk.backends.slurm.cluster.site import Site
 from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.backends.slurm.render import plan
 from tao_sdk.backends.slurm.request import SlurmRequest
-from tao_sdk.backends.slurm.site import Site
 from tao_sdk.model.fields import read_settings
 from tao_sdk.model.plan import Attempt, Plan
 from tao_sdk.model.spec import JobSpec

@@ -10,8 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from support.cluster import cluster_here
-from tao_sdk.backends.slurm import site, survey
 from tao_sdk.backends.slurm.backend import SlurmBackend
+from tao_sdk.backends.slurm.cluster import site, survey
 from tao_sdk.model.settings import Settings
 from tao_sdk.transports.ssh import Ssh
 
@@ -19,7 +19,7 @@ from tao_sdk.transports.ssh import Ssh
 @functools.cache
 def seen() -> survey.Sections:
     settings = Settings(cluster_here.surroundings(cluster_here.place()))
-    answer = Ssh(site.login(settings)).run(survey.script(site.site(settings)))
+    answer = Ssh(site.login(settings)).run(survey.questions(site.site(settings)))
     return survey.sections(answer.text)
 
 

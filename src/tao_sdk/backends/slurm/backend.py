@@ -1,6 +1,6 @@
 """SlurmBackend: the verbs of the contract for jobs of a cluster, over one shared SSH connection.
 
-render.py, handover.py and parse.py decide, and touch nothing; here their scripts are run on the login node.
+render.py, scripts/handover.py and parse.py decide, and touch nothing; here their scripts are run on the login node.
 """
 
 from __future__ import annotations
@@ -26,14 +26,17 @@ from tao_sdk.backends.refusals import (
     seen_unreachable,
     still_runs,
 )
-from tao_sdk.backends.slurm import checks, doctor, handover, logs, look, new_logs, render, rules, survey
-from tao_sdk.backends.slurm.data import Wanted
+from tao_sdk.backends.slurm import logs, look, render, rules
+from tao_sdk.backends.slurm.cluster import doctor, survey
+from tao_sdk.backends.slurm.cluster.site import Site, fetch_bytes, login, poll_seconds, site
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.files import SlurmFiles
+from tao_sdk.backends.slurm.job import checks
+from tao_sdk.backends.slurm.job.data import Wanted
+from tao_sdk.backends.slurm.job.paths import JobHome, Paths, job_name
 from tao_sdk.backends.slurm.options import SlurmOptions
-from tao_sdk.backends.slurm.paths import JobHome, Paths, job_name
 from tao_sdk.backends.slurm.request import Decisions, SlurmRequest
-from tao_sdk.backends.slurm.site import Site, fetch_bytes, login, poll_seconds, site
+from tao_sdk.backends.slurm.scripts import handover
 from tao_sdk.model.diagnosis import Diagnosis, Evidence
 from tao_sdk.model.endpoint import SETTINGS
 from tao_sdk.model.errors import Refused, SpecError, TaoError, Unreachable
@@ -212,10 +215,10 @@ class SlurmBackend(Backend[SlurmOptions, SlurmFacts, SlurmRequest]):
 
     def new_logs(self, cursors: Mapping[Ref, str]) -> Mapping[Ref, NewLog]:
         """In one exec; of very many attempts the first ones."""
-        refs = [ref for ref in cursors if ref.endpoint == self.endpoint][: new_logs.MOST_JOBS]
+        refs = [ref for ref in cursors if ref.endpoint == self.endpoint][: logs.MOST_JOBS]
         offsets = [logs.Offsets.of(LogRequest(cursor=cursors[ref])) for ref in refs]
-        answer = self.ssh.run(new_logs.script([paths(ref).logs for ref in refs], offsets), seconds=60)
-        return {refs[index]: new for index, new in new_logs.parse(answer.out, offsets).items()}
+        answer = self.ssh.run(logs.read_new_script([paths(ref).logs for ref in refs], offsets), seconds=60)
+        return {refs[index]: new for index, new in logs.parse_new(answer.out, offsets).items()}
 
     def files(self, endpoint: str = "") -> SlurmFiles:
         must_look_at(self.endpoint, endpoint)

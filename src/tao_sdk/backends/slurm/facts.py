@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from tao_sdk.backends.slurm.site import Site
+from tao_sdk.backends.slurm.cluster.site import Site
 
 USUAL_QOS = "normal"  # of an account that has no other
 ROOT = "root"  # the account above all others

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tao_sdk.backends.below import LeadsOut
 from tao_sdk.backends.contract import FileStat
+from tao_sdk.backends.slurm.scripts.shell import exports, joined, script
 from tao_sdk.model.errors import PathNotFound, Unreachable, UsageError
 from tao_sdk.transports.ssh import Answer, Ssh
 
@@ -19,52 +20,8 @@ GONE = re.compile(r"No such file or directory|Not a directory|Too many levels of
 SECONDS = 60  # that the login node looks for
 LEADS_OUT, ENDLESS, TOO_LONG = 45, 46, 124  # exit codes of the scripts; the last is that of `timeout`
 
-# TAO_PATH is looked at, and must lie below TAO_ROOT where that is not "". `real` is where it leads.
-FIND = """
-inside() { case "$1/" in "$root"/*) ;; *) exit 45 ;; esac; }
-resolve() { real=$(realpath -e -- "$1" && echo .) || exit 1; real=${real%??}; }
-root= real=$TAO_PATH
-if [ -n "$TAO_ROOT" ]; then
-  [ ! -L "$TAO_ROOT" ] || exit 45
-  resolve "$TAO_ROOT"; root=${real%/}
-  resolve "$TAO_PATH"; inside "$real"
-fi
-"""
-
-READ = f"""{FIND}
-[ -r "$real" ] || {{ head -c 0 "$real"; exit 1; }}
-[ -f "$real" ] || exit {ENDLESS}
-exec 3<"$real"
-[ -z "$TAO_ROOT" ] || inside "$(readlink /proc/$$/fd/3)"
-[ -f /proc/$$/fd/3 ] || exit {ENDLESS}
-if [ -n "$TAO_LIMIT" ]; then tail -c +"$TAO_FROM" <&3 | head -c "$TAO_LIMIT"; else tail -c +"$TAO_FROM" <&3; fi
-"""
-
 # Each row is "kind size time", a path, and for a link to a folder where below the root that is; a NUL after each.
 ROW = r"%y %s %T@\0%p\0\0"
-STAT = f"""{FIND}
-find "$real" -maxdepth 0 -printf '{ROW}'
-"""
-OF_LINKS = r"""
-for link; do
-  real=$(realpath -e -- "$link" 2>/dev/null && echo .); real=${real%??}; leads=
-  case "$real/" in
-    "$TAO_REAL"/*) seen=$(find "$real" -maxdepth 0 -printf "%y %s %T@"); [ ! -d "$real" ] || leads=${real#"$TAO_REAL"}/ ;;
-    *) seen=$(find "$link" -maxdepth 0 -printf "%y %s %T@") ;;
-  esac
-  [ -z "$seen" ] || printf "%s\\0%s\\0%s\\0" "$seen" "$link" "$leads"
-done
-"""
-LIST = f"""{FIND}
-if [ -d "$real" ]; then
-  cd -P -- "$real" || exit 1
-  inside "$(pwd -P)"
-  export TAO_REAL="$root"
-  find . -mindepth 1 -maxdepth 1 ! -type l -printf '{ROW}' -o -mindepth 1 -type l -exec sh -c "$TAO_LINKS" sh {{}} +
-else
-  find "$real" -maxdepth 0 -printf '{ROW}'
-fi
-"""
 
 
 class SlurmFiles:
@@ -90,8 +47,8 @@ class SlurmFiles:
 
     def found(self, path: str, depth: str) -> list[FileStat]:
         name = place(path)
-        script = f"find -L {shlex.quote(name)} {depth} -printf '{ROW}'"
-        return file_stats(path, asked(self.ssh, path, script, partly=True))
+        command = f"find -L {shlex.quote(name)} {depth} -printf '{ROW}'"
+        return file_stats(path, asked(self.ssh, path, command, partly=True))
 
 
 class SlurmResults:
@@ -101,12 +58,12 @@ class SlurmResults:
         self.ssh, self.folder = ssh, folder.rstrip("/")
 
     def stat(self, path: str) -> FileStat:
-        [seen] = file_stats(path, self._asked(path, STAT))
+        [seen] = file_stats(path, self._asked(path, "stat_path"))
         return FileStat(path, seen.is_dir, seen.size, seen.mtime)
 
     def list(self, path: str) -> list[FileStat]:
         """What lies in a folder, by name; of a file, itself. A link that leads nowhere, or out, is itself."""
-        seen = file_stats(path, self._asked(path, LIST), least=0)
+        seen = file_stats(path, self._asked(path, "list_folder"), least=0)
         if [each.path for each in seen if not each.path.startswith("./")]:
             return [FileStat(path, seen[0].is_dir, seen[0].size, seen[0].mtime)]
         return sorted((self._in(path, each) for each in seen), key=lambda each: each.path)
@@ -122,9 +79,10 @@ class SlurmResults:
         leads_to = f"{self.folder}{seen.leads_to}".rstrip("/") if seen.leads_to else ""
         return FileStat(f"{path.rstrip('/')}/{seen.path[2:]}", seen.is_dir, seen.size, seen.mtime, leads_to)
 
-    def _asked(self, path: str, script: str) -> Answer:
+    def _asked(self, path: str, name: str) -> Answer:
         self._check(path)
-        return asked(self.ssh, path, timed(path, place(self.folder), script, TAO_LINKS=OF_LINKS), partly=True)
+        words = {"TAO_ROW": ROW, "TAO_LINKS": script("list_links")}
+        return asked(self.ssh, path, timed(path, place(self.folder), name, words), partly=True)
 
     def _check(self, path: str) -> None:
         if path.rstrip("/") != self.folder and not path.startswith(f"{self.folder}/"):
@@ -134,19 +92,19 @@ class SlurmResults:
 def read(ssh: Ssh, path: str, root: str, offset: int, limit: int | None) -> bytes:
     """Raises PathNotFound for a folder, a pipe or a device, also for one that takes a file's place meanwhile."""
     words = {"TAO_FROM": str(offset + 1), "TAO_LIMIT": "" if limit is None else str(limit)}
-    return asked(ssh, path, timed(path, root, READ, **words)).out
+    return asked(ssh, path, timed(path, root, "read_file", words)).out
 
 
-def timed(path: str, root: str, script: str, **words: str) -> str:
-    """The script, ended there after SECONDS: a pipe that took a file's place would be waited for without end."""
-    given = {"TAO_PATH": place(path), "TAO_ROOT": root, **words}
-    exports = "\n".join(f"export {name}={shlex.quote(value)}" for name, value in given.items())
-    return f"{exports}\ntimeout {SECONDS} /bin/sh -c {shlex.quote(script)}"
+def timed(path: str, root: str, name: str, words: Mapping[str, str]) -> str:
+    """A script about a path, ended there after SECONDS: a pipe that took a file's place would be waited for without end."""
+    body = joined(script("resolve_path"), script(name))
+    given = exports({"TAO_PATH": place(path), "TAO_ROOT": root, **words})
+    return f"{given}\ntimeout {SECONDS} /bin/sh -c {shlex.quote(body)}"
 
 
-def asked(ssh: Ssh, path: str, script: str, partly: bool = False) -> Answer:
+def asked(ssh: Ssh, path: str, text: str, partly: bool = False) -> Answer:
     """`partly`: output is an answer although the command failed for a part of it."""
-    answer = ssh.run(f"export LC_ALL=C\n{script}", seconds=SECONDS + 20.0)
+    answer = ssh.run(f"export LC_ALL=C\n{text}", seconds=SECONDS + 20.0)
     if answer.rc == LEADS_OUT:
         raise LeadsOut.by(path)
     if answer.rc == ENDLESS:

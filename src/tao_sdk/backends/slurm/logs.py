@@ -5,12 +5,14 @@ A cursor is two offsets, of stdout's file and of stderr's: `120:34`. One exec br
 
 from __future__ import annotations
 
+import re
 import shlex
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tao_sdk.backends.contract import LogChunk, LogRequest, MiB
+from tao_sdk.backends.contract import KiB, LogChunk, LogRequest, MiB, NewLog
+from tao_sdk.backends.slurm.scripts.shell import joined, script, variables
 from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.transports.ssh import Ssh
 
@@ -107,7 +109,7 @@ class Reader:
 
     def piece(self, name: str, at: Offsets, lines: int | None) -> tuple[Offsets, Piece]:
         """(where reading began, what came). With `lines` it begins that many lines before the end."""
-        answer = self.ssh.run(script(self.folder, self.attempt, name, at, lines))
+        answer = self.ssh.run(read_script(self.folder, self.attempt, name, at, lines))
         if answer.rc == GONE:
             raise PathNotFound("The log is gone.", f"{self.folder} is not there.", "")
         head, _, data = answer.out.partition(b"\n")
@@ -121,41 +123,51 @@ class Reader:
         return began, Piece(out, err, over == "over", more == "whole")
 
 
-GONE = 44
+GONE = 44  # exit code of scripts/read_log.sh
 
 
-def script(folder: str, attempt: str, name: str, at: Offsets, lines: int | None) -> str:
-    """Prints "over|lives whole|more out-offset out-size err-offset err-size", then the bytes.
+def read_script(folder: str, attempt: str, name: str, at: Offsets, lines: int | None) -> str:
+    """scripts/read_log.sh. With `lines` it reads the last ones, else what lies behind the offsets."""
+    values = {
+        "logs": folder,
+        "attempt": attempt,
+        "name": name,
+        "out_from": str(at.out),
+        "err_from": str(at.err),
+        "tail": "" if lines is None else str(lines),
+        "most": str(BLOCK),
+    }
+    return joined(variables(values), script("read_log"))
 
-    With `lines` they are the last of stdout's and stderr's together, in that order; else both are seen at one moment, so
-    that what stands before an event in stderr is never read after it.
-    """
-    tail = "" if lines is None else str(lines)
-    return f"""
-l={shlex.quote(folder)} a={shlex.quote(attempt)} tail={tail!r} life=lives
-[ -d "$l" ] || exit {GONE}
-[ -e "$a/exit" ] && life=over
-look() {{
-  size=0 at=$2 all=
-  if [ "$at" -ge 0 ] && [ -e "$1" ]; then
-    all=$(stat -c %s "$1")
-    if [ -n "$tail" ]; then
-      at=$((all - $(tail -n "$tail" "$1" | wc -c))); [ $at -ge 0 ] || at=0
-      tail=$((tail - $(tail -n "$tail" "$1" | grep -c '')))
-      [ $tail -ge 0 ] || tail=0
-    fi
-    size=$((all - at)); [ $size -ge 0 ] || size=0
-    [ $size -le {BLOCK} ] || {{ size={BLOCK}; more=more; }}
-  fi
-}}
-for try in 1 2 3; do
-  more=whole
-  look "$l/{name}.err" {at.err}; ea=$at es=$size seen=$all
-  look "$l/{name}.out" {at.out}; oa=$at os=$size
-  [ -n "$seen" ] && [ -z "$tail" ] && [ "$seen" != "$(stat -c %s "$l/{name}.err")" ] || break
-done
-echo "$life $more $oa $os $ea $es"
-[ $os -eq 0 ] || tail -c +$((oa + 1)) "$l/{name}.out" | head -c $os
-[ $es -eq 0 ] || tail -c +$((ea + 1)) "$l/{name}.err" | head -c $es
-true
-"""
+
+# What is new of many logs, in one exec: for the progress of a list of jobs
+
+MOST_JOBS = 200  # in one question
+NEW_BYTES = 64 * KiB  # of each file
+NEW_HEAD = re.compile(rb"=== (\d+) (whole|more) (\d+) (\d+)\n")
+
+
+def read_new_script(folders: Sequence[str], offsets: Sequence[Offsets]) -> str:
+    """scripts/read_new_logs.sh for each log folder."""
+    asked = zip(folders, offsets, strict=True)
+    calls = [f"read_new {index} {shlex.quote(folder)} {at.out} {at.err}" for index, (folder, at) in enumerate(asked)]
+    return joined(variables({"most": str(NEW_BYTES)}), script("read_new_logs"), *calls, "true")
+
+
+def parse_new(answer: bytes, offsets: Sequence[Offsets]) -> Mapping[int, NewLog]:
+    """Index -> what is new there. What was cut off at the end of the answer is left out."""
+    found: dict[int, NewLog] = {}
+    at = 0
+    while head := NEW_HEAD.match(answer, at):
+        index, out_size, err_size = int(head[1]), int(head[3]), int(head[4])
+        middle = head.end() + out_size
+        at = middle + err_size
+        if at > len(answer) or index >= len(offsets):
+            break
+        piece = Piece(answer[head.end() : middle], answer[middle:at], over=False, whole=head[2] == b"whole")
+        found[index] = NewLog(tuple(chunks(offsets[index], piece)), piece.whole)
+    return found
+
+
+def chunks(offsets: Offsets, piece: Piece) -> list[LogChunk]:
+    return [LogChunk(read.data, str(Offsets(*read.at))) for read in in_lines(offsets, piece)]

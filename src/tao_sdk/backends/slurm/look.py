@@ -10,9 +10,11 @@ import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tao_sdk.backends.slurm import handover, parse, rules
-from tao_sdk.backends.slurm.handover import PREAMBLE
-from tao_sdk.backends.slurm.paths import JobHome, Paths, job_name
+from tao_sdk.backends.slurm import parse, rules
+from tao_sdk.backends.slurm.job.paths import JobHome, Paths, job_name
+from tao_sdk.backends.slurm.scripts import handover
+from tao_sdk.backends.slurm.scripts.handover import plain_start
+from tao_sdk.backends.slurm.scripts.shell import function, joined, script, variables
 from tao_sdk.model.diagnosis import Evidence, NodeEvent
 from tao_sdk.model.errors import Refused, TaoError, Unreachable
 from tao_sdk.model.observation import Observation, Phase
@@ -21,13 +23,6 @@ from tao_sdk.runner.report import PREFIX
 from tao_sdk.transports.ssh import Ssh
 
 SECTION = re.compile(rb"^=== (\S+) (\d{1,9}) (\d{1,15}) (\d{1,15})\n", re.MULTILINE)
-STATUS_BYTES = 64 * 1024  # of status.json; its last whole line counts
-MANIFEST_BYTES = 4_000_000
-MARK_BYTES = 4 * 1024  # of what the batch script has written down
-READ_SECONDS = 10  # for one file: a job may have put a pipe in its place
-FIND_SECONDS = 20
-WORDS_BYTES = 16 * 1024  # of what SLURM and the container runtime said
-RANK_BYTES = 4 * 1024  # of each file of another rank's log
 
 
 @dataclass(frozen=True)
@@ -54,24 +49,17 @@ def look(ssh: Ssh, refs: Sequence[Ref]) -> dict[Ref, Observation]:
 
 def ask(ssh: Ssh, ids: Sequence[str]) -> parse.Seen:
     """squeue first: it knows of a requeue before sacct does."""
-    wanted = sorted(set(filter(None, ids)), key=lambda id: (len(id), id)) or ["0"]
-    squeue, sacct = captured("squeue", parse.squeue_command(wanted)), captured("sacct", parse.sacct_command(wanted))
-    answer = ssh.run(f"{PREAMBLE}\n{CAPTURE}\n{NOW}\n{squeue}\n{sacct}", seconds=90)
+    asked = sorted(set(filter(None, ids)), key=lambda id: (len(id), id)) or ["0"]
+    answer = ssh.run(joined(plain_start(), questions(asked), script("capture"), script("look")), seconds=90)
     return parse.seen(sections(answer.out))
 
 
-# Prints a command's exit code, the lengths of its output and of its words, then both.
-CAPTURE = """capture() {
-  name=$1; words=$(mktemp) || exit 1; out=$(mktemp) || exit 1
-  sh -c "$2" >"$out" 2>"$words" </dev/null; code=$?
-  echo "=== $name $code $(wc -c <"$out") $(wc -c <"$words")"; cat "$out" "$words"; echo; rm -f "$out" "$words"
-}"""
-
-NOW = "printf '=== now 0 19 0\\n%s\\n' \"$(date +%Y-%m-%dT%H:%M:%S)\""
-
-
-def captured(name: str, command: str) -> str:
-    return f"capture {name} {shlex.quote(command)}"
+def questions(ids: Sequence[str]) -> str:
+    """The functions that ask SLURM for a row of each job."""
+    return joined(
+        function("ask_squeue", parse.squeue_command(ids)),
+        function("ask_sacct", parse.sacct_command(ids)),
+    )
 
 
 @dataclass(frozen=True)
@@ -85,7 +73,7 @@ class Section:
 
 
 def framed_sections(data: bytes) -> Iterator[Section]:
-    """What CAPTURE and READ have printed. Each says how long it is, so nothing in one is taken for the next."""
+    """What capture.sh and remains.sh have printed. Each says how long it is, so nothing in one is taken for the next."""
     at = 0
     while (head := SECTION.search(data, at)) is not None:
         begin = head.end()
@@ -107,38 +95,21 @@ def sections(data: bytes) -> dict[str, tuple[int, str, str]]:
 
 def records(ssh: Ssh, refs: Sequence[Ref], over: Collection[Ref] = ()) -> dict[Ref, Left]:
     """What the attempts have left, in one exec. Those that are `over` lose their secrets: nobody needs them any more."""
-    script = "\n".join([PREAMBLE, READ, *(f"{read_command(ref)} {'over' if ref in over else ''}" for ref in refs)])
-    answer = ssh.run(script, seconds=120)
+    calls = [f"{read_command(ref)} {'over' if ref in over else ''}" for ref in refs]
+    answer = ssh.run(joined(plain_start(), script("remains"), *calls), seconds=120)
     remains = grouped(answer.out)
     if answer.rc or len(remains) != len(refs):
         raise Unreachable(f"The end of the jobs could not be read: {answer.words or answer.rc}", "", "Try again.")
     return {ref: left(parts, ref.attempt.number) for ref, parts in zip(refs, remains, strict=True)}
 
 
-# What READ prints of an attempt, in this order.
+# What scripts/remains.sh prints of an attempt, in this order.
 PARTS = ("exit", "status", "manifest", "marks")
-# A status.json or manifest that is older than the attempt is another's. The job may have written all of these: only plain files
-# are read, and no more of them than is wanted.
-READ = f"""part() {{ echo "=== $1 0 $(wc -c <"$t") 0"; cat "$t"; echo; }}
-plain_file() {{ [ -f "$1" ] && [ ! -L "$1" ]; }}
-left() {{
-  t=$(mktemp) || exit 1
-  ! plain_file "$1/exit" || timeout {READ_SECONDS} head -c {MARK_BYTES} "$1/exit" >"$t"; part exit
-  s=; [ ! -d "$2" ] || s=$(timeout {FIND_SECONDS} find "$2" -maxdepth 4 -type f -name status.json -newer "$1/store" \
-    -printf '%T@ %p\n' 2>/dev/null | sort -n | tail -n 1)
-  : >"$t"; [ -z "$s" ] || timeout {READ_SECONDS} tail -c {STATUS_BYTES} "${{s#* }}" >"$t"; part status
-  : >"$t"; m=$2/.tao/manifest.json
-  plain_file "$m" && [ "$m" -nt "$1/store" ] && timeout {READ_SECONDS} head -c {MANIFEST_BYTES} "$m" >"$t"
-  part manifest
-  : >"$t"; [ ! -e "$1/resumes" ] || echo resumes >>"$t"; [ ! -e "$1/started" ] || echo begun >>"$t"; part marks
-  rm -f "$t"
-  [ "$3" != over ] || rm -f "$1/env.sh"
-}} 2>/dev/null"""
 
 
 def read_command(ref: Ref) -> str:
     at = Paths(ref.namespace, ref.attempt.job_id, ref.attempt.number)
-    return f"left {shlex.quote(at.attempt)} {shlex.quote(results_dir(ref))}"
+    return f"print_remains {shlex.quote(at.attempt)} {shlex.quote(results_dir(ref))}"
 
 
 def results_dir(ref: Ref) -> str:
@@ -146,7 +117,7 @@ def results_dir(ref: Ref) -> str:
 
 
 def grouped(data: bytes) -> list[dict[str, str]]:
-    """What READ has printed of each attempt: its parts by name."""
+    """What remains.sh has printed of each attempt: its parts by name."""
     parts = [part for part in framed_sections(data) if part.name in PARTS]
     starts = range(0, len(parts), len(PARTS))
     return [{part.name: part.out.decode("utf-8", "replace") for part in parts[at : at + len(PARTS)]} for at in starts]
@@ -159,23 +130,21 @@ def left(parts: Mapping[str, str], number: int) -> Left:
 
 
 def left_of_one(data: bytes, ref: Ref) -> Left:
-    """What READ has printed of one attempt; nothing where it did not come to that."""
+    """What remains.sh has printed of one attempt; nothing where it did not come to that."""
     remains = grouped(data)
     return left(remains[0], ref.attempt.number) if remains else Left(parse.Record())
 
 
 # Canceling
 
-# Follows handover.cancel, and prints what that has seen in the form of a look; sacct is asked unless squeue says CANCELLED.
-SEEN_LAST = f"""printf 'SEEN %s\\n=== squeue 0 %d 0\\n%s\\n' "$id" ${{#row}} "$row"
-case $s in CANCELLED*) echo '=== sacct 0 0 0' ;; *) capture sacct "{parse.sacct_command(["$id"])}" ;; esac
-case $s in {handover.ENDED}) over=over ;; *) over= ;; esac"""
-
 
 def cancel(ssh: Ssh, ref: Ref, seconds: float) -> Observation:
     """End an attempt's job and see how it is then, in one exec. Raises Refused, Unreachable."""
     end = handover.cancel(JobHome(ref.namespace), ref.attempt, ref.native_id, seconds)
-    answer = ssh.run("\n".join([end, CAPTURE, READ, SEEN_LAST, f"{read_command(ref)} $over"]), seconds=seconds + 120)
+    ask_sacct = function("ask_sacct", parse.sacct_command(['"$id"']))
+    shared = (script("capture"), script("remains"))
+    show = joined(variables({"results": results_dir(ref)}), ask_sacct, *shared, script("canceled"))
+    answer = ssh.run(joined(end, show), seconds=seconds + 120)
     first, _, shown = answer.out.partition(b"\n")
     head = first.decode("ascii", "replace")
     if not head.startswith("SEEN "):
@@ -199,29 +168,14 @@ def no_answer(words: str) -> Unreachable:
 
 # Evidence
 
-# What was said since the script began the last time: SLURM may have started it more than once, and why is no matter any more.
-LAST_WORDS = """\
-[ ! -e {logs}/slurm.out ] || tail -c {most} {logs}/slurm.out
-begin=$(cat {started} 2>/dev/null)
-[ ! -e {logs}/slurm.err ] || tail -c +$((${{begin:-0}} + 1)) {logs}/slurm.err | tail -c {most}"""
-
 
 def evidence(ssh: Ssh, ref: Ref) -> Evidence:
     """All that SLURM and the nodes say of one attempt, and the last lines of every rank's log but the first's, in one exec."""
     at = Paths(ref.namespace, ref.attempt.job_id, ref.attempt.number)
-    logs = shlex.quote(at.logs)
-    started = f"{at.attempt}/started"
-    asked = {
-        "squeue": parse.squeue_command([ref.native_id or "0"]),
-        "sacct": parse.sacct_command([ref.native_id or "0"]),
-        "mine": "timeout 25 squeue --noheader --user=\"$(id -un)\" --states=RUNNING --format='%i %b'",
-        "idle": "timeout 25 sinfo --noheader --states=idle --format='%R %D'",
-        "words": LAST_WORDS.format(logs=logs, started=shlex.quote(started), most=WORDS_BYTES),
-        "ranks": f"for f in {logs}/rank-*; do [ -e $f ] && tail -c {RANK_BYTES} $f; done",
-        "image": f"i={shlex.quote(at.attempt)}/image.log; [ -e $i ] && tail -c {WORDS_BYTES} $i",
-    }
-    lines = [captured(name, command) for name, command in asked.items()]
-    answer = ssh.run("\n".join([PREAMBLE, CAPTURE, READ, *lines, read_command(ref)]), seconds=120)
+    folders = variables({"attempt": at.attempt, "logs": at.logs, "results": results_dir(ref)})
+    asked = questions([ref.native_id or "0"])
+    shared = (script("capture"), script("remains"))
+    answer = ssh.run(joined(plain_start(), folders, asked, *shared, script("evidence")), seconds=120)
     return gathered(ref, sections(answer.out), left_of_one(answer.out, ref))
 
 

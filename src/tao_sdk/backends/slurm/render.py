@@ -1,8 +1,8 @@
 """From a prepared job to everything that is sent to a cluster: directives, scripts, staged files. Pure.
 
-Here: what is decided once for every attempt, and the plan of one. Not here: what the job gets of the cluster (shape.py),
-its directives (directives.py), its scripts (batch_script.py, task_script.py), which paths it needs there (data.py), how an
-image gets ready (images.py), what would stop it (checks.py), and the script that hands all of it over (handover.py).
+Here: what is decided once for every attempt, and the plan of one. Not here: what the job gets of the cluster, its
+directives, which paths it needs there and what would stop it (job/), how an image gets ready (images/), the scripts and the
+one that hands all of it over (scripts/).
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from tao_sdk.backends.job_environment import (
     variables_to_json,
 )
 from tao_sdk.backends.results_place import named_folder, own_place, root_variables
-from tao_sdk.backends.slurm import containers, data, images
-from tao_sdk.backends.slurm.batch_script import batch_script
-from tao_sdk.backends.slurm.checks import findings
-from tao_sdk.backends.slurm.containers import NONE, Task
-from tao_sdk.backends.slurm.directives import directives
 from tao_sdk.backends.slurm.facts import SlurmFacts
+from tao_sdk.backends.slurm.images import containers, image_plan
+from tao_sdk.backends.slurm.images.containers import NONE, Task
+from tao_sdk.backends.slurm.job import data
+from tao_sdk.backends.slurm.job.checks import findings
+from tao_sdk.backends.slurm.job.directives import directives
+from tao_sdk.backends.slurm.job.paths import Paths, sbatch_words
+from tao_sdk.backends.slurm.job.shape import Shape, shape, slurm_seconds
 from tao_sdk.backends.slurm.options import RUNTIMES, SlurmOptions
-from tao_sdk.backends.slurm.paths import Paths, sbatch_words
 from tao_sdk.backends.slurm.request import Decisions, SlurmRequest
-from tao_sdk.backends.slurm.shape import Shape, shape, slurm_seconds
-from tao_sdk.backends.slurm.task_script import task_script
+from tao_sdk.backends.slurm.scripts.job_scripts import batch_script, task_script
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.fields import plain
 from tao_sdk.model.plan import Attempt, Plan, StagedFile
@@ -52,7 +52,7 @@ def decide(job: PreparedJob, options: SlurmOptions, facts: SlurmFacts) -> Decisi
     """Everything about a job but the number of its attempt. A further attempt is built from the same."""
     spec, wants = job.spec, shape(job.spec, options, facts)
     runtime = container_runtime(spec, options, facts)
-    image = images.plan(spec.image, options, facts) if runtime not in ("", NONE) and spec.image else None
+    image = image_plan.plan(spec.image, options, facts) if runtime not in ("", NONE) and spec.image else None
     root = results_root(spec, facts)
     mounts = data.mounts(job, facts, root) if image else []
     return Decisions(

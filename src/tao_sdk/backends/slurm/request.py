@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tao_sdk.backends.job_environment import Variables, variables_from_json, variables_to_json
-from tao_sdk.backends.slurm.containers import Start
-from tao_sdk.backends.slurm.data import Wanted
-from tao_sdk.backends.slurm.images import ImagePlan
-from tao_sdk.backends.slurm.paths import JobHome
+from tao_sdk.backends.slurm.images.containers import Start
+from tao_sdk.backends.slurm.images.image_plan import ImagePlan
+from tao_sdk.backends.slurm.job.data import Wanted
+from tao_sdk.backends.slurm.job.paths import JobHome
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.plan import Attempt
 

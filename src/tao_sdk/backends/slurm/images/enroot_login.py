@@ -11,7 +11,8 @@ import shlex
 import sys
 
 from tao_sdk.backends.image_name import NGC
-from tao_sdk.backends.slurm import site
+from tao_sdk.backends.slurm.cluster import site
+from tao_sdk.backends.slurm.scripts.shell import joined, script, variables
 from tao_sdk.model.errors import CredentialError, Refused, TaoError
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.settings import Settings
@@ -20,19 +21,17 @@ from tao_sdk.transports.ssh import Ssh
 FILE = ".config/enroot/.credentials"  # below the user's home, of netrc's form
 REGISTRIES = (NGC, "authn.nvidia.com")
 CODE = "slurm.enroot_credentials"
-INSTALL = f"{shlex.quote(sys.executable or 'python3')} -m tao_sdk.backends.slurm.enroot_login"
-# The registries that are named there, one a line; nothing else of the file is looked at.
-LIST = f"""tr -s ' \\t' '\\n\\n' < ~/{FILE} 2>/dev/null | awk 'named {{ print; named = 0 }} $0 == "machine" {{ named = 1 }}'"""
-# What is there for other registries stays. The file is never open to others, and never half written.
-KEEP = f"""\
-umask 077
-mkdir -p ~/.config/enroot && cd ~/.config/enroot || exit 1
-{{
-  [ ! -e .credentials ] || grep -v -E '^machine ({"|".join(map(re.escape, REGISTRIES))}) ' .credentials
-  cat
-}} > .credentials.$$
-chmod 600 .credentials.$$ && mv -f .credentials.$$ .credentials
-"""
+INSTALL = f"{shlex.quote(sys.executable or 'python3')} -m tao_sdk.backends.slurm.images.enroot_login"
+
+
+def listing() -> str:
+    """A script that prints the registries that are named there, one a line."""
+    return script("enroot_registries")
+
+
+def keeping() -> str:
+    """A script that adds the lines on its stdin."""
+    return joined(variables({"registries": "|".join(map(re.escape, REGISTRIES))}), script("enroot_credentials"))
 
 
 def missing() -> Finding:
@@ -46,7 +45,7 @@ def missing() -> Finding:
 
 
 def lines(key: str) -> str:
-    """What KEEP reads from stdin. The user's name is literally $oauthtoken."""
+    """What `keeping` reads from stdin. The user's name is literally $oauthtoken."""
     if not re.fullmatch(r"\S+", key):
         raise CredentialError("NGC_KEY has a blank in it.", "enroot could not read it.", "Export it as NGC shows it.")
     return "".join(f"machine {name} login $oauthtoken password {key}\n" for name in REGISTRIES)
@@ -54,7 +53,7 @@ def lines(key: str) -> str:
 
 def install(ssh: Ssh, key: str) -> None:
     """Raises Refused when the file could not be written, in the cluster's words."""
-    answer = ssh.run(KEEP, lines(key).encode())
+    answer = ssh.run(keeping(), lines(key).encode())
     if answer.rc:
         raise Refused(f"~/{FILE} could not be written on the cluster.", answer.words, "Write it by hand.")
 

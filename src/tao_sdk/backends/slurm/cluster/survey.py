@@ -6,15 +6,15 @@ import json
 import math
 import os
 import re
-import shlex
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
+from tao_sdk.backends.slurm.cluster.site import Site
 from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
-from tao_sdk.backends.slurm.site import Site
+from tao_sdk.backends.slurm.scripts.shell import joined, script, variables
 from tao_sdk.model.errors import Refused
 from tao_sdk.model.units import parse_duration
 from tao_sdk.store.private_files import make_folders
@@ -22,50 +22,12 @@ from tao_sdk.store.private_files import make_folders
 FRESH_SECONDS = 600.0
 NEW_SECONDS = 5.0  # a look this young would say the same again
 SECTION = "=== "
-MOUNTED_BY_DEFAULT = ("/lustre",)  # in every container, where the cluster has it
-
-# The accounts above the user's, level by level: `account|parent`. Only where a partition takes but some accounts.
-ABOVE = """\
-of=
-if timeout 20 scontrol show partition --oneliner | grep -v 'AllowAccounts=ALL' | grep -q 'AllowAccounts='; then
-  of=$(timeout 20 sacctmgr -nP show assoc user="$(id -un)" format=account | sort -u | paste -s -d , -)
-fi
-for level in 1 2 3 4 5 6 7 8; do
-  [ -n "$of" ] || break
-  rows=$(timeout 20 sacctmgr -nP show assoc account="$of" user= format=account,parentname)
-  printf '%s\\n' "$rows"
-  of=$(printf '%s\\n' "$rows" | cut -d '|' -f 2 | grep -v -x -e root -e '' | sort -u | paste -s -d , -)
-done"""
-
 Sections = Mapping[str, str]
 
 
-def script(site: Site) -> str:
-    return asking(questions(site))
-
-
-def questions(site: Site) -> dict[str, str]:
-    """What is asked of a cluster: section -> command. The section of a command that hangs or is missing is empty."""
-    base = shlex.quote(site.base)
-    folders = "\n".join(f"[ -d {folder} ] && echo {folder}" for folder in MOUNTED_BY_DEFAULT)
-    return {
-        "user": "id -un",
-        "config": "timeout 20 scontrol show config",
-        "partitions": "timeout 20 scontrol show partition --oneliner",
-        "nodes": "timeout 20 sinfo --noheader --format='%R|%D|%c|%G'",
-        "accounts": 'timeout 20 sacctmgr -nP show assoc user="$(id -un)" format=account,partition,qos,maxwall,defaultqos',
-        "above": ABOVE,
-        "qos": "timeout 20 sacctmgr -nP show qos format=name,maxwall",
-        "flags": "srun --help | grep -o -e '--container-image'",
-        "programs": "for each in enroot apptainer singularity; do command -v $each >/dev/null && echo $each; done",
-        "folders": folders,
-        "base": f"realpath -m {base}",
-    }
-
-
-def asking(asked: Mapping[str, str]) -> str:
-    lines = [f"echo '{SECTION}{name}'\n{{ {command}\n}} 2>/dev/null" for name, command in asked.items()]
-    return "export LC_ALL=C\n" + "\n".join(lines) + "\ntrue"
+def questions(site: Site) -> str:
+    """scripts/survey.sh: all that is asked of a cluster."""
+    return joined(variables({"base": site.base}), script("survey"))
 
 
 def sections(text: str) -> dict[str, str]:
@@ -254,7 +216,7 @@ class Surveys:
         kept = None if fresh else self.kept(path, site)
         if kept is not None:
             return kept.facts(site)
-        seen = Kept(time.time(), site.base, sections(self.ask(script(site))))
+        seen = Kept(time.time(), site.base, sections(self.ask(questions(site))))
         facts = seen.facts(site)
         self.keep(path, json.dumps(asdict(seen)))
         return facts

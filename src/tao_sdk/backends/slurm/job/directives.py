@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from tao_sdk.backends.slurm.facts import SlurmFacts
+from tao_sdk.backends.slurm.job.shape import Shape, minutes
 from tao_sdk.backends.slurm.options import SlurmOptions
-from tao_sdk.backends.slurm.shape import Shape, minutes
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.spec import JobSpec
 from tao_sdk.model.units import parse_size

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from tao_sdk.backends.mounts import Mount, cache_finding, unmounted_finding
-from tao_sdk.backends.slurm import containers, data
-from tao_sdk.backends.slurm.containers import NONE
 from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
+from tao_sdk.backends.slurm.images import containers
+from tao_sdk.backends.slurm.images.containers import NONE
+from tao_sdk.backends.slurm.job import data
+from tao_sdk.backends.slurm.job.shape import accounts, fits
 from tao_sdk.backends.slurm.options import SlurmOptions
 from tao_sdk.backends.slurm.request import Decisions, SlurmRequest
-from tao_sdk.backends.slurm.shape import accounts, fits
 from tao_sdk.model.finding import Finding, error, warning
 from tao_sdk.model.plan import Plan
 from tao_sdk.model.prepared_job import PreparedJob

@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 
 from tao_sdk.backends.image_name import NGC
-from tao_sdk.backends.slurm import containers, enroot_login, images, site, survey
+from tao_sdk.backends.slurm.cluster import site, survey
+from tao_sdk.backends.slurm.cluster.site import Site
+from tao_sdk.backends.slurm.cluster.survey import Sections
 from tao_sdk.backends.slurm.facts import Partition, SlurmFacts
+from tao_sdk.backends.slurm.images import containers, enroot_login, image_plan
+from tao_sdk.backends.slurm.job.shape import CLUSTER_DEFAULT, accounts
 from tao_sdk.backends.slurm.options import SlurmOptions
-from tao_sdk.backends.slurm.shape import CLUSTER_DEFAULT, accounts
-from tao_sdk.backends.slurm.site import Site
-from tao_sdk.backends.slurm.survey import Sections
+from tao_sdk.backends.slurm.scripts.shell import joined, script, variables
 from tao_sdk.model.errors import CredentialError, TaoError, Unreachable
 from tao_sdk.model.finding import Finding, Severity
 from tao_sdk.model.settings import Settings
@@ -24,9 +26,8 @@ from tao_sdk.model.units import format_duration
 from tao_sdk.transports.ssh import DENIED, Ssh
 
 OK, WARNING, ERROR = Severity.OK, Severity.WARNING, Severity.ERROR
-PROGRAMS = "sbatch srun squeue sacct scancel sinfo scontrol tar gzip"
 OLDEST = (20, 11)  # the first with --kill-on-invalid-dep in sbatch for every user, and squeue's fields as we read them
-NODE_SECONDS = 10  # how long a node is waited for
+NODE_SECONDS = 30  # how long the job on a node is waited for, in scripts/doctor.sh
 GiB = 2**30
 AGAIN = "tao doctor slurm"
 LITTLE = 20 * GiB  # a handful of checkpoints
@@ -39,7 +40,7 @@ def examine(ssh: Ssh, settings: Settings) -> list[Finding]:
     except CredentialError as error:
         here, missing = Site(base=""), [no_base(error)]
     try:
-        answer = ssh.run(script(here), seconds=120.0)
+        answer = ssh.run(questions(here), seconds=120.0)
     except (Unreachable, CredentialError) as error:
         return [*missing, no_login(ssh, error)]
     greeting = Finding(OK, "slurm.ssh", f"{ssh.login.name(answer.host)} answers without a password.")
@@ -62,35 +63,15 @@ def no_login(ssh: Ssh, error: TaoError) -> Finding:
 # Asking
 
 
-def script(here: Site) -> str:
-    """The survey's questions, and the doctor's own."""
-    base = shlex.quote(here.base)
-    asked = {
-        "missing": f"for each in {PROGRAMS}; do command -v $each >/dev/null || echo $each; done",
-        "ping": "timeout 20 scontrol ping",
-        "logins": enroot_login.LIST,
+def questions(here: Site) -> str:
+    """The survey's, and the doctor's own. What concerns the base directory is asked where one is set."""
+    values = {
+        "images": image_plan.folder(here, here.base) if here.base else "",
+        "account": here.account,
+        "partition": here.partition if " " not in here.partition else "",
     }
-    if here.base:
-        asked |= {
-            "writable": f"{{ mkdir -p {base} && : > {base}/.tao-doctor.$$; }} 2>&1 && echo yes",
-            "node": on_a_node(here),
-            "quota": f'lfs quota -q -u "$(id -un)" {base} || quota -w | tail -n 1',
-            "space": f"df -Pk {base} | tail -n 1",
-            "images": f"find {shlex.quote(images.folder(here, here.base))} -maxdepth 1 -name '*.s[qi][sf]*' -printf '%s %f\\n'",
-        }
-    return survey.asking({**survey.questions(here), **asked})
-
-
-def on_a_node(here: Site) -> str:
-    """Runs the smallest possible job, which looks whether its node sees the file that `writable` has made."""
-    account = f"--account={shlex.quote(here.account)} " if here.account else ""
-    partition = f"--partition={shlex.quote(here.partition)} " if here.partition and " " not in here.partition else ""
-    return (
-        f"timeout {NODE_SECONDS + 20} srun --quiet --immediate={NODE_SECONDS} --nodes=1 --ntasks=1 --time=1 --mem=64M "
-        f"--input=none --job-name=tao-doctor {partition}{account}"
-        f"sh -c 'if [ -e \"$0\" ]; then echo visible from $(hostname); else echo invisible from $(hostname); fi' "
-        f"{shlex.quote(here.base)}/.tao-doctor.$$ 2>&1; rm -f {shlex.quote(here.base)}/.tao-doctor.$$"
-    )
+    own = (script("doctor"), "section logins", enroot_login.listing())
+    return joined(survey.questions(here), variables(values), *own)
 
 
 # Telling
@@ -237,7 +218,7 @@ def base_findings(seen: Sections, here: Site) -> Iterator[Finding]:
         yield Finding(ERROR, "slurm.base", what, said.splitlines()[-1], wrong_place)
     else:
         what = f"{here.base} can be written to; whether a node sees it is not known, none was free."
-        said = said.splitlines()[-1] if said else f"no answer within {NODE_SECONDS + 20} s"
+        said = said.splitlines()[-1] if said else f"no answer within {NODE_SECONDS} s"
         yield Finding(WARNING, "slurm.base", what, said, command=AGAIN)
 
 

@@ -12,9 +12,15 @@ from pwd import getpwuid
 
 from tao_sdk.model.errors import CredentialError, SpecError
 from tao_sdk.model.settings import Settings
-from tao_sdk.transports.ssh import Login
+from tao_sdk.transports.ssh import Login, LoginSettings
 
 NO_BASE = "Set SLURM_BASE_RESULTS_DIR to a folder of yours on the cluster's shared file system."
+LOGIN_SETTINGS = LoginSettings(
+    hosts="SLURM_HOSTNAME",
+    key="SSH_KEY_PATH",
+    reuse_only="SLURM_SSH_REUSE",
+    second_host="name a second login host after a comma",
+)
 POLITE_SECONDS = 15
 FETCH_GB = 10  # some checkpoints: fetched in a minute or two
 PLAIN_PATH = re.compile(r"/[A-Za-z0-9_./@+=-]*")  # what sbatch, srun and the mounts' syntax all take literally
@@ -88,6 +94,7 @@ def login(settings: Settings) -> Login:
         reuse_only=yes(settings, "SLURM_SSH_REUSE", False),
         connect_seconds=number(settings, "SLURM_SSH_CONNECT_SECONDS", 10),
         environ=settings.environ,
+        settings=LOGIN_SETTINGS,
     )
 
 

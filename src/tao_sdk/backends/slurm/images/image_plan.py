@@ -14,11 +14,12 @@ from typing import Any
 
 from tao_sdk.backends import image_name
 from tao_sdk.backends.image_name import ImageName
-from tao_sdk.backends.slurm import containers
-from tao_sdk.backends.slurm.containers import APPTAINER, ENROOT, NONE, PYXIS
+from tao_sdk.backends.slurm.cluster.site import PLAIN_PATH, Site
 from tao_sdk.backends.slurm.facts import SlurmFacts
+from tao_sdk.backends.slurm.images import containers
+from tao_sdk.backends.slurm.images.containers import APPTAINER, ENROOT, NONE, PYXIS
 from tao_sdk.backends.slurm.options import SlurmOptions
-from tao_sdk.backends.slurm.site import PLAIN_PATH, Site
+from tao_sdk.backends.slurm.scripts.shell import function, joined, script, variables
 from tao_sdk.model.errors import SpecError
 
 CONVERSION_PARTITION = "cpu"  # the documented one
@@ -59,6 +60,10 @@ class Conversion:
     log: str
     force: bool
     account: str = ""
+
+    @property
+    def how(self) -> str:
+        return "anew" if self.force else "once"
 
     @property
     def job_name(self) -> str:
@@ -125,49 +130,22 @@ def told(name: ImageName, chosen: str, wanted: Conversion | None, facts: SlurmFa
 
 
 def prepare(wanted: Conversion, reference: str) -> str:
-    """Shell text for the login node: unless the file is there, the job depends on a conversion, one under way or a new one.
-
-    Where that is refused the nodes fetch the image by themselves, and stderr says so. It uses `find_id` of handover.py.
-    """
-    file, job = shlex.quote(wanted.file), shlex.quote(wanted.job_name)
-    mine = f'squeue --noheader --user="$(id -un)" --name={job} --states=PENDING,CONFIGURING,RUNNING --format=%A'
-    return f"""\
-printf %s {file} > image
-if {"true" if wanted.force else f"[ ! -s {file} ]"}; then
-  (umask 022; mkdir -p -- "$(dirname -- {file})")
-  find_id "$({mine} 2>/dev/null)"; converts=$found
-  [ -n "$converts" ] || {{ seen=$(sbatch --parsable {SCRIPT} 2>image.err) || seen=; find_id "$seen"; converts=$found; }}
-  if [ -n "$converts" ]; then
-    after="--dependency=afterok:${{converts%%;*}} --kill-on-invalid-dep=yes"
-    ln -sfn -- {shlex.quote(wanted.log)} image.log
-  else
-    echo "tao: warning: the image is not converted, every node fetches it from its registry: $(cat image.err)" >&2
-    printf %s {shlex.quote(reference)} > image
-  fi
-fi"""
+    """Shell text for submit.sh: scripts/prepare_image.sh."""
+    values = {
+        "tao_image_file": wanted.file,
+        "tao_convert": wanted.how,
+        "tao_conversion": wanted.job_name,
+        "tao_conversion_log": wanted.log,
+        "tao_reference": reference,
+    }
+    return joined(variables(values), script("prepare_image"))
 
 
 def conversion_script(wanted: Conversion, facts: SlurmFacts) -> str:
-    """Conversions of one image run one after the other (`singleton`): the second finds the file of the first, and ends.
-
-    The file appears whole or not at all. With `force` one that is younger than this script is new enough.
-    """
-    done = '[ -s "$image" ]' + (' && [ "$image" -nt "$made_by" ]' if wanted.force else "")
-    return f"""#!/bin/bash
-{directives(wanted, facts)}
-# Makes one file of {wanted.name.for_docker}, for every job that needs it.
-image={shlex.quote(wanted.file)}
-partial=$image.partial-$SLURM_JOB_ID
-made_by=$SLURM_SUBMIT_DIR/{SCRIPT}
-if {done}; then exit 0; fi
-trap 'rm -f -- "$partial"' EXIT
-find "$(dirname -- "$image")" -maxdepth 1 -name '*.partial-*' -user "$(id -un)" -mmin +180 -delete 2>/dev/null
-{IMPORTS[wanted.runtime](wanted.name, facts)} && [ -s "$partial" ] || {{
-  echo "tao: {wanted.name.for_docker} could not be converted" >&2
-  exit 1
-}}
-chmod 644 -- "$partial" && mv -f -- "$partial" "$image"
-"""
+    """scripts/convert_image.sh, which sbatch is given."""
+    values = {"image": wanted.file, "source": wanted.name.for_docker, "convert": wanted.how}
+    import_image = function("import_image", f"  {IMPORTS[wanted.runtime](wanted.name, facts)}")
+    return joined("#!/bin/bash", directives(wanted, facts), variables(values), import_image, script("convert_image"))
 
 
 def directives(wanted: Conversion, facts: SlurmFacts) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from tao_sdk.backends.mounts import Mount
 from tao_sdk.backends.slurm.facts import SlurmFacts
 from tao_sdk.backends.slurm.options import SlurmOptions
+from tao_sdk.backends.slurm.scripts.shell import joined, script
 from tao_sdk.model.errors import SpecError
 from tao_sdk.model.finding import Finding, Severity
 
@@ -79,28 +80,13 @@ def start_with_pyxis(task: Task, _: SlurmFacts) -> Start:
     return Start(srun=f'--container-image="$tao_image" {shlex.join(words)}')
 
 
-# The image is unpacked on the node under a name of its own, and removed however the task ends. SIGTERM goes to the command.
-IN_ENROOT = """\
-name=tao-$SLURM_JOB_ID-$SLURM_STEP_ID-$SLURM_PROCID image=$1 file= pid= passed=(); shift
-trap 'enroot remove --force "$name" >/dev/null 2>&1; [ -z "$file" ] || rm -f "$file"' EXIT
-trap '[ -z "$pid" ] || kill -TERM "$pid"' TERM
-case $image in docker://*) file=${{TMPDIR:-/tmp}}/$name.sqsh; enroot import --output "$file" "$image" || exit; image=$file ;; esac
-enroot create --name "$name" "$image" >/dev/null || exit
-for each in $(compgen -e SLURM_; compgen -e CUDA_VISIBLE_DEVICES); do passed+=(--env "$each"); done
-enroot start {words} "${{passed[@]}}" "$name" "$@" &
-pid=$!; wait "$pid"; code=$?
-while kill -0 "$pid" 2>/dev/null; do wait "$pid"; code=$?; done
-exit "$code"
-"""
-
-
 def start_with_enroot(task: Task, _: SlurmFacts) -> Start:
     words = ["--rw"]
     for mount in task.mounts:
         how = f"x-create=auto,rbind{',ro' if mount.read_only else ''}"
         words += ["--mount", f"{mount.source}:{mount.target}:{how}"]
-    script = IN_ENROOT.format(words=shlex.join(words))
-    return Start(task=f'bash -c {shlex.quote(script)} tao "$tao_image"')
+    text = joined(f"words=({shlex.join(words)})", script("enroot_task"))
+    return Start(task=f'bash -c {shlex.quote(text)} tao "$tao_image"')
 
 
 def start_with_apptainer(task: Task, facts: SlurmFacts) -> Start:

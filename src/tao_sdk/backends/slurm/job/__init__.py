@@ -1,0 +1,1 @@
+"""What a job needs of the cluster, and where its files lie there. Pure."""

@@ -1,0 +1,1 @@
+"""The shell text of this backend, and what Python writes above it."""

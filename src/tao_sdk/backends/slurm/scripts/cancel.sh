@@ -1,0 +1,81 @@
+# shellcheck shell=sh disable=SC2154,SC2034
+# Ends an attempt's SLURM job and waits for that; then $id, squeue's row $row and its state $s are what was seen. $s is empty
+# when squeue does not know the job, or knows another under its id: ids are used again, names are not. Where SLURM refuses, it
+# says DENIED and SLURM's words. Without an id the job is looked up, as find.sh does.
+# Variables: a, k and name of the attempt; id, or nothing; seconds to wait for the end. Functions: ask_squeue prints its row.
+# Uses attempt.sh, answers.sh and lookup.sh.
+
+if [ -z "$id" ]; then
+  tries=0
+  until
+    read_line "$a/slurm_id"
+    id=$line
+    [ -n "$id" ] || [ ! -e "$k" ]
+  do
+    if is_stale; then
+      rm -f "$k"
+      continue
+    fi
+    tries=$((tries + 1))
+    if [ $tries -gt 100 ]; then
+      echo "DOUBT The job is being handed over."
+      exit 0
+    fi
+    sleep 0.1
+  done
+  [ -n "$id" ] || id=$(lookup) || {
+    echo "DOUBT $id"
+    exit 0
+  }
+  id=${id:-0}
+fi
+
+look() {
+  seen=$(slurm ask_squeue) || case $seen in
+    *"Invalid job id"*) seen= ;;
+    *)
+      echo "DOUBT $seen"
+      exit 0
+      ;;
+  esac
+  row=
+  while read -r each; do
+    case $each in
+      "$id|"*"|$name") row=$each ;;
+    esac
+  done <<END
+$seen
+END
+  s=${row#*|}
+  s=${s%%|*}
+}
+has_ended() {
+  case $s in
+    CANCELLED* | COMPLETED | FAILED | TIMEOUT | NODE_FAIL | PREEMPTED) return 0 ;;
+    BOOT_FAIL | DEADLINE | OUT_OF_MEMORY | REVOKED) return 0 ;;
+  esac
+  return 1
+}
+is_over() { [ -z "$s" ] || has_ended; }
+
+look
+[ -z "$row" ] || said=$(timeout 60 scancel "$id" 2>&1) || case $said in
+  *"Invalid job id"* | *"already completing or completed"*) ;;
+  *denied*)
+    echo "DENIED $said"
+    exit 0
+    ;;
+  *)
+    echo "DOUBT $said"
+    exit 0
+    ;;
+esac
+until=$(($(date +%s) + seconds)) pause=0.1
+while
+  look
+  ! is_over
+do
+  [ "$(date +%s)" -le "$until" ] || break
+  sleep $pause
+  pause=0.5
+done
