@@ -19,6 +19,7 @@ from tao_sdk.cli.command import command, platform_option
 from tao_sdk.cli.failure import Detached
 from tao_sdk.cli.flags import OPTION, SPEC, flags, generic, given
 from tao_sdk.cli.output import Output
+from tao_sdk.client.image_key import with_image
 from tao_sdk.client.job_file import JobFile, options_class, read_job_file
 from tao_sdk.client.set_values import with_values
 from tao_sdk.model.errors import JobNotFound, SpecError, TaoError, Unreachable, UsageError, sentences
@@ -158,7 +159,8 @@ def asked(
     if spec.keep_results is None:
         spec = replace(spec, keep_results=True)
     changed = with_values(replace(spec, native=native) if native else spec, values)
-    return Asked(changed.spec, where, options(platform, file, option, params), file, changed.notes)
+    final, notes = with_image(changed.spec)
+    return Asked(final, where, options(platform, file, option, params), file, (*changed.notes, *notes))
 
 
 def options(platform: str, file: JobFile | None, option: Sequence[str], params: Mapping[str, Any]) -> dict[str, Any]:
