@@ -118,6 +118,21 @@ def test_what_other_tools_call_it_leads_to_what_there_is(
     assert "--state-file" not in ran.err
 
 
+def test_an_image_key_is_taken_for_the_image_that_it_stands_for(typed: Callable[..., Ran], tmp_path: Path) -> None:
+    versions = tmp_path / "versions.yaml"
+    versions.write_text("images: {tool: {one: 'registry/one:1'}}")
+    (tmp_path / "job.yaml").write_text("command: x\nimage: tool.one\ngpu_count: 0\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TAO_VERSIONS_FILE", str(versions))
+        ran = typed("plan", "job.yaml")
+        assert (ran.code, "registry/one:1" in ran.out) == (0, True)
+        assert "tool.one is registry/one:1." in ran.err
+        mistyped = typed("plan", "job.yaml", "--image", "tool.onee")
+        assert "is taken as the name of an image. Did you mean tool.one?" in mistyped.err
+        assert "tool.onee" in mistyped.out
+        assert typed("plan", "job.yaml", "--image", "ubuntu:22.04").err == ""
+
+
 @pytest.mark.parametrize(
     ("words", "command"),
     [(("ls", "--nonsense"), "tao ls --help"), (("xyzzy",), "tao --help"), (("run", "--lr", "1"), "tao run --help")],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 
@@ -12,9 +11,8 @@ from support.tao_command import Tao
 pytestmark = pytest.mark.slow
 
 
-def test_why_shows_what_a_running_job_printed_last(tmp_path: Path) -> None:
-    tao = Tao(tmp_path)
-    os.mkfifo(tmp_path / "never")
+def test_why_shows_what_a_running_job_printed_last(tao: Tao) -> None:
+    os.mkfifo(tao.home / "never")
     job = tao.run_detached("for n in 1 2 3 4; do echo step $n; done; printf 'waiting for \\033[31mdata'; cat never")
     tao.until("data", "logs", job)
     told = tao("why", job).out
@@ -25,10 +23,8 @@ def test_why_shows_what_a_running_job_printed_last(tmp_path: Path) -> None:
     assert "printed last" not in tao("why", job).out
 
 
-def test_why_says_that_a_running_job_has_printed_nothing(tmp_path: Path) -> None:
-    tao = Tao(tmp_path)
+def test_why_says_that_a_running_job_has_printed_nothing(tao: Tao) -> None:
     job = tao.run_detached("sleep 60")
     tao.until("Running", "status", job)
     assert "It has printed nothing yet." in tao("why", job).out
     assert tao("why", "--json", job).json["diagnosis"] is None
-    tao("cancel", job, "--grace", "1s")

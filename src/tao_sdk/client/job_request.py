@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tao_sdk.backends.registry import platform_at, platforms
+from tao_sdk.client.image_key import with_image
 from tao_sdk.client.job_file import JobFile, options_class, read_job_file
 from tao_sdk.client.set_values import with_values
 from tao_sdk.client.typed_values import read_fields, read_option_pairs
@@ -72,7 +73,8 @@ def read_request(typed: TypedJob) -> JobRequest:
     if native:
         spec = replace(spec, native=native)
     changed = with_values(spec, typed.set_values)
-    return JobRequest(changed.spec, place, read_options(platform, file, typed), file, changed.notes)
+    final, image_notes = with_image(changed.spec)
+    return JobRequest(final, place, read_options(platform, file, typed), file, (*changed.notes, *image_notes))
 
 
 def command_line(words: Sequence[str]) -> str:

@@ -1,0 +1,28 @@
+"""Image keys: `tao_toolkit.pyt` as a job's image, replaced by the image that it stands for.
+
+Not here: where keys are written and how one is looked up (versions.py).
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import replace
+
+from tao_sdk.model.spec import JobSpec
+from tao_sdk.versions import image_keys, load_manifest, looks_like_key
+
+
+def with_image(spec: JobSpec) -> tuple[JobSpec, tuple[str, ...]]:
+    """The spec with the image that its key stands for, and notes. What is no key stays: it may be an image's name.
+
+    Raises ManifestError where the list of keys cannot be read.
+    """
+    if not looks_like_key(spec.image):
+        return spec, ()
+    images = image_keys(load_manifest())
+    key = spec.image.removeprefix("images.")
+    if key in images:
+        return replace(spec, image=images[key]), (f"{spec.image} is {images[key]}.",)
+    near = difflib.get_close_matches(key, images, n=1)
+    meant = f" Did you mean {near[0]}?" if near else ""
+    return spec, (f"{spec.image} is no key of tao images, and is taken as the name of an image.{meant}",)

@@ -1,0 +1,39 @@
+"""A job that failed or was canceled: why, what it left, and another try."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.tao_command import Tao
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_script_that_is_not_there_is_named_and_the_retry_finds_it(tao: Tao) -> None:
+    ran = tao("run", "--gpus", "0", "--name", "typo", "--", "python3", "train.py")
+    assert ran.code == 1
+    assert "The program's file is not where the job runs" in ran.out
+    assert "--files PATH" in tao("why", "typo").out
+    tao.write("train.py", "print('trained')")
+    assert tao("retry", "typo").code == 0
+    assert tao("logs", "typo").out.endswith("trained\n")
+
+
+def test_a_job_that_left_nothing_is_not_said_to_have_written_nothing_yet(tao: Tao) -> None:
+    job = tao.run_detached("sleep 60")
+    tao.until("Running", "status", job)
+    assert "Nothing has been written there yet." in tao("results", job).out
+    assert tao("cancel", job, "--grace", "1s").code == 0
+    assert "The job left nothing there." in tao("results", job).out
+
+
+def test_a_canceled_training_says_which_checkpoints_count_and_a_retry_goes_on(tao: Tao, example: str) -> None:
+    assert tao("run", example, "--detach", "--name", "long").code == 0
+    tao.until("epoch 3/20", "logs", "long")
+    assert tao("cancel", "long").code == 0
+    told = tao("results", "long").out
+    assert "known to be whole" in told
+    assert "without one it begins anew" in told
+    assert tao("retry", "long").code == 0
+    assert "finished" in tao("logs", "long").out
+    assert "known to be whole" not in tao("results", "long").out
