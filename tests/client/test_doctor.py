@@ -7,8 +7,8 @@ from tao_sdk.model.errors import TaoError, Unreachable
 from tao_sdk.model.finding import Finding, Severity
 
 
-def finding(code: str, fix: str = "", severity: Severity = Severity.ERROR) -> Finding:
-    return Finding(severity, code, f"What {code} is.", "", fix)
+def finding(code: str, command: str = "", severity: Severity = Severity.ERROR) -> Finding:
+    return Finding(severity, code, f"What {code} is.", command=command)
 
 
 def test_what_is_wrong_with_the_platform_is_not_said_of_the_job_again() -> None:
@@ -28,6 +28,6 @@ def test_only_what_installs_into_this_python_is_run_by_us() -> None:
     ]
 
 
-def test_the_command_that_mends_an_error_is_its_fix_and_an_unreachable_place_keeps_its_sentence() -> None:
-    assert error_finding(TaoError("A.", "", "Then this. Run: b c")).fix == "b c"
-    assert error_finding(Unreachable("A.", "", "Check it. Run: b c")).fix == "Check it. Run: b c"
+def test_the_command_that_mends_an_error_stands_alone_and_an_unreachable_place_keeps_its_sentence() -> None:
+    assert error_finding(TaoError("A.", "", "Then this:", "b c")).next == "b c"
+    assert error_finding(Unreachable("A.", "", "Check it:", "b c")).next == "Check it: b c"

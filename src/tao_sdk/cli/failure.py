@@ -54,7 +54,7 @@ def as_told(error: BaseException, argv: list[str]) -> tuple[TaoError, int]:
     """The error as people are told it, and its exit code."""
     if isinstance(error, click.UsageError):
         verb = str(error.ctx.info_name) if error.ctx is not None and error.ctx.parent is not None else ""
-        return UsageError(usage_words(error, verb), "", usage_hint(error, verb)), exit_codes.WRONG
+        return UsageError(usage_words(error, verb), "", *usage_advice(error, verb)), exit_codes.WRONG
     if isinstance(error, click.ClickException):
         return UsageError(error.format_message()), exit_codes.WRONG
     if isinstance(error, Detached):
@@ -71,9 +71,12 @@ def usage_words(error: click.UsageError, verb: str) -> str:
     return error.format_message()
 
 
-def usage_hint(error: click.UsageError, verb: str) -> str:
+def usage_advice(error: click.UsageError, verb: str) -> tuple[str, str]:
+    """What to do next: its words, and the command that it ends with, if any."""
+    if words := instead(error, verb):
+        return words, ""
     unknown = UNKNOWN_FLAG.get(verb, "") if isinstance(error, click.NoSuchOption) else ""
-    return instead(error, verb) or unknown or f"Help: {' '.join(['tao', verb]).strip()} --help"
+    return unknown or "Help:", f"tao {verb} --help" if verb else "tao --help"
 
 
 def instead(error: click.UsageError, verb: str) -> str:

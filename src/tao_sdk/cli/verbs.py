@@ -108,11 +108,9 @@ FLAGS_INSTEAD: Mapping[tuple[str, str], str] = {
     ("rm", "--all"): "Name the jobs that are to be forgotten; tao ls lists them.",
 }
 
+ANY_VALUE = "To change a value of the specs or args: --set KEY=VALUE. All flags:"
 # What to do about a flag that no table knows, by verb.
-UNKNOWN_FLAG: Mapping[str, str] = {
-    verb: f"To change a value of the specs or args: --set KEY=VALUE. All flags: tao {verb} --help"
-    for verb in ("run", "plan")
-}
+UNKNOWN_FLAG: Mapping[str, str] = {"run": ANY_VALUE, "plan": ANY_VALUE}
 
 
 def flag_instead(verb: str, flag: str) -> str:
