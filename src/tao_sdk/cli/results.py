@@ -14,10 +14,10 @@ import click
 from tao_sdk.cli import show
 from tao_sdk.cli.command import command, job_or_newest, optional_job_argument, platform_option
 from tao_sdk.cli.output import printable
+from tao_sdk.model.checkpoints import SETTLED
 from tao_sdk.model.clock import to_iso
 from tao_sdk.model.errors import PathNotFound, UsageError
 from tao_sdk.model.units import format_size
-from tao_sdk.runner.outputs.ending import SETTLED
 
 if TYPE_CHECKING:
     from tao_sdk.backends.contract import FileStat
