@@ -118,7 +118,7 @@ def backend_of(path: Path) -> str:
     return path.relative_to(SOURCE / "backends").parts[0]
 
 
-@pytest.mark.parametrize("folder", ["containers", "slurm"])
+@pytest.mark.parametrize("folder", ["containers", "docker", "slurm"])
 def test_a_backends_folder_tells_its_story_in_ten_files(folder: str) -> None:
     room = SOURCE / "backends" / folder
     for place in [room, *(path for path in room.iterdir() if path.is_dir())]:
@@ -238,7 +238,13 @@ def test_what_travels_into_the_job_imports_only_the_standard_library() -> None:
                 assert top == "tao_sdk" or top in sys.stdlib_module_names, f"{path.name} imports {name}"
 
 
-ENDS_OF_A_PROCESS = {"cli/main.py", "engine/watch.py", "runner/main.py", "net/crew.py", "backends/docker/pull.py"}
+ENDS_OF_A_PROCESS = {
+    "cli/main.py",
+    "engine/watch.py",
+    "runner/main.py",
+    "net/crew.py",
+    "backends/docker/registry/pull.py",
+}
 CALLS_CODE_OF_OTHERS = {"engine/hooks.py"}  # a caller's callback may raise anything, and it is no error of ours
 
 
