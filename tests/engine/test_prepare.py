@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tao_sdk.backends.docker import checks as docker_checks
 from tao_sdk.backends.docker import render as docker
 from tao_sdk.backends.docker.facts import DockerFacts
+from tao_sdk.backends.docker.job import checks as docker_checks
 from tao_sdk.backends.docker.options import DockerOptions
 from tao_sdk.backends.slurm import render as slurm
 from tao_sdk.backends.slurm.cluster.site import Site

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tao_sdk.backends.docker.doctor import TOOLKIT
+from tao_sdk.backends.docker.daemon.doctor import TOOLKIT
 from tao_sdk.model.errors import TaoError, install_command
 from tao_sdk.model.finding import Finding, Severity
 

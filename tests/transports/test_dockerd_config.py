@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tao_sdk.backends.docker.address import find_address
+from tao_sdk.backends.docker.daemon.address import find_address
 from tao_sdk.model.errors import Unreachable, UsageError
 from tao_sdk.model.settings import Settings
 from tao_sdk.transports.dockerd import Address, connect, stored_login

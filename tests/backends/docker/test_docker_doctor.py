@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.dockerd.dockerd_here import BUSYBOX, GPU_HERE, PYTHON, Daemon
-from tao_sdk.backends.docker import doctor as examined
+from tao_sdk.backends.docker.daemon import doctor as examined
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Unreachable
 from tao_sdk.model.finding import Finding, Severity

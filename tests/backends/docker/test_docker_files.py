@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from support.dockerd.dockerd_here import BUSYBOX, ROOT, Daemon
+from tao_sdk.backends.containers import window
+from tao_sdk.backends.containers.files import FarFiles
 from tao_sdk.backends.contract import Files
-from tao_sdk.backends.docker import window
-from tao_sdk.backends.docker.files import FarFiles
 from tao_sdk.backends.this_machine import LocalFiles
 from tao_sdk.client import Client
 from tao_sdk.model.errors import PathNotFound, Unreachable
@@ -140,9 +140,9 @@ def test_windows_that_nobody_looks_through_any_more_are_removed(
 
 PLAIN = """
 import os, sys
-from tao_sdk.backends.docker.files import HereFiles
+from tao_sdk.backends.containers.files import HereFiles
 from tao_sdk.transports.dockerd import Address, Daemon
-import docker, requests, tao_sdk.backends.docker.window
+import docker, requests, tao_sdk.backends.containers.window
 daemon = Daemon(Address(sys.argv[1])); daemon.get("/info")
 os.setgroups([]); os.setgid(1234); os.setuid(1234)
 print([each.path for each in HereFiles(daemon).list(sys.argv[2])])

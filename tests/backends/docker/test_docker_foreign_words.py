@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from support.dockerd.dockerd_here import BUSYBOX, Daemon
+from tao_sdk.backends.containers import logs, window
+from tao_sdk.backends.containers.log_frames import Frames, Places
 from tao_sdk.backends.contract import LogRequest
-from tao_sdk.backends.docker import address, logs, window
-from tao_sdk.backends.docker.log_frames import Frames, Places
+from tao_sdk.backends.docker.daemon import address
 from tao_sdk.client import Client
 from tao_sdk.model.errors import NoLog, Unreachable, UsageError
 from tao_sdk.model.observation import Phase

@@ -11,7 +11,7 @@ import pytest
 from support.dockerd import dockerd_here
 from support.dockerd.dockerd_here import BUSYBOX, PYTHON, Daemon
 from support.dockerd.registry_here import PASSWORD, Registry, half_registry
-from tao_sdk.backends.docker.pull import Layers, Pulled, parted
+from tao_sdk.backends.docker.registry.pull import Layers, Pulled, parted
 from tao_sdk.client import Client
 from tao_sdk.model.errors import CredentialError, Refused, SpecError
 from tao_sdk.model.finding import Severity

@@ -14,8 +14,8 @@ import pytest
 
 from support.dockerd import dockerd_here
 from support.dockerd.dockerd_here import BUSYBOX, EMPTY, PYTHON, Daemon
-from tao_sdk.backends.docker import parse
-from tao_sdk.backends.docker.containers import Container
+from tao_sdk.backends.containers import parse
+from tao_sdk.backends.containers.containers import Container
 from tao_sdk.client import Client
 from tao_sdk.model.errors import NoLog, PathNotFound, Refused, SpecError
 from tao_sdk.model.job import Job

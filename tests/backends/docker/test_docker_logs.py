@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from tao_sdk.backends.containers import logs
 from tao_sdk.backends.contract import LogRequest
-from tao_sdk.backends.docker import logs
 from tao_sdk.model.errors import NoLog, PathNotFound, TaoError, Unreachable
 from tao_sdk.transports.dockerd import Address, Daemon
 

@@ -20,7 +20,7 @@ from support.dockerd.dockerd_here import Daemon
 from support.dockerd.registry_here import ADDRESS, PASSWORD, USER, Registry
 from support.dockerd.slow_link import SlowLink
 from tao_sdk.backends.docker import rules
-from tao_sdk.backends.docker.pull import Layers, Pulled
+from tao_sdk.backends.docker.registry.pull import Layers, Pulled
 from tao_sdk.client import Client
 from tao_sdk.engine import diagnose
 from tao_sdk.model.diagnosis import ErrClass

@@ -14,7 +14,7 @@ import pytest
 
 from support.dockerd import dockerd_here
 from support.dockerd.dockerd_here import BUSYBOX, Daemon
-from tao_sdk.backends.docker.address import find_address
+from tao_sdk.backends.docker.daemon.address import find_address
 from tao_sdk.client import Client
 from tao_sdk.model.errors import Refused, Unreachable, UsageError
 from tao_sdk.model.finding import Severity

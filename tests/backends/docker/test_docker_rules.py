@@ -19,10 +19,11 @@ import pytest
 from support.dockerd import dockerd_here
 from support.dockerd.dockerd_here import BUSYBOX, GPU_HERE, PYTHON, ROOT, Daemon
 from support.dockerd.registry_here import Registry
-from tao_sdk.backends.docker import checks, render, rules
+from tao_sdk.backends.containers.start_script import NOT_BEGUN, NOT_WHOLE, TAKE_IN, start_script
+from tao_sdk.backends.docker import render, rules
 from tao_sdk.backends.docker.facts import DockerFacts
+from tao_sdk.backends.docker.job import checks
 from tao_sdk.backends.docker.options import DockerOptions
-from tao_sdk.backends.docker.start_script import NOT_BEGUN, NOT_WHOLE, TAKE_IN, start_script
 from tao_sdk.client import Client
 from tao_sdk.model.diagnosis import Evidence, NodeEvent
 from tao_sdk.model.finding import Severity

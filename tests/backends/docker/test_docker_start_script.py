@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from support.shellcheck import complaints_of_text
-from tao_sdk.backends.docker.start_script import MAX_ARGUMENT, start_script
+from tao_sdk.backends.containers.start_script import MAX_ARGUMENT, start_script
 
 
 @pytest.mark.parametrize("takes_environment", [False, True])

@@ -15,24 +15,27 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from tao_sdk.backends.containers import logs, parse
+from tao_sdk.backends.containers.containers import Container, Containers
+from tao_sdk.backends.containers.files import FarFiles, HereFiles
+from tao_sdk.backends.containers.identity import another_daemon, identity, is_the_daemon, must_be_the_daemon
+from tao_sdk.backends.containers.kept_files import KeptFiles
+from tao_sdk.backends.containers.start_script import GRACE, MAX_ARGUMENT
 from tao_sdk.backends.contract import Backend, Capabilities, Files, LogChunk, LogRequest, MiB
-from tao_sdk.backends.docker import checks, doctor, gpus, logs, parse, render, rules
-from tao_sdk.backends.docker import survey as look
-from tao_sdk.backends.docker.address import find_address, is_local, is_open, way_to
-from tao_sdk.backends.docker.container_body import DEFAULT_NETWORK, container_name
-from tao_sdk.backends.docker.containers import Container, Containers
+from tao_sdk.backends.docker import render, rules
+from tao_sdk.backends.docker.daemon import doctor, gpus
+from tao_sdk.backends.docker.daemon import survey as look
+from tao_sdk.backends.docker.daemon.address import find_address, is_local, is_open, way_to
+from tao_sdk.backends.docker.daemon.networks import Networks
+from tao_sdk.backends.docker.daemon.recent import Recent
+from tao_sdk.backends.docker.daemon.turns import Turns
 from tao_sdk.backends.docker.facts import DockerFacts
-from tao_sdk.backends.docker.files import FarFiles, HereFiles
-from tao_sdk.backends.docker.identity import another_daemon, identity, is_the_daemon, must_be_the_daemon
-from tao_sdk.backends.docker.images import Images
-from tao_sdk.backends.docker.kept_files import KeptFiles
-from tao_sdk.backends.docker.networks import Networks
+from tao_sdk.backends.docker.job import checks
+from tao_sdk.backends.docker.job.container_body import DEFAULT_NETWORK, container_name
 from tao_sdk.backends.docker.options import DockerOptions
-from tao_sdk.backends.docker.recent import Recent
+from tao_sdk.backends.docker.registry.images import Images
 from tao_sdk.backends.docker.request import DockerRequest
-from tao_sdk.backends.docker.start_script import GRACE, MAX_ARGUMENT
 from tao_sdk.backends.docker.starting import Starting
-from tao_sdk.backends.docker.turns import Turns
 from tao_sdk.backends.outcome import read_outcome
 from tao_sdk.backends.refusals import (
     missing_secret,

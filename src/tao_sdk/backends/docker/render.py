@@ -1,15 +1,17 @@
 """From a prepared job to the container that will be created. Pure.
 
-Here: what the container's environment is, and the plan. Not here: its mounts (places.py), the request that creates it
-(container_body.py), and what runs first in it (start_script.py).
+Here: what the container's environment is, and the plan. Not here: its mounts and the request that creates it
+(job/), and what runs first in it (containers/start_script.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tao_sdk.backends.docker import parse
-from tao_sdk.backends.docker.container_body import (
+from tao_sdk.backends.containers import parse
+from tao_sdk.backends.containers.start_script import GRACE, is_long
+from tao_sdk.backends.docker.facts import DockerFacts
+from tao_sdk.backends.docker.job.container_body import (
     DEFAULT_NETWORK,
     Inside,
     chosen_gpus,
@@ -18,9 +20,7 @@ from tao_sdk.backends.docker.container_body import (
     gpu_number,
     network_name,
 )
-from tao_sdk.backends.docker.facts import DockerFacts
-from tao_sdk.backends.docker.options import DockerOptions
-from tao_sdk.backends.docker.places import (
+from tao_sdk.backends.docker.job.places import (
     RESULTS,
     all_mounts,
     container_user,
@@ -29,8 +29,8 @@ from tao_sdk.backends.docker.places import (
     results_dir,
     results_root,
 )
+from tao_sdk.backends.docker.options import DockerOptions
 from tao_sdk.backends.docker.request import DockerRequest, Surroundings
-from tao_sdk.backends.docker.start_script import GRACE, is_long
 from tao_sdk.backends.job_environment import asked_variables, identity, secret_names
 from tao_sdk.backends.mounts import mount_of
 from tao_sdk.backends.rendezvous import single_node

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tao_sdk.backends.docker.parse import KILLED, STARTED_AGAIN
-from tao_sdk.backends.docker.pull import parted
-from tao_sdk.backends.docker.start_script import NOT_BEGUN, NOT_WHOLE, NOT_WHOLE_BEFORE
+from tao_sdk.backends.containers.parse import KILLED, STARTED_AGAIN
+from tao_sdk.backends.containers.start_script import NOT_BEGUN, NOT_WHOLE, NOT_WHOLE_BEFORE
+from tao_sdk.backends.docker.registry.pull import parted
 from tao_sdk.model.diagnosis import Diagnosis, ErrClass, Evidence
 from tao_sdk.model.errors import Refused
 from tao_sdk.model.reasons import Reason

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from tao_sdk.backends.docker import logs, parse
-from tao_sdk.backends.docker.container_body import container_name
-from tao_sdk.backends.docker.containers import Container, Containers
-from tao_sdk.backends.docker.identity import must_be_the_daemon
-from tao_sdk.backends.docker.images import Images
-from tao_sdk.backends.docker.networks import UNSETTLED, Networks
-from tao_sdk.backends.docker.places import RESULTS
+from tao_sdk.backends.containers import logs, parse
+from tao_sdk.backends.containers.containers import Container, Containers
+from tao_sdk.backends.containers.identity import must_be_the_daemon
+from tao_sdk.backends.containers.start_script import FOLDER, NOT_BEGUN, NOT_WHOLE, NOT_WHOLE_BEFORE, statements
+from tao_sdk.backends.docker.daemon.networks import UNSETTLED, Networks
+from tao_sdk.backends.docker.job.container_body import container_name
+from tao_sdk.backends.docker.job.places import RESULTS
+from tao_sdk.backends.docker.registry.images import Images
 from tao_sdk.backends.docker.request import DockerRequest
-from tao_sdk.backends.docker.start_script import FOLDER, NOT_BEGUN, NOT_WHOLE, NOT_WHOLE_BEFORE, statements
 from tao_sdk.backends.job_environment import revealed
 from tao_sdk.model.errors import Refused, Unreachable
 from tao_sdk.model.plan import Attempt, Plan

@@ -10,9 +10,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
+from tao_sdk.backends.containers import window
+from tao_sdk.backends.containers.window import Window
 from tao_sdk.backends.contract import Files, FileStat, MiB, next_data
-from tao_sdk.backends.docker import window
-from tao_sdk.backends.docker.window import Window
 from tao_sdk.backends.this_machine import LocalFiles
 from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.net.address import path_of

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from tao_sdk.backends.containers.start_script import is_long, start_script
 from tao_sdk.backends.docker.facts import DockerFacts
 from tao_sdk.backends.docker.options import DockerOptions
-from tao_sdk.backends.docker.start_script import is_long, start_script
 from tao_sdk.backends.mounts import Mount
 from tao_sdk.backends.native_patch import patched
 from tao_sdk.model.plan import Attempt

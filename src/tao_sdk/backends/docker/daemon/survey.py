@@ -8,15 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tao_sdk.backends.containers import window
+from tao_sdk.backends.containers.files import FarFiles, HereFiles
 from tao_sdk.backends.contract import Files
-from tao_sdk.backends.docker import window
-from tao_sdk.backends.docker.address import is_local, is_open
-from tao_sdk.backends.docker.container_body import BUILT_IN_NETWORKS, DEFAULT_NETWORK, network_name
+from tao_sdk.backends.docker.daemon.address import is_local, is_open
+from tao_sdk.backends.docker.daemon.gpus import held_gpus, visible_gpus
 from tao_sdk.backends.docker.facts import DockerFacts, SeenInput
-from tao_sdk.backends.docker.files import FarFiles, HereFiles
-from tao_sdk.backends.docker.gpus import held_gpus, visible_gpus
+from tao_sdk.backends.docker.job.container_body import BUILT_IN_NETWORKS, DEFAULT_NETWORK, network_name
+from tao_sdk.backends.docker.job.places import RESULTS, named_mounts
 from tao_sdk.backends.docker.options import PULL, DockerOptions
-from tao_sdk.backends.docker.places import RESULTS, named_mounts
 from tao_sdk.backends.mounts import Mount, mount_of, read_mounts, within
 from tao_sdk.model.errors import PathNotFound, SpecError
 from tao_sdk.model.prepared_job import PreparedJob

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tao_sdk.backends.docker.recent import Recent
-from tao_sdk.backends.docker.turns import Turns
+from tao_sdk.backends.docker.daemon.recent import Recent
+from tao_sdk.backends.docker.daemon.turns import Turns
 from tao_sdk.transports.dockerd import Daemon, ignored
 
 OURS = "tao-toolkit"  # the label of what we make

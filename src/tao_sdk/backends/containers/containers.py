@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from tao_sdk.backends.docker import parse
-from tao_sdk.backends.docker.window import seconds
+from tao_sdk.backends.containers import parse
+from tao_sdk.backends.containers.window import seconds
 from tao_sdk.model.plan import Attempt
 from tao_sdk.transports.dockerd import Daemon, DaemonError, ignored
 

@@ -11,11 +11,11 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tao_sdk.backends.containers import parse
+from tao_sdk.backends.containers.containers import Containers
+from tao_sdk.backends.containers.files import Reading, looking
+from tao_sdk.backends.containers.window import IS_DIR, IS_LINK, Window, file_stat
 from tao_sdk.backends.contract import Files, FileStat, next_data
-from tao_sdk.backends.docker import parse
-from tao_sdk.backends.docker.containers import Containers
-from tao_sdk.backends.docker.files import Reading, looking
-from tao_sdk.backends.docker.window import IS_DIR, IS_LINK, Window, file_stat
 from tao_sdk.backends.mounts import within
 from tao_sdk.model.errors import PathNotFound, Unreachable
 from tao_sdk.net.address import path_of

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tao_sdk.backends.docker import parse, window
+from tao_sdk.backends.containers import parse, window
 from tao_sdk.transports.dockerd import Daemon, DaemonError, ignored
 
 NVIDIA_SMI = ["nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tao_sdk.backends.docker import parse
+from tao_sdk.backends.containers import parse
 from tao_sdk.model.errors import Unreachable
 from tao_sdk.transports.dockerd import FRESH, Daemon
 

@@ -6,10 +6,11 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tao_sdk.backends.docker import gpus, host, rules
-from tao_sdk.backends.docker.address import config, is_local, is_open, mapping
-from tao_sdk.backends.docker.container_body import BUILT_IN_NETWORKS, DEFAULT_NETWORK
-from tao_sdk.backends.docker.gpus import visible_gpus
+from tao_sdk.backends.docker import rules
+from tao_sdk.backends.docker.daemon import gpus, host
+from tao_sdk.backends.docker.daemon.address import config, is_local, is_open, mapping
+from tao_sdk.backends.docker.daemon.gpus import visible_gpus
+from tao_sdk.backends.docker.job.container_body import BUILT_IN_NETWORKS, DEFAULT_NETWORK
 from tao_sdk.model.credentials import IN_THE_JOB
 from tao_sdk.model.errors import MissingExtra, TaoError
 from tao_sdk.model.finding import Finding, Severity

@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tao_sdk.backends.docker.container_body import BUILT_IN_NETWORKS
 from tao_sdk.backends.docker.facts import DockerFacts
+from tao_sdk.backends.docker.job.container_body import BUILT_IN_NETWORKS
 from tao_sdk.backends.docker.request import DockerRequest
 from tao_sdk.backends.mounts import cache_finding, unmounted_finding
 from tao_sdk.model.finding import Finding, Severity, error, warning

@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any, cast
 from urllib.parse import quote
 
-from tao_sdk.backends.docker import address, rules, survey
-from tao_sdk.backends.docker.address import is_open
-from tao_sdk.backends.docker.checks import open_line
-from tao_sdk.backends.docker.pull import LONGEST_ERROR, WANTED, Pulled
-from tao_sdk.backends.docker.recent import Recent
+from tao_sdk.backends.docker import rules
+from tao_sdk.backends.docker.daemon import address, survey
+from tao_sdk.backends.docker.daemon.address import is_open
+from tao_sdk.backends.docker.daemon.recent import Recent
+from tao_sdk.backends.docker.job.checks import open_line
+from tao_sdk.backends.docker.registry.pull import LONGEST_ERROR, WANTED, Pulled
 from tao_sdk.backends.docker.request import DockerRequest
 from tao_sdk.backends.image_name import NGC
 from tao_sdk.model.errors import CredentialError, Refused, Unreachable
@@ -37,7 +38,7 @@ HUB = "docker.io"
 ASKED_SECONDS = 5.0  # that a registry has to answer before anything is pulled
 AT_ONCE = 5.0  # seconds a submit waits: a small image is there by then, and a wrong name is known
 SOURCE = Path(__file__).parents[3]
-BOOT = "import sys; sys.path[:0] = sys.argv[1].split(chr(10)); from tao_sdk.backends.docker.pull import main; main()"
+BOOT = "import sys; sys.path[:0] = sys.argv[1].split(chr(10)); from tao_sdk.backends.docker.registry.pull import main; main()"
 
 
 class Images:

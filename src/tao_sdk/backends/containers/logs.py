@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tao_sdk.backends.containers.log_frames import Frames, Places, last_lines
 from tao_sdk.backends.contract import LogChunk, LogRequest
-from tao_sdk.backends.docker.log_frames import Frames, Places, last_lines
 from tao_sdk.model.errors import NoLog, PathNotFound, TaoError, Unreachable, UsageError
 from tao_sdk.transports.dockerd import Daemon, DaemonError, ignored
 

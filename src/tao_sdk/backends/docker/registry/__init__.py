@@ -1,0 +1,1 @@
+"""Images from a registry: the one that a job needs, and the process that pulls it."""
